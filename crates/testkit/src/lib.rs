@@ -1,0 +1,22 @@
+//! Peers for the integration tests: scripted origins, a byte-exact client, the real binary and nginx beside it.
+//!
+//! Plain threads and blocking sockets, and a reader of its own for HTTP/1: a mistake in the gateway's parser must
+//! not be repeated by the peer that checks it, so nothing of the gateway is used here. Test code only: helpers
+//! panic with a message where a test could do nothing else.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod client;
+mod nginx;
+mod origin;
+mod process;
+mod signal;
+mod wait;
+mod weir;
+mod wire;
+
+pub use client::{Broken, Client, Response, raw_exchange};
+pub use nginx::Nginx;
+pub use origin::{Origin, Reply, Request, Step};
+pub use signal::Signal;
+pub use wait::{WAIT_LIMIT, wait_for, wait_until};
+pub use weir::{ADMIN_KEY, Exited, Weir, WeirBuilder};

@@ -1,0 +1,156 @@
+//! One connection to a scripted origin: reads requests, runs their steps; decides nothing itself.
+
+use std::io::{self, Write};
+use std::net::{Shutdown, TcpStream};
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use super::{Request, RunsAt, Script, Shared, Step};
+use crate::wait::WAIT_LIMIT;
+use crate::wire::{Framing, Head, Wire};
+
+/// Serves one connection until it ends. Errors end it: the test sees them from the other side.
+pub(crate) fn serve(stream: TcpStream, number: usize, runs_at: RunsAt, script: &Script, shared: &Shared) {
+    let limits = stream
+        .set_nodelay(true)
+        .and_then(|()| stream.set_read_timeout(Some(IDLE_LIMIT)))
+        .and_then(|()| stream.set_write_timeout(Some(WAIT_LIMIT)));
+    if limits.is_err() {
+        return;
+    }
+    let mut connection = Connection { wire: Wire::new(stream), shared, pending: None };
+    if runs_at == RunsAt::Accept {
+        let mut request = Request { connection: number, ..Request::default() };
+        let steps = script(&request).steps;
+        let _ = connection.run(steps, &mut request);
+        return;
+    }
+    while let Ok(Some(head)) = connection.wire.read_head() {
+        let Some(mut request) = request_of(head, number, &mut connection.pending) else { return };
+        if runs_at == RunsAt::Body {
+            connection.read_body(&mut request);
+            shared.record(request.clone());
+        }
+        let steps = script(&request).steps;
+        let end = connection.run(steps, &mut request);
+        if runs_at == RunsAt::Head {
+            connection.read_body(&mut request);
+            shared.record(request.clone());
+        }
+        if end.is_break() || request.body_error.is_some() {
+            return;
+        }
+    }
+}
+
+struct Connection<'a> {
+    wire: Wire,
+    shared: &'a Shared,
+    /// The framing of a body that was not read yet.
+    pending: Option<Framing>,
+}
+
+impl Connection<'_> {
+    fn run(&mut self, steps: Vec<Step>, request: &mut Request) -> ControlFlow<()> {
+        for step in steps {
+            match self.step(step, request) {
+                Ok(true) => {}
+                Ok(false) => return ControlFlow::Break(()),
+                Err(error) => {
+                    request.body_error.get_or_insert_with(|| error.to_string());
+                    return ControlFlow::Break(());
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Does one step; false when it ended the connection.
+    fn step(&mut self, step: Step, request: &mut Request) -> io::Result<bool> {
+        match step {
+            Step::Send(bytes) => self.write(&bytes)?,
+            Step::Repeat(bytes, times) => {
+                for _ in 0..times {
+                    self.write(&bytes)?;
+                }
+            }
+            Step::Wait(signal) => return Ok(signal.wait()),
+            Step::Set(signal) => signal.set(),
+            Step::ReadBody => self.read_body(request),
+            Step::ReadBytes(length) => {
+                self.wire.read_body(Framing::Length(length as u64), 0)?;
+            }
+            Step::Echo => self.echo()?,
+            Step::AwaitClose => {
+                self.wire.read_body(Framing::UntilClose, 0)?;
+            }
+            Step::FinishSending => self.wire.stream.shutdown(Shutdown::Write)?,
+            Step::Close => {
+                self.pending = None;
+                self.wire.stream.shutdown(Shutdown::Both)?;
+                return Ok(false);
+            }
+            Step::Reset => {
+                self.pending = None;
+                // Lingering for no time turns the close that follows into a reset.
+                rustix::net::sockopt::set_socket_linger(&self.wire.stream, Some(Duration::ZERO))?;
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads the body that the head announced, unless it was read already.
+    fn read_body(&mut self, request: &mut Request) {
+        let Some(framing) = self.pending.take() else { return };
+        match self.wire.read_body(framing, KEPT_BODY_BYTES) {
+            Ok(body) => {
+                request.body = body.kept;
+                request.body_length = body.length;
+                request.trailers = body.trailers;
+            }
+            Err(error) => request.body_error = Some(error.to_string()),
+        }
+    }
+
+    fn echo(&mut self) -> io::Result<()> {
+        loop {
+            let bytes = self.wire.take(self.wire.ahead().len());
+            self.write(&bytes)?;
+            if !self.wire.fill()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Writes everything, counting what the kernel took as it goes.
+    fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let written = self.wire.stream.write(bytes)?;
+            self.shared.count_written(written);
+            bytes = &bytes[written..];
+        }
+        Ok(())
+    }
+}
+
+/// The request of a head, its body's framing left in `pending`; `None` when it is not HTTP/1.
+fn request_of(head: Head, connection: usize, pending: &mut Option<Framing>) -> Option<Request> {
+    let mut parts = head.start_line.split(' ').map(str::to_owned);
+    let (method, target, version) = (parts.next()?, parts.next()?, parts.next()?);
+    *pending = head.announced().ok()?;
+    Some(Request {
+        method,
+        target,
+        version,
+        headers: head.headers,
+        raw_head: head.raw,
+        connection,
+        ..Request::default()
+    })
+}
+
+/// How much of a request body is kept for the test to look at.
+const KEPT_BODY_BYTES: usize = 1024 * 1024;
+/// How long a kept connection may sit idle: longer than a test takes, short enough that threads end.
+const IDLE_LIMIT: Duration = Duration::from_secs(120);

@@ -1,0 +1,92 @@
+//! A child process whose output is collected line by line; does not know which program it is.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use crate::wait::{wait_for, wait_until};
+
+/// A running child; killed and reaped when dropped.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    pub(crate) stdout: Lines,
+    pub(crate) stderr: Lines,
+}
+
+/// Lines collected from a pipe so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lines(Arc<Mutex<Collected>>);
+
+#[derive(Debug, Default)]
+struct Collected {
+    lines: Vec<String>,
+    ended: bool,
+}
+
+impl Process {
+    pub(crate) fn spawn(command: &mut Command) -> io::Result<Process> {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let stdout = Lines::follow(child.stdout.take());
+        let stderr = Lines::follow(child.stderr.take());
+        Ok(Process { child, stdout, stderr })
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The exit status once it has ended, after its output was read to the end.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        let status = self.child.try_wait().expect("a child of this process")?;
+        wait_until("the output of an ended process is read", || self.stdout.ended() && self.stderr.ended());
+        Some(status)
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        wait_for("the process has ended", || self.ended())
+    }
+
+    /// Sends a signal; false when the process is gone.
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) -> bool {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).is_ok()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail only when it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Lines {
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).lines.clone()
+    }
+
+    pub(crate) fn text(&self) -> String {
+        self.all().join("\n")
+    }
+
+    fn ended(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).ended
+    }
+
+    fn follow(pipe: Option<impl Read + Send + 'static>) -> Lines {
+        let lines = Lines::default();
+        let pipe = pipe.expect("a piped stream");
+        let sink = lines.clone();
+        thread::spawn(move || {
+            for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line).into_owned();
+                sink.0.lock().unwrap_or_else(PoisonError::into_inner).lines.push(line);
+            }
+            sink.0.lock().unwrap_or_else(PoisonError::into_inner).ended = true;
+        });
+        lines
+    }
+}

@@ -1,0 +1,47 @@
+//! Waiting for a condition without a blind sleep; knows nothing of what is waited for.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a test waits before it calls a condition lost. Generous, because a shared build machine may stall for
+/// seconds; a passing test never comes near it.
+pub const WAIT_LIMIT: Duration = Duration::from_secs(20);
+
+/// Polls `condition` until it is true; panics with `what` after [`WAIT_LIMIT`].
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    wait_for(what, || condition().then_some(()));
+}
+
+/// Polls `probe` until it gives a value, and returns it; panics with `what` after [`WAIT_LIMIT`].
+pub fn wait_for<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + WAIT_LIMIT;
+    let mut pause = FIRST_PAUSE;
+    loop {
+        if let Some(value) = probe() {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "waited {WAIT_LIMIT:?} in vain until {what}");
+        thread::sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Polling starts finer than a scheduler tick, so that a condition that is almost met costs a test nothing.
+const FIRST_PAUSE: Duration = Duration::from_micros(200);
+/// Polling is never coarser than this, so that a test ends soon after its condition is met.
+const LONGEST_PAUSE: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gives_the_first_value() {
+        let mut left = 3;
+        let got = wait_for("the countdown is over", || {
+            left -= 1;
+            (left == 0).then_some("over")
+        });
+        assert_eq!(got, "over");
+    }
+}

@@ -1,0 +1,218 @@
+//! Starts the binary and reads the addresses it announces; sends it no traffic.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+
+use tempfile::TempDir;
+
+use super::{ADMIN_KEY, Weir};
+use crate::process::{Lines, Process};
+use crate::wait::wait_for;
+
+/// How a gateway under test is started.
+#[derive(Clone, Debug)]
+pub struct WeirBuilder {
+    binary: PathBuf,
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+    resources: Option<String>,
+    off: Vec<String>,
+    given_key: bool,
+}
+
+/// A gateway that ended instead of getting ready.
+#[derive(Debug)]
+pub struct Exited {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// Its standard output.
+    pub stdout: String,
+    /// Its standard error.
+    pub stderr: String,
+}
+
+impl WeirBuilder {
+    pub(super) fn new(binary: &str) -> WeirBuilder {
+        WeirBuilder {
+            binary: binary.into(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            resources: None,
+            off: Vec::new(),
+            given_key: true,
+        }
+    }
+
+    /// Further arguments of `weir run`. `--workers 1` is given unless one of them is `--workers`.
+    pub fn arguments(mut self, arguments: &[&str]) -> WeirBuilder {
+        self.arguments.extend(arguments.iter().map(|&argument| argument.to_owned()));
+        self
+    }
+
+    /// Sets an environment variable.
+    pub fn environment(mut self, name: &str, value: &str) -> WeirBuilder {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Declarative mode: this text as the resources file.
+    pub fn resources(mut self, text: &str) -> WeirBuilder {
+        self.resources = Some(text.to_owned());
+        self
+    }
+
+    /// Turns a listener off.
+    pub fn without(mut self, listener: &str) -> WeirBuilder {
+        self.off.push(listener.to_owned());
+        self
+    }
+
+    /// Lets it make its own Admin key at the first start, as without `WEIR_ADMIN_KEY`.
+    pub fn own_admin_key(mut self) -> WeirBuilder {
+        self.given_key = false;
+        self
+    }
+
+    /// Starts it and waits until it is ready; panics with its output when it ends instead.
+    pub fn start(self) -> Weir {
+        self.try_start().unwrap_or_else(|exited| panic!("{exited}"))
+    }
+
+    /// Starts it and waits until it is ready or has ended.
+    pub fn try_start(self) -> Result<Weir, Exited> {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        self.start_in(Arc::new(directory))
+    }
+
+    pub(super) fn start_in(self, directory: Arc<TempDir>) -> Result<Weir, Exited> {
+        if let Some(text) = &self.resources {
+            write_resources(directory.path(), text);
+        }
+        let mut command = self.command(directory.path());
+        let mut process = Process::spawn(&mut command)
+            .unwrap_or_else(|error| panic!("cannot start {}: {error}", self.binary.display()));
+        let outcome = wait_for("the gateway is ready or has ended", || {
+            announced(&process.stdout).map(Ok).or_else(|| process.ended().map(Err))
+        });
+        match outcome {
+            Ok(addresses) => Ok(Weir { builder: self, directory, addresses, process }),
+            Err(status) => {
+                Err(Exited { status, stdout: process.stdout.text(), stderr: process.stderr.text() })
+            }
+        }
+    }
+
+    fn command(&self, directory: &Path) -> Command {
+        let mut command = Command::new(&self.binary);
+        // A developer's own settings must not leak into a test.
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("WEIR_")) {
+            command.env_remove(name);
+        }
+        command.current_dir(directory).arg("run").arg("--data").arg(data_directory(directory));
+        for name in LISTENERS {
+            let off = self.off.iter().any(|off| off == name);
+            command.arg(format!("--{name}")).arg(if off { "off" } else { "127.0.0.1:0" });
+        }
+        if !self.arguments.iter().any(|argument| argument == "--workers") {
+            command.args(["--workers", "1"]);
+        }
+        if self.resources.is_some() {
+            command.arg("--resources").arg(resources_file(directory));
+        }
+        if self.given_key {
+            command.env("WEIR_ADMIN_KEY", ADMIN_KEY);
+        }
+        command.args(&self.arguments).envs(self.environment.iter().cloned());
+        command
+    }
+}
+
+impl fmt::Display for Exited {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "the gateway ended ({}) before it was ready\n--- stdout\n{}\n--- stderr\n{}",
+            self.status, self.stdout, self.stderr
+        )
+    }
+}
+
+pub(super) fn data_directory(directory: &Path) -> PathBuf {
+    directory.join("data")
+}
+
+/// Writes beside the file and renames, so that a watching gateway never reads half a text.
+pub(super) fn write_resources(directory: &Path, text: &str) {
+    let file = resources_file(directory);
+    let beside = file.with_extension("new");
+    fs::write(&beside, text)
+        .and_then(|()| fs::rename(&beside, &file))
+        .expect("a writable temporary directory");
+}
+
+fn resources_file(directory: &Path) -> PathBuf {
+    directory.join("resources.yaml")
+}
+
+/// The announced listeners once `ready` was printed. The first of several of one name counts.
+fn announced(stdout: &Lines) -> Option<HashMap<String, SocketAddr>> {
+    let lines = stdout.all();
+    lines.iter().any(|line| line == "ready").then(|| {
+        let mut addresses = HashMap::new();
+        for line in &lines {
+            if let Some((name, address)) =
+                line.strip_prefix("listening ").and_then(|rest| rest.split_once(' '))
+            {
+                let address = address.parse().unwrap_or_else(|_| panic!("not an address: {line:?}"));
+                addresses.entry(name.to_owned()).or_insert(address);
+            }
+        }
+        addresses
+    })
+}
+
+/// The listeners a test moves to free ports. `proxy-tls` is given by the tests that want it.
+const LISTENERS: [&str; 5] = ["proxy", "admin", "control", "status", "metrics"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// Runs a shell script in the place of the binary.
+    fn with_script(body: &str) -> Result<Weir, Exited> {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("weir");
+        fs::write(&file, format!("#!/bin/sh\n{body}\n")).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        WeirBuilder::new(file.to_str().unwrap()).resources("routes: []").without("status").try_start()
+    }
+
+    #[test]
+    fn reads_the_announced_addresses() {
+        let script = "echo listening proxy 127.0.0.1:4711; echo \"$@\" >&2; echo ready; exec sleep 60";
+        let mut weir = with_script(script).unwrap();
+        assert_eq!(weir.proxy(), "127.0.0.1:4711".parse().unwrap());
+        wait_for("the arguments were echoed", || {
+            weir.stderr().first().cloned().filter(|line| {
+                line.contains("--status off")
+                    && line.contains("--proxy 127.0.0.1:0")
+                    && line.contains("--resources")
+            })
+        });
+        assert!(weir.is_running());
+        weir.terminate();
+        assert!(!weir.wait_for_exit().success());
+    }
+
+    #[test]
+    fn tells_why_it_ended() {
+        let exited = with_script("echo 'no such flag' >&2; exit 2").unwrap_err();
+        assert_eq!((exited.status.code(), exited.stderr.as_str()), (Some(2), "no such flag"));
+    }
+}
