@@ -1,0 +1,256 @@
+//! A field list that keeps order and case: owned bytes and a table of spans into them, reused message after
+//! message. It refuses to know what the fields mean beyond their hop-by-hop mark.
+//!
+//! Parsed lines stay as they came; edits append new lines behind them and move the spans, and an encoder
+//! copies unmodified neighbours in one run. Names and values are checked on every edit, so a line break
+//! cannot be smuggled in: header injection is impossible.
+
+mod edit;
+mod iter;
+
+pub use edit::FieldError;
+pub use iter::{FieldRef, Iter};
+
+use crate::{FieldId, Span, syntax};
+
+/// An ordered list of fields.
+#[derive(Debug, Clone, Default)]
+pub struct Headers {
+    bytes: Vec<u8>,
+    fields: Vec<Field>,
+    /// Bits of the ids that were ever added: a miss, the usual answer, costs one test.
+    seen: u128,
+    /// How many fields are not removed.
+    live: u32,
+    /// Where the line of the last field in the table ends in `bytes`.
+    tail: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Field {
+    name: Span,
+    value: Span,
+    id: FieldId,
+    flags: u8,
+}
+
+impl Headers {
+    /// An empty list without memory of its own.
+    pub const fn new() -> Self {
+        Self { bytes: Vec::new(), fields: Vec::new(), seen: 0, live: 0, tail: 0 }
+    }
+
+    /// Forgets all fields and keeps the memory for the next message.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.fields.clear();
+        self.seen = 0;
+        self.live = 0;
+        self.tail = 0;
+    }
+
+    /// Bytes of memory held.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.fields.capacity() * size_of::<Field>()
+    }
+
+    /// Number of fields (lines), the hop-by-hop ones included.
+    pub fn len(&self) -> usize {
+        self.live as usize
+    }
+
+    /// True without any field.
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// The value of the first field of this name, in any case.
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        self.get_all(name).next()
+    }
+
+    /// The value of the first field with this id.
+    pub fn get_known(&self, id: FieldId) -> Option<&[u8]> {
+        if self.seen & id.bit() == 0 {
+            return None;
+        }
+        let field = self.fields.iter().find(|field| field.id == id && !field.is_removed())?;
+        Some(self.text(field.value))
+    }
+
+    /// The values of all fields of this name in order.
+    pub fn get_all<'a, 'n>(&'a self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
+        let id = FieldId::of(name.as_bytes());
+        let fields =
+            if id != FieldId::Other && self.seen & id.bit() == 0 { &[][..] } else { &self.fields[..] };
+        fields
+            .iter()
+            .filter(move |field| !field.is_removed() && self.is_named(field, id, name.as_bytes()))
+            .map(|field| self.text(field.value))
+    }
+
+    /// The values of all fields with this id in order.
+    pub fn get_all_known(&self, id: FieldId) -> impl Iterator<Item = &[u8]> {
+        let fields = if self.seen & id.bit() == 0 { &[][..] } else { &self.fields[..] };
+        fields
+            .iter()
+            .filter(move |field| field.id == id && !field.is_removed())
+            .map(|field| self.text(field.value))
+    }
+
+    /// True when a field of this name is there.
+    pub fn contains(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// True when a field with this id is there.
+    pub fn contains_known(&self, id: FieldId) -> bool {
+        self.get_known(id).is_some()
+    }
+
+    /// True when one of the comma-separated elements of these fields is `token`, in any case.
+    pub fn contains_token(&self, id: FieldId, token: &str) -> bool {
+        self.get_all_known(id)
+            .flat_map(syntax::list)
+            .any(|element| element.eq_ignore_ascii_case(token.as_bytes()))
+    }
+
+    /// The fields in order, the hop-by-hop ones included (they are marked).
+    pub fn iter(&self) -> Iter<'_> {
+        Iter::new(self)
+    }
+
+    /// The bytes of a span that a head handed out.
+    pub fn text(&self, span: Span) -> &[u8] {
+        &self.bytes[span.range()]
+    }
+
+    /// Calls `write` with the bytes of each run of fields that may be sent: neighbouring lines untouched since
+    /// they were parsed come as one slice. A run lacks its final CRLF.
+    pub(crate) fn for_each_run(&self, mut write: impl FnMut(&[u8])) {
+        let mut run: Option<Span> = None;
+        for field in &self.fields {
+            if field.flags & (REMOVED | HOP_BY_HOP) != 0 {
+                if let Some(span) = run.take() {
+                    write(self.text(span));
+                }
+                continue;
+            }
+            run = match run {
+                Some(span) if field.flags & FOLLOWS != 0 => {
+                    Some(Span { start: span.start, end: field.value.end })
+                }
+                other => {
+                    if let Some(span) = other {
+                        write(self.text(span));
+                    }
+                    Some(Span { start: field.name.start, end: field.value.end })
+                }
+            };
+        }
+        if let Some(span) = run {
+            write(self.text(span));
+        }
+    }
+
+    /// Starts a list over the bytes of a whole head; `start_line_end` is where the first field line begins.
+    pub(crate) fn adopt(&mut self, head: &[u8], start_line_end: usize) {
+        self.clear();
+        self.bytes.extend_from_slice(head);
+        self.tail = Span::new(0, start_line_end).end;
+    }
+
+    /// Adds a line that lies in the adopted bytes directly behind the one before it. The parser has checked it.
+    pub(crate) fn push_span(&mut self, name: Span, value: Span, id: FieldId) {
+        // An empty value may come without a place of its own; its line still needs one to be copied.
+        let value = if value.is_empty() { Span { start: name.end + 1, end: name.end + 1 } } else { value };
+        let follows = if self.fields.is_empty() { 0 } else { FOLLOWS };
+        self.fields.push(Field { name, value, id, flags: follows | hop_by_hop_flag(id) });
+        self.seen |= id.bit();
+        self.live += 1;
+    }
+
+    /// Says where the last adopted line ends, so that appended lines join its run when they lie behind it.
+    pub(crate) fn seal(&mut self, last_line_end: usize) {
+        self.bytes.truncate(last_line_end);
+        self.tail = Span::new(0, last_line_end).end;
+    }
+
+    /// Adds a line that the caller has checked.
+    pub(crate) fn push_raw(&mut self, name: &[u8], value: &[u8]) {
+        let follows =
+            if !self.fields.is_empty() && self.tail as usize == self.bytes.len() { FOLLOWS } else { 0 };
+        let id = FieldId::of(name);
+        let (name, value) = self.write_line(name, value);
+        self.fields.push(Field { name, value, id, flags: follows | hop_by_hop_flag(id) });
+        self.seen |= id.bit();
+        self.live += 1;
+        self.tail = Span::new(0, self.bytes.len()).end;
+    }
+
+    /// Marks every field of this name as hop-by-hop unless the name is protected from nomination.
+    pub(crate) fn nominate(&mut self, name: Span) {
+        let id = FieldId::of(self.text(name));
+        if id.ignores_nomination() {
+            return;
+        }
+        for index in 0..self.fields.len() {
+            if self.is_named(&self.fields[index], id, self.text(name)) {
+                self.fields[index].flags |= HOP_BY_HOP;
+            }
+        }
+    }
+
+    /// Marks the fields with this id as not to be sent on.
+    pub(crate) fn mark_hop_by_hop(&mut self, id: FieldId) {
+        for field in self.fields.iter_mut().filter(|field| field.id == id) {
+            field.flags |= HOP_BY_HOP;
+        }
+    }
+
+    /// Where the value of the first field with this id lies.
+    pub(crate) fn span_of(&self, id: FieldId) -> Option<Span> {
+        self.fields.iter().find(|field| field.id == id && !field.is_removed()).map(|field| field.value)
+    }
+
+    /// Where the value of the `index`-th field with this id lies.
+    pub(crate) fn nth_span_of(&self, id: FieldId, index: usize) -> Option<Span> {
+        self.fields
+            .iter()
+            .filter(|field| field.id == id && !field.is_removed())
+            .nth(index)
+            .map(|field| field.value)
+    }
+
+    fn is_named(&self, field: &Field, id: FieldId, name: &[u8]) -> bool {
+        field.id == id && (id != FieldId::Other || self.text(field.name).eq_ignore_ascii_case(name))
+    }
+
+    fn write_line(&mut self, name: &[u8], value: &[u8]) -> (Span, Span) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(b": ");
+        let value_start = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        let value_end = self.bytes.len();
+        self.bytes.extend_from_slice(b"\r\n");
+        (Span::new(start, start + name.len()), Span::new(value_start, value_end))
+    }
+}
+
+impl Field {
+    fn is_removed(&self) -> bool {
+        self.flags & REMOVED != 0
+    }
+}
+
+fn hop_by_hop_flag(id: FieldId) -> u8 {
+    if id.is_hop_by_hop() { HOP_BY_HOP } else { 0 }
+}
+
+/// The field was removed; its place is kept so that indices and runs stay valid.
+const REMOVED: u8 = 1;
+/// The field concerns this connection only; encoders skip it.
+const HOP_BY_HOP: u8 = 2;
+/// The field's line begins where the line of the field before it in the table ends.
+const FOLLOWS: u8 = 4;

@@ -1,0 +1,53 @@
+//! Walking over a field list; it refuses to change it.
+
+use super::{Field, HOP_BY_HOP, Headers};
+use crate::FieldId;
+
+/// One field of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FieldRef<'a> {
+    /// The name as it was sent.
+    pub name: &'a [u8],
+    /// The value without surrounding white space.
+    pub value: &'a [u8],
+    /// The name's number.
+    pub id: FieldId,
+    /// True when the field concerns one connection only and is not sent on.
+    pub hop_by_hop: bool,
+}
+
+/// Iterator over the fields that are not removed, in order.
+#[derive(Debug, Clone)]
+pub struct Iter<'a> {
+    headers: &'a Headers,
+    fields: std::slice::Iter<'a, Field>,
+}
+
+impl<'a> Iter<'a> {
+    pub(super) fn new(headers: &'a Headers) -> Self {
+        Self { headers, fields: headers.fields.iter() }
+    }
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = FieldRef<'a>;
+
+    fn next(&mut self) -> Option<FieldRef<'a>> {
+        let field = self.fields.find(|field| !field.is_removed())?;
+        Some(FieldRef {
+            name: self.headers.text(field.name),
+            value: self.headers.text(field.value),
+            id: field.id,
+            hop_by_hop: field.flags & HOP_BY_HOP != 0,
+        })
+    }
+}
+
+impl<'a> IntoIterator for &'a Headers {
+    type Item = FieldRef<'a>;
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}

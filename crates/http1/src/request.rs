@@ -1,0 +1,233 @@
+//! Request heads: parsing and what they say about the body and the connection.
+//! It refuses to know routes, limits on bodies, or whether a target form is served.
+
+mod target;
+
+pub use target::TargetForm;
+
+use crate::limits::{HeadLimits, Limits};
+use crate::line::{self, FieldSlots};
+use crate::semantics::Semantics;
+use crate::{FieldId, HeadError, HeadStatus, Headers, Method, Span, Version, syntax};
+use target::Target;
+
+/// How the end of a request's body is known (RFC 9112 section 6.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RequestFraming {
+    /// No body.
+    #[default]
+    None,
+    /// Content-Length, in bytes; zero is possible.
+    Length(u64),
+    /// The chunked coding.
+    Chunked,
+}
+
+/// A request head with its own storage. Keep one per connection: reuse makes parsing free of allocations.
+#[derive(Debug, Clone, Default)]
+pub struct RequestHead {
+    /// The method.
+    pub method: Method,
+    /// The method as it was sent.
+    pub method_span: Span,
+    /// The whole target as it was sent.
+    pub target: Span,
+    /// In which form the target was sent.
+    pub form: TargetForm,
+    /// The version.
+    pub version: Version,
+    /// The fields.
+    pub headers: Headers,
+    /// How the body ends.
+    pub framing: RequestFraming,
+    /// The connection may carry another request afterwards.
+    pub keep_alive: bool,
+    /// The client waits for 100 (Continue) before the body; never true for HTTP/1.0.
+    pub expect_continue: bool,
+    /// An Expect field asks for something else than `100-continue`: 417, or ignored.
+    pub unknown_expectation: bool,
+    /// The Upgrade field's value when Connection lists it and the version is 1.1.
+    pub upgrade: Option<Span>,
+    path: Span,
+    query: Option<Span>,
+    authority: Span,
+    scanned: usize,
+}
+
+impl RequestHead {
+    /// A head without memory of its own.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets everything, keeps the memory; needed before a head is used for another connection.
+    pub fn clear(&mut self) {
+        let mut headers = std::mem::take(&mut self.headers);
+        headers.clear();
+        *self = Self { headers, ..Self::default() };
+    }
+
+    /// The path as it was sent, without the query; `/` for an absolute target without one, `*` for the
+    /// asterisk form, the whole target for the authority form.
+    pub fn path(&self) -> &[u8] {
+        if self.path.is_empty() { b"/" } else { self.headers.text(self.path) }
+    }
+
+    /// The query as it was sent, without its question mark; `Some` and empty when only the mark was there.
+    pub fn query(&self) -> Option<&[u8]> {
+        self.query.map(|span| self.headers.text(span))
+    }
+
+    /// Host and port the request is for: of an absolute target, else of the Host field, as it was sent;
+    /// empty when there is neither.
+    pub fn authority(&self) -> &[u8] {
+        self.headers.text(self.authority)
+    }
+
+    /// The method as it was sent.
+    pub fn method_text(&self) -> &[u8] {
+        self.headers.text(self.method_span)
+    }
+
+    /// The whole target as it was sent.
+    pub fn target_text(&self) -> &[u8] {
+        self.headers.text(self.target)
+    }
+
+    /// The protocols of the Upgrade field, when the request asks for an upgrade.
+    pub fn upgrade_text(&self) -> Option<&[u8]> {
+        self.upgrade.map(|span| self.headers.text(span))
+    }
+}
+
+/// Parses the request head at the start of `input`.
+///
+/// On [`HeadStatus::Complete`] the head is copied, so the input's bytes are free again. On
+/// [`HeadStatus::Partial`] call again with the same `head` and the same bytes plus the ones that came since.
+/// An error ends the connection: nothing behind a malformed head can be trusted.
+pub fn parse_request(
+    input: &[u8],
+    head: &mut RequestHead,
+    limits: &HeadLimits,
+) -> Result<HeadStatus, HeadError> {
+    let skipped = leading_empty_line(input)?;
+    if !line::worth_parsing(input, head.scanned) {
+        head.scanned = line::partial(input, limits)?;
+        return Ok(HeadStatus::Partial);
+    }
+    let mut slots: FieldSlots<'_> = [const { std::mem::MaybeUninit::uninit() }; Limits::FIELDS_CEILING];
+    let slots = &mut slots[..limits.max_fields.min(Limits::FIELDS_CEILING)];
+    let mut parsed = httparse::Request::new(&mut []);
+    let status = parsed
+        .parse_with_uninit_headers(&input[skipped..], slots)
+        .map_err(|error| line::error_of(error, start_line_error(&input[skipped..], limits)))?;
+    let httparse::Status::Complete(length) = status else {
+        head.scanned = line::partial(input, limits)?;
+        return Ok(HeadStatus::Partial);
+    };
+    let head_bytes = skipped + length;
+    fill(head, &input[..head_bytes], &parsed, limits)?;
+    Ok(HeadStatus::Complete { head_bytes })
+}
+
+fn fill(
+    head: &mut RequestHead,
+    bytes: &[u8],
+    parsed: &httparse::Request<'_, '_>,
+    limits: &HeadLimits,
+) -> Result<(), HeadError> {
+    let (Some(method), Some(target), Some(version)) = (parsed.method, parsed.path, parsed.version) else {
+        return Err(HeadError::RequestLine);
+    };
+    let (method, target) = (method.as_bytes(), target.as_bytes());
+    if method.len() + target.len() + b"  HTTP/1.1".len() > limits.max_line_bytes {
+        return Err(HeadError::LineTooLong);
+    }
+    if bytes.len() > limits.max_head_bytes {
+        return Err(HeadError::HeadTooLarge);
+    }
+    head.scanned = 0;
+    head.version = if version == 0 { Version::Http10 } else { Version::Http11 };
+    head.method = Method::of(method);
+    head.method_span = Span::of(method, bytes);
+    head.target = Span::of(target, bytes);
+    let mut semantics = Semantics::default();
+    line::adopt_fields(bytes, parsed.headers, &mut head.headers, &mut semantics)?;
+    let target = Target::parse(head.method, target, head.target.start as usize)?;
+    head.form = target.form;
+    head.path = target.path;
+    head.query = target.query;
+    head.authority = authority(target.authority, semantics.hosts, head)?;
+    apply(head, &semantics)
+}
+
+fn apply(head: &mut RequestHead, semantics: &Semantics) -> Result<(), HeadError> {
+    semantics.check_framing(head.version)?;
+    head.framing = match semantics.content_length {
+        Some(length) => RequestFraming::Length(length),
+        None if semantics.chunked => RequestFraming::Chunked,
+        None => RequestFraming::None,
+    };
+    head.keep_alive = semantics.persists(head.version);
+    // A client of version 1.0 cannot be answered with 100, so its expectation counts for nothing.
+    head.expect_continue = semantics.expects_continue && head.version == Version::Http11;
+    head.unknown_expectation = semantics.expects && !semantics.expects_continue;
+    head.upgrade = semantics.upgrade(head.version, &head.headers);
+    semantics.apply_nominations(&mut head.headers);
+    Ok(())
+}
+
+/// Whose authority counts (RFC 9112 section 3.2): the target's if it has one, else the Host field's.
+fn authority(of_target: Option<Span>, hosts: u32, head: &RequestHead) -> Result<Span, HeadError> {
+    if hosts > 1 {
+        return Err(HeadError::HostRepeated);
+    }
+    let Some(host) = head.headers.span_of(FieldId::Host) else {
+        return match head.version {
+            Version::Http11 => Err(HeadError::HostMissing),
+            Version::Http10 => Ok(of_target.unwrap_or_default()),
+        };
+    };
+    let text = head.headers.text(host);
+    if text.is_empty() {
+        // An empty Host says that the target has no authority; it must not contradict one that has.
+        return if of_target.is_some() { Err(HeadError::Host) } else { Ok(host) };
+    }
+    if !syntax::is_authority(text) {
+        return Err(HeadError::Host);
+    }
+    Ok(of_target.unwrap_or(host))
+}
+
+/// One empty line before a request is forgiven (RFC 9112 section 2.2), a second or a bare one is not.
+fn leading_empty_line(input: &[u8]) -> Result<usize, HeadError> {
+    match input {
+        [b'\r', b'\n', b'\r' | b'\n', ..] | [b'\n', ..] => Err(HeadError::EmptyLines),
+        [b'\r', b'\n', ..] => Ok(2),
+        [b'\r', _, ..] => Err(HeadError::EmptyLines),
+        _ => Ok(0),
+    }
+}
+
+/// Tells a version that exists elsewhere from a line that is no request line.
+fn start_line_error(input: &[u8], limits: &HeadLimits) -> HeadError {
+    let end = memchr::memchr(b'\n', input).unwrap_or(input.len());
+    if end > limits.max_line_bytes {
+        return HeadError::LineTooLong;
+    }
+    let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
+    let mut words = line.split(|&byte| byte == b' ');
+    let (Some(method), Some(target), Some(version), None) =
+        (words.next(), words.next(), words.next(), words.next())
+    else {
+        return HeadError::RequestLine;
+    };
+    match version {
+        [b'H', b'T', b'T', b'P', b'/', major @ b'1'..=b'9', b'.', minor @ b'0'..=b'9']
+            if syntax::is_token(method) && !target.is_empty() && (*major != b'1' || *minor > b'1') =>
+        {
+            HeadError::Version
+        }
+        _ => HeadError::RequestLine,
+    }
+}
