@@ -1,0 +1,212 @@
+//! `weir origin`: an echo origin to try the gateway with, and light enough to be measured against.
+//!
+//! One thread per worker with a listener of its own, and per request no more than one read and one write: in front
+//! of it, it is the proxy that saturates. It shares no code with the data plane, so that neither hides the other's
+//! mistakes, and it is not a web server: it keeps no files, no limits per client and no log.
+
+mod answer;
+mod request;
+
+use std::io;
+use std::net::SocketAddr;
+use std::thread;
+
+use anyhow::{Context, anyhow};
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use answer::Answer;
+use request::{Body, parse_head};
+
+/// What `weir origin` takes.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct OriginArguments {
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:1980")]
+    listen: SocketAddr,
+    /// Threads, each with a listener of its own on the same port
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    workers: u16,
+}
+
+/// Serves until the process is stopped. Fails when the address cannot be listened on.
+pub(crate) fn run(arguments: OriginArguments) -> anyhow::Result<()> {
+    let first = listen(arguments.listen, arguments.workers > 1)
+        .with_context(|| format!("cannot listen on {}: choose another with --listen", arguments.listen))?;
+    let address = first.local_addr().context("the listener has no address")?;
+    let mut listeners = vec![first];
+    for _ in 1..arguments.workers {
+        listeners.push(listen(address, true).with_context(|| format!("cannot listen on {address} again"))?);
+    }
+    announce(address);
+    let workers: Vec<_> =
+        listeners.into_iter().map(|listener| thread::spawn(move || work(listener))).collect();
+    for worker in workers {
+        worker.join().map_err(|_| anyhow!("a worker of the origin panicked"))??;
+    }
+    Ok(())
+}
+
+#[allow(
+    clippy::print_stdout,
+    reason = "the announced address is this command's output, which scripts wait for"
+)]
+fn announce(address: SocketAddr) {
+    println!("listening origin {address}\nready");
+}
+
+fn listen(address: SocketAddr, shared: bool) -> io::Result<std::net::TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(shared)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// One worker: accepts for ever, each connection a task on this thread.
+fn work(listener: std::net::TcpListener) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    runtime.block_on(async {
+        let listener = TcpListener::from_std(listener)?;
+        loop {
+            // Out of descriptors or a connection gone before it was taken: the others go on.
+            if let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    // The peer left or spoke no HTTP: either way the connection is over and nobody to tell.
+                    let _ = Connection::new(stream).serve().await;
+                });
+            } else {
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    })
+}
+
+/// One client: bytes read and not yet used, and answers not yet written.
+struct Connection {
+    stream: TcpStream,
+    input: Vec<u8>,
+    /// The bytes of `input` that are filled and unused.
+    start: usize,
+    end: usize,
+    output: Vec<u8>,
+}
+
+impl Connection {
+    fn new(stream: TcpStream) -> Connection {
+        // Without it answers in two writes wait for the client's acknowledgement; worth no failed connection.
+        let _ = stream.set_nodelay(true);
+        let input = vec![0; INPUT_BYTES];
+        Connection { stream, input, start: 0, end: 0, output: Vec::new() }
+    }
+
+    async fn serve(&mut self) -> io::Result<()> {
+        loop {
+            let head = match parse_head(&self.input[self.start..self.end]) {
+                Ok(Some(head)) => head,
+                Ok(None) => {
+                    // Everything that came is answered in one write before waiting for more.
+                    self.flush().await?;
+                    if !self.fill().await? {
+                        return Ok(());
+                    }
+                    continue;
+                }
+                Err(status) => {
+                    answer::refuse(status, &mut self.output);
+                    return self.flush().await;
+                }
+            };
+            // A head is copied only if a body, which is read into the same buffer, follows it.
+            let (head_bytes, keep_alive) = (head.bytes, head.keep_alive);
+            if head.body == Body::None {
+                let answer = answer::choose(&head, 0, &mut self.output);
+                self.start += head_bytes;
+                self.finish(answer).await?;
+            } else {
+                let text = self.input[self.start..self.start + head_bytes].to_vec();
+                let body_bytes = self.read_body(head_bytes, head.body, head.expects_continue).await?;
+                let Ok(Some(head)) = parse_head(&text) else { return Ok(()) };
+                let answer = answer::choose(&head, body_bytes, &mut self.output);
+                self.finish(answer).await?;
+            }
+            if !keep_alive {
+                self.flush().await?;
+                return self.stream.shutdown().await;
+            }
+        }
+    }
+
+    /// Drops a body, the head before it included; its length without framing.
+    async fn read_body(&mut self, head_bytes: usize, mut body: Body, continues: bool) -> io::Result<u64> {
+        self.start += head_bytes;
+        if continues && self.start == self.end {
+            self.output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+            self.flush().await?;
+        }
+        let mut length = 0;
+        loop {
+            let step = body.consume(&self.input[self.start..self.end])?;
+            self.start += step.used;
+            length += step.data;
+            if step.done {
+                return Ok(length);
+            }
+            if !self.fill().await? {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+
+    /// Does what of an answer does not fit into the output buffer.
+    async fn finish(&mut self, answer: Answer) -> io::Result<()> {
+        match answer {
+            Answer::Written => Ok(()),
+            Answer::Static(bytes) => {
+                self.flush().await?;
+                self.stream.write_all(bytes).await
+            }
+            Answer::After(pause) => {
+                tokio::time::sleep(pause).await;
+                Ok(())
+            }
+            Answer::Repeat { block, times, end } => {
+                for _ in 0..times {
+                    self.output.extend_from_slice(&block);
+                    if self.output.len() >= INPUT_BYTES {
+                        self.flush().await?;
+                    }
+                }
+                self.output.extend_from_slice(&end);
+                Ok(())
+            }
+        }
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        if !self.output.is_empty() {
+            self.stream.write_all(&self.output).await?;
+            self.output.clear();
+        }
+        Ok(())
+    }
+
+    /// Reads once behind what is there; false when the client closed.
+    async fn fill(&mut self) -> io::Result<bool> {
+        self.input.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, self.end - self.start);
+        let length = self.stream.read(&mut self.input[self.end..]).await?;
+        self.end += length;
+        Ok(length > 0)
+    }
+}
+
+/// The longest head, and how much is read or collected for a write at once.
+const INPUT_BYTES: usize = 16 * 1024;
+/// Beyond what a load generator opens at once; the kernel cuts it to its own limit.
+const BACKLOG: i32 = 4096;
+/// How long accepting rests when the process is out of descriptors.
+const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);

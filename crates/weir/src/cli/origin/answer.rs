@@ -1,0 +1,236 @@
+//! What the echo origin says to which path; knows nothing of connections.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::request::{Head, split_field};
+
+/// What is left to do once the output buffer holds an answer's beginning.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// Nothing: it is in the output buffer.
+    Written,
+    /// These bytes are the answer.
+    Static(&'static [u8]),
+    /// The answer is in the output buffer, to be sent after a pause.
+    After(Duration),
+    /// A body made of one block, repeated.
+    Repeat { block: Vec<u8>, times: u64, end: Vec<u8> },
+}
+
+/// Writes the answer to a request, or its beginning, to `output`. `body_bytes` is the length of the request's
+/// body.
+pub(super) fn choose(head: &Head<'_>, body_bytes: u64, output: &mut Vec<u8>) -> Answer {
+    let mut reply = Reply { head, output };
+    if head.target == b"/checked-out" {
+        return reply.known(&SMALL, SMALL_BODY);
+    }
+    if head.target == b"/sample.html" {
+        return reply.known(&LARGE, LARGE_BODY.as_bytes());
+    }
+    let path = head.target.split(|&byte| byte == b'?').next().unwrap_or_default();
+    let mut parts = path.split(|&byte| byte == b'/').skip(1);
+    let (first, number) = (parts.next().unwrap_or_default(), parts.next().and_then(number));
+    match (first, number) {
+        (b"status", Some(status @ 200..=599)) => {
+            reply.text(status as u16, &format!("status {status}\n"));
+            Answer::Written
+        }
+        (b"delay", Some(milliseconds)) => {
+            let pause = Duration::from_millis(milliseconds.min(LONGEST_DELAY_MILLISECONDS));
+            reply.text(200, &format!("waited {} ms\n", pause.as_millis()));
+            Answer::After(pause)
+        }
+        (b"bytes", Some(length)) => reply.bytes(length),
+        (b"chunked", Some(chunks)) => reply.chunks(chunks),
+        _ => {
+            let text = echo(head, body_bytes);
+            reply.whole(200, "application/json", text.as_bytes());
+            Answer::Written
+        }
+    }
+}
+
+/// Writes the answer to something that was no request; the connection is to be closed behind it.
+pub(super) fn refuse(status: u16, output: &mut Vec<u8>) {
+    let text = format!("HTTP/1.1 {status} Refused\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    output.extend_from_slice(text.as_bytes());
+}
+/// An answer being written.
+struct Reply<'a> {
+    head: &'a Head<'a>,
+    output: &'a mut Vec<u8>,
+}
+
+impl Reply<'_> {
+    /// A page whose whole answer is kept for the usual request, a GET of HTTP/1.1 that keeps its connection.
+    fn known(mut self, kept: &'static [u8], body: &[u8]) -> Answer {
+        if !(self.head.is_1_1 && self.head.keep_alive && self.head.method == b"GET") {
+            self.whole(200, "text/plain", body);
+        } else if kept.len() > COPIED_BYTES {
+            return Answer::Static(kept);
+        } else {
+            self.output.extend_from_slice(kept);
+        }
+        Answer::Written
+    }
+
+    fn text(mut self, status: u16, text: &str) {
+        self.whole(status, "text/plain", text.as_bytes());
+    }
+
+    fn whole(&mut self, status: u16, content_type: &str, body: &[u8]) {
+        self.head(status, content_type, &format!("Content-Length: {}", body.len()));
+        if self.has_body(status) {
+            self.output.extend_from_slice(body);
+        }
+    }
+
+    fn bytes(mut self, length: u64) -> Answer {
+        self.head(200, "application/octet-stream", &format!("Content-Length: {length}"));
+        let block = vec![b'x'; BLOCK_BYTES];
+        let end = vec![b'x'; (length % BLOCK_BYTES as u64) as usize];
+        self.repeat(block, length / BLOCK_BYTES as u64, end)
+    }
+
+    fn chunks(mut self, chunks: u64) -> Answer {
+        if !self.head.is_1_1 {
+            self.whole(505, "text/plain", b"chunks need HTTP/1.1\n");
+            return Answer::Written;
+        }
+        self.head(200, "text/plain", "Transfer-Encoding: chunked");
+        self.repeat(b"8\r\na chunk\n\r\n".to_vec(), chunks, b"0\r\n\r\n".to_vec())
+    }
+
+    fn repeat(&self, block: Vec<u8>, times: u64, end: Vec<u8>) -> Answer {
+        if self.has_body(200) { Answer::Repeat { block, times, end } } else { Answer::Written }
+    }
+
+    fn head(&mut self, status: u16, content_type: &str, framing: &str) {
+        let connection = match (self.head.is_1_1, self.head.keep_alive) {
+            (true, true) | (false, false) => "",
+            (true, false) => "Connection: close\r\n",
+            (false, true) => "Connection: keep-alive\r\n",
+        };
+        let framing = if matches!(status, 204 | 304) { String::new() } else { format!("{framing}\r\n") };
+        let text = format!(
+            "HTTP/1.1 {status} {}\r\nServer: weir-origin\r\nContent-Type: {content_type}\r\n{framing}{connection}\r\n",
+            reason(status)
+        );
+        self.output.extend_from_slice(text.as_bytes());
+    }
+
+    fn has_body(&self, status: u16) -> bool {
+        self.head.method != b"HEAD" && !matches!(status, 204 | 304)
+    }
+}
+
+/// The request as JSON, for people to read.
+fn echo(head: &Head<'_>, body_bytes: u64) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut fields = Map::new();
+    for line in head.fields.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii) {
+        let Some((name, value)) = split_field(line) else { continue };
+        let value = match fields.get(&text(name)).and_then(Value::as_str) {
+            Some(before) => format!("{before}, {}", text(value)),
+            None => text(value),
+        };
+        fields.insert(text(name), Value::String(value));
+    }
+    let seen = json!({
+        "method": text(head.method),
+        "path": text(head.target),
+        "headers": fields,
+        "body_bytes": body_bytes,
+    });
+    format!("{seen:#}\n")
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        204 => "No Content",
+        304 => "Not Modified",
+        404 => "Not Found",
+        503 => "Service Unavailable",
+        // A reason phrase may be empty, but the space before it may not be missing (RFC 9112 4).
+        _ => "",
+    }
+}
+
+fn kept(content_type: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    let head = "HTTP/1.1 200 OK\r\nServer: weir-origin\r\n";
+    format!("{head}Content-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes()
+}
+
+/// The whole answer to `/checked-out`.
+static SMALL: LazyLock<Vec<u8>> = LazyLock::new(|| kept("text/plain", "checked-out response."));
+/// The whole answer to `/sample.html`.
+static LARGE: LazyLock<Vec<u8>> = LazyLock::new(|| kept("text/plain", &LARGE_BODY));
+/// Numbered lines cut at the size: text that compresses neither to nothing nor badly.
+static LARGE_BODY: LazyLock<String> = LazyLock::new(|| {
+    let mut text: String =
+        (1..1000).map(|line| format!("line {line:06} of the big page of the origin\n")).collect();
+    text.truncate(LARGE_BYTES);
+    text
+});
+
+const SMALL_BODY: &[u8] = b"checked-out response.";
+/// The size of the larger page that gateways are compared with.
+const LARGE_BYTES: usize = 26_650;
+/// Up to here an answer is copied into the output buffer, to go out with others in one write.
+const COPIED_BYTES: usize = 4096;
+/// The step in which `/bytes/N` is written.
+const BLOCK_BYTES: usize = 16 * 1024;
+/// `/delay/MS` never holds a connection longer than this.
+const LONGEST_DELAY_MILLISECONDS: u64 = 600_000;
+
+#[cfg(test)]
+mod tests {
+    use super::super::request::parse_head;
+    use super::*;
+
+    fn answer(request: &str) -> (String, Answer) {
+        let head = parse_head(request.as_bytes()).unwrap().unwrap();
+        let mut output = Vec::new();
+        let answer = choose(&head, 7, &mut output);
+        (String::from_utf8(output).unwrap(), answer)
+    }
+
+    #[test]
+    fn pages_for_measuring() {
+        let (small, left) = answer("GET /checked-out HTTP/1.1\r\n\r\n");
+        assert!(
+            small.ends_with("Content-Length: 21\r\n\r\nchecked-out response.") && left == Answer::Written
+        );
+        let Answer::Static(large) = answer("GET /sample.html HTTP/1.1\r\n\r\n").1 else { panic!("not kept") };
+        assert!(large.ends_with(LARGE_BODY.as_bytes()) && LARGE_BODY.len() == LARGE_BYTES);
+        let (old, _) = answer("GET /checked-out HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+        assert!(old.contains("Connection: keep-alive\r\n"), "{old}");
+        let (head, _) = answer("HEAD /checked-out HTTP/1.1\r\n\r\n");
+        assert!(head.contains("Content-Length: 21\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+    }
+
+    #[test]
+    fn pages_for_trying() {
+        let check = |target: &str, beginning: &str, part: &str| {
+            let (text, _) = answer(&format!("GET {target} HTTP/1.1\r\nA: b\r\nA: c\r\n\r\n"));
+            assert!(text.starts_with(beginning) && text.contains(part), "{target}: {text}");
+        };
+        check("/status/503", "HTTP/1.1 503 Service Unavailable\r\n", "status 503\n");
+        check("/status/204", "HTTP/1.1 204 No Content\r\n", "text/plain\r\n\r\n");
+        check("/delay/5", "HTTP/1.1 200", "waited 5 ms\n");
+        check("/bytes/40000", "HTTP/1.1 200", "Content-Length: 40000\r\n");
+        check("/chunked/3", "HTTP/1.1 200", "Transfer-Encoding: chunked\r\n");
+        check("/x?y", "HTTP/1.1 200", "\"path\": \"/x?y\"");
+        check("/x", "HTTP/1.1 200", "\"A\": \"b, c\"");
+        check("/x", "HTTP/1.1 200", "\"body_bytes\": 7");
+    }
+}
