@@ -1,0 +1,240 @@
+//! The settings of one node: every name, its default, its meaning, and the values in force.
+//!
+//! The list below is the only definition. The command line, the settings file, the environment, `--help` and the
+//! reference page all come from it. Nothing here opens a socket or starts anything: `boot` reads the values.
+
+mod arguments;
+mod fault;
+mod file;
+mod nearest;
+mod parse;
+#[cfg(test)]
+mod reference;
+mod table;
+mod values;
+mod written;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use ipnet::IpNet;
+
+pub use arguments::SettingsArguments;
+pub use fault::{Fault, Faults, Place};
+pub use file::{FileKind, kind_of};
+pub use parse::log_filter;
+pub use table::Setting;
+pub use values::{AccessLogFormat, AdminKey, ErrorLog, LogTarget, RouterMode};
+pub use written::Written;
+
+use table::settings;
+
+settings! {
+    section "Listeners" {
+        /// Addresses the proxy listens on. Port 0 takes any free port; `off` listens nowhere.
+        proxy: Vec<SocketAddr> = parse::listeners("ADDR,…", "0.0.0.0:9080"),
+        /// Addresses the proxy listens on for TLS. This version has no TLS yet, so only `off` is accepted.
+        proxy_tls: Vec<SocketAddr> = parse::no_tls_yet("off", "off"),
+        /// Address of the Admin API, or `off`.
+        admin: Option<SocketAddr> = parse::listener("ADDR", "127.0.0.1:9180"),
+        /// Address of the control API, which tells what this node runs, or `off`.
+        control: Option<SocketAddr> = parse::listener("ADDR", "127.0.0.1:9090"),
+        /// Address of `/status` and `/status/ready` for probes, or `off`.
+        status: Option<SocketAddr> = parse::listener("ADDR", "127.0.0.1:7085"),
+        /// Address of the metrics for Prometheus, at `/apisix/prometheus/metrics`, or `off`.
+        metrics: Option<SocketAddr> = parse::listener("ADDR", "127.0.0.1:9091"),
+    }
+    section "Configuration source" {
+        /// Folder of the embedded store and of the Admin key. Made if it is missing.
+        data: PathBuf = parse::path("DIR", "./weir-data"),
+        /// Declarative mode: take all resources from this YAML or JSON file and reload it when it changes. The
+        /// Admin API then reads but refuses writes.
+        resources: Option<PathBuf> = parse::optional_path("FILE", ""),
+        /// All or nothing: with one faulty object, none of a change is applied, and the start fails. Otherwise a
+        /// faulty object keeps its last good form, is reported, and the rest applies.
+        strict: bool = parse::switch("true|false", "false"),
+    }
+    section "Admin API" {
+        /// The Admin key. Only from the environment, so that it is neither in a file nor in a list of processes.
+        /// Without it, a key is made at the first start and kept in the data folder.
+        admin_key: Option<AdminKey> = parse::admin_key("KEY", ""),
+        /// Addresses and networks that may call the Admin API.
+        admin_allow: Vec<IpNet> = parse::networks("CIDR,…", "127.0.0.0/8, ::1/128"),
+    }
+    section "Workers" {
+        /// Worker threads, or `auto`: one for each core this process may use (its cgroup and affinity counted).
+        workers: usize = parse::workers("N|auto", "auto"),
+        /// Pin each worker to one core.
+        pin: bool = parse::switch("true|false", "false"),
+        /// Seconds that open requests get to finish after TERM or QUIT.
+        grace_seconds ("grace"): u64 = parse::number::<0, 86_400>("SECONDS", "30"),
+    }
+    section "Routing" {
+        /// How routes are found: `radixtree_host_uri` (host first, then path), `radixtree_uri` (path first, the
+        /// host is a filter) or `radixtree_uri_with_parameter` (as before, with `:name` in paths).
+        router_mode: RouterMode = parse::router_mode("MODE", "radixtree_host_uri"),
+        /// Merge repeated slashes of a path into one.
+        merge_slashes: bool = parse::switch("true|false", "true"),
+        /// Drop one slash at the end of the path before matching.
+        delete_uri_tail_slash: bool = parse::switch("true|false", "false"),
+        /// Drop `;parameters` of path segments before matching, as servlet containers do.
+        normalize_uri_like_servlet: bool = parse::switch("true|false", "false"),
+        /// Match `%2F` as it was sent instead of as a slash.
+        match_uri_encoded_slash: bool = parse::switch("true|false", "false"),
+    }
+    section "Headers and client address" {
+        /// The `Server` header of answers made here, or `off` for none.
+        server_header: Option<String> = parse::server_header("TEXT|off", DEFAULT_SERVER_HEADER),
+        /// Peers whose `X-Forwarded-Proto`, `-Host` and `-Port` are kept instead of overwritten.
+        trusted_addresses: Vec<IpNet> = parse::networks("CIDR,…", ""),
+        /// Peers whose `real_ip_header` names the client. From any other peer the header is ignored.
+        real_ip_from: Vec<IpNet> = parse::networks("CIDR,…", "127.0.0.1, ::1"),
+        /// The header in which those peers name the client.
+        real_ip_header: String = parse::header_name("NAME", "X-Real-IP"),
+        /// In a list of addresses, take the last one that is not itself a trusted peer, not simply the last.
+        real_ip_recursive: bool = parse::switch("true|false", "false"),
+    }
+    section "Logs" {
+        /// Where finished requests are logged: `off`, `stdout` or a file.
+        access_log: LogTarget = parse::access_log("off|stdout|FILE", "off"),
+        /// A line of the access log: a text with `$variables`, or `json` for the usual fields as one object. In the
+        /// settings file a map from field to `$variable` is taken too; elsewhere write that map as JSON.
+        access_log_format: AccessLogFormat = parse::access_log_format("FORMAT", DEFAULT_ACCESS_LOG_FORMAT),
+        /// Where this node's own messages go: `stderr` or a file.
+        error_log: ErrorLog = parse::error_log("stderr|FILE", "stderr"),
+        /// Least severe message that is logged: `off`, `error`, `warn`, `info`, `debug` or `trace`; parts may have a
+        /// level of their own, as in `warn,control=debug`.
+        log_level: String = parse::log_level("LEVEL", "info"),
+    }
+    section "Client limits" {
+        /// Most bytes of a request head, request line included. A larger one is answered 431 (414 for its line).
+        max_head_bytes: usize = parse::size::<1_024, 16_777_216>("BYTES", "65536"),
+        /// Most bytes of one line of a request head.
+        max_header_line_bytes: usize = parse::size::<256, 16_777_216>("BYTES", "8192"),
+        /// Most header fields of a request.
+        max_header_fields: usize = parse::size::<8, 10_000>("N", "100"),
+        /// Milliseconds from the first byte of a request head to its last.
+        head_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "10000"),
+        /// Milliseconds a kept-alive connection may wait for its next request.
+        idle_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
+        /// Milliseconds between two reads of a request body.
+        client_body_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
+        /// Milliseconds between two writes of a response to a client that does not read.
+        client_send_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
+        /// Most bytes of a request body; 0 is no limit. A larger one is answered 413.
+        max_body_bytes: u64 = parse::number::<0, { i64::MAX as u64 }>("BYTES", "0"),
+        /// Requests after which a connection is closed; 0 is no limit.
+        max_requests_per_connection: u64 = parse::number::<0, { i64::MAX as u64 }>("N", "0"),
+        /// Most open client connections of the whole process. Past it, new ones are closed at once.
+        max_connections: usize = parse::size::<1, 16_777_216>("N", "100000"),
+    }
+    section "Upstreams" {
+        /// Milliseconds to connect to a node, where the route and upstream say nothing.
+        upstream_connect_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
+        /// Milliseconds between two writes to a node, where the route and upstream say nothing.
+        upstream_send_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
+        /// Milliseconds between two reads from a node, where the route and upstream say nothing.
+        upstream_read_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
+    }
+    section "DNS" {
+        /// DNS servers that resolve node names, as `IP` or `IP:PORT`; none means those of the system.
+        dns_resolvers: Vec<SocketAddr> = parse::resolvers("IP[:PORT],…", ""),
+        /// Shortest time an answer is used, in seconds, whatever its TTL says.
+        dns_ttl_min_seconds: u64 = parse::number::<1, 86_400>("SECONDS", "1"),
+        /// Longest time an answer is used, in seconds, whatever its TTL says.
+        dns_ttl_max_seconds: u64 = parse::number::<1, 604_800>("SECONDS", "300"),
+        /// Milliseconds a DNS server has to answer. Meanwhile, and on failure, the last good answer is used.
+        dns_timeout_ms: u64 = parse::number::<1, 60_000>("MS", "5000"),
+    }
+}
+
+impl Settings {
+    /// The settings in force: defaults, then the settings file, then the environment, then flags.
+    ///
+    /// # Errors
+    /// Every fault of every source, each with its place. A file that cannot be read or parsed is one fault.
+    pub fn load(
+        config: Option<&Path>,
+        environment: impl IntoIterator<Item = (std::ffi::OsString, std::ffi::OsString)>,
+        flags: Written,
+    ) -> Result<Self, Faults> {
+        let mut faults = Vec::new();
+        let mut written = Written::defaults();
+        if let Some(path) = config {
+            written.override_with(file::read(path, &mut faults));
+        }
+        written.override_with(Written::from_environment(environment, &mut faults));
+        written.override_with(flags);
+        Self::from_written(&written, faults)
+    }
+
+    /// The settings that a text of a settings file gives over the defaults, without environment and flags.
+    ///
+    /// # Errors
+    /// Every fault, with `path` and its line.
+    pub fn from_file_text(path: &Path, text: &str) -> Result<Self, Faults> {
+        let mut faults = Vec::new();
+        let mut written = Written::defaults();
+        written.override_with(file::parse(path, text, &mut faults));
+        Self::from_written(&written, faults)
+    }
+
+    /// Parses every value, then checks those that depend on each other.
+    fn from_written(written: &Written, mut faults: Vec<Fault>) -> Result<Self, Faults> {
+        match Self::resolve(written, &mut faults) {
+            Some(settings) => settings.check_relations(written, &mut faults).map_or(Err(Faults(faults)), Ok),
+            None => Err(Faults(faults)),
+        }
+    }
+
+    /// Refuses values that are good alone and wrong together.
+    fn check_relations(self, written: &Written, faults: &mut Vec<Fault>) -> Option<Self> {
+        self.check_addresses(written, faults);
+        if self.max_header_line_bytes > self.max_head_bytes {
+            let reason =
+                format!("is more than max_head_bytes ({}); lower it or raise that", self.max_head_bytes);
+            faults.push(written.fault("max_header_line_bytes", reason));
+        }
+        if self.dns_ttl_min_seconds > self.dns_ttl_max_seconds {
+            let reason = format!("is more than dns_ttl_max_seconds ({})", self.dns_ttl_max_seconds);
+            faults.push(written.fault("dns_ttl_min_seconds", reason));
+        }
+        faults.is_empty().then_some(self)
+    }
+
+    /// Refuses one address for two listeners; the kernel would refuse it later and say less.
+    fn check_addresses(&self, written: &Written, faults: &mut Vec<Fault>) {
+        let mut taken: Vec<(&'static str, SocketAddr)> = Vec::new();
+        let proxy = self.proxy.iter().map(|address| ("proxy", *address));
+        let rest = [
+            ("admin", self.admin),
+            ("control", self.control),
+            ("status", self.status),
+            ("metrics", self.metrics),
+        ];
+        let rest = rest.into_iter().filter_map(|(name, address)| Some((name, address?)));
+        for (name, address) in proxy.chain(rest) {
+            if let Some((other, _)) = taken.iter().find(|(_, other)| collide(*other, address)) {
+                let reason =
+                    format!("{address} is already taken by `{other}`; give each listener its own port");
+                faults.push(written.fault(name, reason));
+            }
+            taken.push((name, address));
+        }
+    }
+}
+
+/// Whether two listeners cannot both exist: same port (0 is never the same), and same or unspecified address.
+fn collide(one: SocketAddr, other: SocketAddr) -> bool {
+    let all = |address: IpAddr| address.is_unspecified();
+    let overlap =
+        one.ip() == other.ip() || (one.is_ipv4() == other.is_ipv4() && (all(one.ip()) || all(other.ip())));
+    one.port() != 0 && one.port() == other.port() && overlap
+}
+
+/// What answers call the server; the version helps support, a setting hides it.
+const DEFAULT_SERVER_HEADER: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
+
+/// The combined log format every log reader knows, then what a gateway adds: duration, node and its status.
+const DEFAULT_ACCESS_LOG_FORMAT: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $status \
+     $body_bytes_sent \"$http_referer\" \"$http_user_agent\" $request_time $upstream_addr $upstream_status";

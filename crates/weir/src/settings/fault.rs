@@ -1,0 +1,75 @@
+//! What is wrong with a setting and where it was written. Prints nothing itself.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Where a value was written.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Place {
+    /// Nowhere: it is the default.
+    Default,
+    /// In a settings file, at a line counted from 1; 0 is the file as a whole.
+    File {
+        /// The file as it was named.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+    },
+    /// In an environment variable.
+    Environment,
+    /// On the command line.
+    Flag,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Fault {
+    /// Where.
+    pub place: Place,
+    /// The name as written there: `proxy`, `WEIR_PROXY`, `--proxy`; empty where the place as a whole is wrong.
+    pub name: String,
+    /// What is wrong and what to do.
+    pub reason: String,
+}
+
+/// Everything that is wrong with the settings; never empty.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Faults(pub Vec<Fault>);
+
+impl Faults {
+    /// Whether the command line itself is at fault, which is a usage error.
+    #[must_use]
+    pub fn blames_flags(&self) -> bool {
+        self.0.iter().any(|fault| fault.place == Place::Flag)
+    }
+}
+
+impl fmt::Display for Fault {
+    /// `file:line: name: reason`, or `name: reason` where there is no file.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Place::File { path, line } = &self.place {
+            write!(out, "{}:", path.display())?;
+            if *line > 0 {
+                write!(out, "{line}:")?;
+            }
+            out.write_str(" ")?;
+        }
+        if !self.name.is_empty() {
+            write!(out, "{}: ", self.name)?;
+        }
+        out.write_str(&self.reason)
+    }
+}
+
+impl fmt::Display for Faults {
+    /// One fault a line.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, fault) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "\n" };
+            write!(out, "{separator}{fault}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Faults {}

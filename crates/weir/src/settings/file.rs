@@ -1,0 +1,190 @@
+//! The settings file: YAML with a line for every key. Parses no value; says when a file is of another kind.
+
+use std::path::Path;
+
+use saphyr::{LoadableYamlNode, MarkedYaml, Scalar, YamlData};
+
+use super::SETTINGS;
+use super::fault::{Fault, Place};
+use super::nearest::nearest;
+use super::table::Setting;
+use super::written::Written;
+
+/// What a YAML or JSON file is, by its top-level keys.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum FileKind {
+    /// A `config.yaml` of APISIX.
+    ApisixConfig,
+    /// Routes, upstreams and other resources.
+    Resources,
+    /// A settings file, or nothing that is known.
+    Settings,
+}
+
+/// The kind of a file's text.
+#[must_use]
+pub fn kind_of(text: &str) -> FileKind {
+    let keys = top_level_keys(text);
+    let has = |names: &[&str]| keys.iter().any(|key| names.contains(&key.as_str()));
+    if has(&APISIX_KEYS) {
+        FileKind::ApisixConfig
+    } else if has(&RESOURCE_KEYS) {
+        FileKind::Resources
+    } else {
+        FileKind::Settings
+    }
+}
+
+/// Reads and parses the file at `path`.
+pub(super) fn read(path: &Path, faults: &mut Vec<Fault>) -> Written {
+    match std::fs::read_to_string(path) {
+        Ok(text) => parse(path, &text, faults),
+        Err(error) => {
+            let reason = format!("cannot be read: {error}");
+            faults.push(Fault { place: place(path, 0), name: String::new(), reason });
+            Written::default()
+        }
+    }
+}
+
+/// Parses the text of the file `path`, which gives places and relative paths their base.
+pub(super) fn parse(path: &Path, text: &str, faults: &mut Vec<Fault>) -> Written {
+    let mut fault = |line, name: &str, reason: String| {
+        faults.push(Fault { place: place(path, line), name: name.to_owned(), reason });
+    };
+    let mut written = Written::default();
+    let documents = match MarkedYaml::load_from_str(text) {
+        Ok(documents) => documents,
+        Err(error) => {
+            fault(error.marker().line(), "", format!("not YAML: {}", error.info()));
+            return written;
+        }
+    };
+    if documents.len() > 1 {
+        fault(documents[1].span.start.line(), "", "a settings file is one YAML document".to_owned());
+    }
+    let entries = match documents.first().map(|document| &document.data) {
+        None | Some(YamlData::Value(Scalar::Null)) => return written,
+        Some(YamlData::Mapping(entries)) => entries,
+        Some(_) => {
+            fault(1, "", "not a map of settings; write lines such as `proxy: 0.0.0.0:9080`".to_owned());
+            return written;
+        }
+    };
+    for (key, value) in entries {
+        let line = key.span.start.line();
+        let Some(name) = scalar_text(key) else {
+            fault(line, "", "a setting's name is a plain word".to_owned());
+            continue;
+        };
+        match entry(&name, value) {
+            Ok((setting, values)) => written.insert(setting, values, place(path, line)),
+            Err(reason) => fault(line, &name, reason),
+        }
+        if APISIX_KEYS.contains(&name.as_str()) {
+            break;
+        }
+    }
+    written
+}
+
+/// The setting called `name` and the texts of its value.
+fn entry(name: &str, value: &MarkedYaml<'_>) -> Result<(&'static Setting, Vec<String>), String> {
+    let setting = SETTINGS.iter().find(|setting| setting.is_called(name)).ok_or_else(|| unknown(name))?;
+    if setting.is_secret() {
+        return Err(format!(
+            "is a secret and does not belong in a file; set the environment variable {}",
+            setting.variable()
+        ));
+    }
+    Ok((setting, texts(setting, value)?))
+}
+
+/// The texts of a value: one for a scalar, one for each item of a list, JSON for a map where one is welcome.
+fn texts(setting: &Setting, value: &MarkedYaml<'_>) -> Result<Vec<String>, String> {
+    let item = |node: &MarkedYaml<'_>| scalar_text(node).ok_or("a list holds plain values only".to_owned());
+    match &value.data {
+        YamlData::Sequence(items) => items.iter().map(item).collect(),
+        YamlData::Mapping(_) if setting.takes_map() => Ok(vec![map_as_json(value)?]),
+        YamlData::Mapping(_) => Err("takes a plain value, not a map".to_owned()),
+        YamlData::Value(Scalar::Null) => Err("has no value; write one, or leave the line out".to_owned()),
+        _ => scalar_text(value).map(|text| vec![text]).ok_or("is not a plain value".to_owned()),
+    }
+}
+
+/// A map of texts as a JSON object, in its order.
+fn map_as_json(value: &MarkedYaml<'_>) -> Result<String, String> {
+    let entries = value.data.as_mapping().into_iter().flatten();
+    let mut object = serde_json::Map::new();
+    for (key, value) in entries {
+        let (Some(key), Some(value)) = (scalar_text(key), scalar_text(value)) else {
+            return Err("a map here holds plain texts only".to_owned());
+        };
+        object.insert(key, serde_json::Value::String(value));
+    }
+    Ok(serde_json::Value::Object(object).to_string())
+}
+
+/// The text of a scalar; nothing for null, lists and maps.
+fn scalar_text(node: &MarkedYaml<'_>) -> Option<String> {
+    match &node.data {
+        YamlData::Value(Scalar::String(text)) => Some(text.to_string()),
+        YamlData::Value(Scalar::Integer(number)) => Some(number.to_string()),
+        YamlData::Value(Scalar::Boolean(value)) => Some(value.to_string()),
+        YamlData::Value(Scalar::FloatingPoint(number)) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// Why `name` is refused, with what was probably meant.
+fn unknown(name: &str) -> String {
+    if APISIX_KEYS.contains(&name) {
+        return "this is a `config.yaml` of APISIX, which this version does not read yet; write the few settings that \
+                differ from the defaults under their own names (see docs/reference/settings.md)"
+            .to_owned();
+    }
+    if RESOURCE_KEYS.contains(&name) {
+        return "is a resource, not a setting; put it in a file of its own and name that file with `resources: FILE`"
+            .to_owned();
+    }
+    match nearest(name, SETTINGS.iter().filter(|setting| !setting.is_secret()).map(Setting::shown_name)) {
+        Some(near) => format!("no such setting; did you mean `{near}`?"),
+        None => "no such setting; `weir run --help` lists them".to_owned(),
+    }
+}
+
+fn place(path: &Path, line: usize) -> Place {
+    Place::File { path: path.to_owned(), line }
+}
+
+/// The keys of the outermost map. Of a text that is not YAML (yet: `${{VAR}}` may stand anywhere in a resources file)
+/// the words before a colon at the start of a line, so that its faults are reported as those of what it was meant to be.
+fn top_level_keys(text: &str) -> Vec<String> {
+    if let Ok(documents) = MarkedYaml::load_from_str(text) {
+        let map = documents.first().and_then(|document| document.data.as_mapping());
+        return map.into_iter().flatten().filter_map(|(key, _)| scalar_text(key)).collect();
+    }
+    let unindented = text.lines().filter(|line| !line.starts_with([' ', '\t', '#']));
+    let before_colon = unindented.filter_map(|line| line.split_once(':')).map(|(key, _)| key);
+    before_colon.map(|key| key.trim_matches(['{', '"', '\'', ' ', '\t', '\u{feff}']).to_owned()).collect()
+}
+
+/// Top-level keys that only a `config.yaml` of APISIX has (contract 2.2).
+const APISIX_KEYS: [&str; 4] = ["apisix", "deployment", "nginx_config", "plugin_attr"];
+
+/// Top-level keys of a resources file (contract 2.2).
+const RESOURCE_KEYS: [&str; 13] = [
+    "routes",
+    "services",
+    "upstreams",
+    "consumers",
+    "credentials",
+    "consumer_groups",
+    "plugin_configs",
+    "global_rules",
+    "plugin_metadata",
+    "ssls",
+    "protos",
+    "stream_routes",
+    "secrets",
+];

@@ -1,0 +1,294 @@
+//! From written texts to values: one function for each kind of setting. Reads no file and resolves no name but
+//! `localhost`.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use ipnet::IpNet;
+use tracing_subscriber::filter::Targets;
+
+use super::values::{AccessLogFormat, AdminKey, ErrorLog, LogTarget, RouterMode};
+use super::written::Given;
+
+/// Any number of listening addresses, or `off`.
+pub(super) fn listeners(given: &Given) -> Result<Vec<SocketAddr>, String> {
+    match items(given)[..] {
+        ["off"] => Ok(Vec::new()),
+        [] => Err("is empty; write an address such as `0.0.0.0:9080`, or `off`".to_owned()),
+        ref addresses => addresses.iter().map(|text| address(text)).collect(),
+    }
+}
+
+/// One listening address, or `off`.
+pub(super) fn listener(given: &Given) -> Result<Option<SocketAddr>, String> {
+    match single(given)? {
+        "off" => Ok(None),
+        text => address(text).map(Some),
+    }
+}
+
+/// TLS listeners, until there is TLS: refused rather than ignored.
+pub(super) fn no_tls_yet(given: &Given) -> Result<Vec<SocketAddr>, String> {
+    match items(given)[..] {
+        ["off"] => Ok(Vec::new()),
+        _ => Err("this version has no TLS yet; write `off` and end TLS in front of it".to_owned()),
+    }
+}
+
+/// DNS servers; port 53 where none is written.
+pub(super) fn resolvers(given: &Given) -> Result<Vec<SocketAddr>, String> {
+    let resolver = |text: &&str| match text.parse::<IpAddr>() {
+        Ok(ip) => Ok(SocketAddr::new(ip, DNS_PORT)),
+        Err(_) => {
+            text.parse().map_err(|_| format!("`{text}` is not `IP` or `IP:PORT`; names cannot be used here"))
+        }
+    };
+    items(given).iter().map(resolver).collect()
+}
+
+/// Addresses and networks; an address is the network of itself alone.
+pub(super) fn networks(given: &Given) -> Result<Vec<IpNet>, String> {
+    let network = |text: &&str| {
+        let alone = || text.parse::<IpAddr>().map(IpNet::from);
+        text.parse::<IpNet>().or_else(|_| alone()).map_err(|_| {
+            format!("`{text}` is not an address or network; write `10.0.0.0/8`, `192.0.2.1` or `fd00::/8`")
+        })
+    };
+    items(given).iter().map(network).collect()
+}
+
+/// A path.
+pub(super) fn path(given: &Given) -> Result<PathBuf, String> {
+    match single(given)? {
+        "" => Err("is empty; write a path".to_owned()),
+        text => Ok(given.resolve(text)),
+    }
+}
+
+/// A path, or nothing.
+pub(super) fn optional_path(given: &Given) -> Result<Option<PathBuf>, String> {
+    if given.values.is_empty() { Ok(None) } else { path(given).map(Some) }
+}
+
+/// `true` or `false`, also as `on`/`off` and `yes`/`no`.
+pub(super) fn switch(given: &Given) -> Result<bool, String> {
+    match single(given)? {
+        "true" | "on" | "yes" => Ok(true),
+        "false" | "off" | "no" => Ok(false),
+        other => Err(format!("`{other}` is neither `true` nor `false`")),
+    }
+}
+
+/// A whole number within its bounds.
+pub(super) fn number<const LEAST: u64, const MOST: u64>(given: &Given) -> Result<u64, String> {
+    let text = single(given)?;
+    let plain = text.replace('_', "");
+    match plain.parse::<u64>() {
+        Ok(number) if (LEAST..=MOST).contains(&number) => Ok(number),
+        Ok(_) => Err(format!("{text} is not between {LEAST} and {MOST}")),
+        Err(_) => Err(format!("`{text}` is not a whole number between {LEAST} and {MOST}, without a unit")),
+    }
+}
+
+/// A whole number within its bounds, as a count of things in memory.
+pub(super) fn size<const LEAST: u64, const MOST: u64>(given: &Given) -> Result<usize, String> {
+    number::<LEAST, MOST>(given).map(|number| usize::try_from(number).unwrap_or(usize::MAX))
+}
+
+/// A number of workers, or `auto`.
+pub(super) fn workers(given: &Given) -> Result<usize, String> {
+    match single(given)? {
+        "auto" => Ok(available_cores()),
+        _ => size::<1, 1_024>(given).map_err(|reason| format!("{reason}; `auto` takes one for each core")),
+    }
+}
+
+/// Cores this process may use: its affinity and the quota of its cgroup (v1 or v2) counted; at least 1.
+pub(crate) fn available_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The name of a router mode.
+pub(super) fn router_mode(given: &Given) -> Result<RouterMode, String> {
+    match single(given)? {
+        "radixtree_host_uri" => Ok(RouterMode::HostUri),
+        "radixtree_uri" => Ok(RouterMode::Uri),
+        "radixtree_uri_with_parameter" => Ok(RouterMode::UriWithParameter),
+        other => Err(format!(
+            "`{other}` is not a router mode; write `radixtree_host_uri`, `radixtree_uri` or \
+             `radixtree_uri_with_parameter`"
+        )),
+    }
+}
+
+/// The text of a `Server` header, or `off`.
+pub(super) fn server_header(given: &Given) -> Result<Option<String>, String> {
+    match single(given)? {
+        "off" => Ok(None),
+        text if !text.is_empty() && text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) => {
+            Ok(Some(text.to_owned()))
+        }
+        _ => Err("is not a header value: one line of visible ASCII, or `off`".to_owned()),
+    }
+}
+
+/// The name of a header (RFC 9110 5.1: a token).
+pub(super) fn header_name(given: &Given) -> Result<String, String> {
+    let text = single(given)?;
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if !text.is_empty() && text.bytes().all(is_token) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("`{text}` is not the name of a header"))
+    }
+}
+
+/// The Admin key: visible ASCII without spaces, since it travels in a header and a query.
+pub(super) fn admin_key(given: &Given) -> Result<Option<AdminKey>, String> {
+    let Some(text) = given.values.first() else { return Ok(None) };
+    if text.len() < ADMIN_KEY_LENGTH_MIN {
+        return Err(format!("is too short to be safe; use at least {ADMIN_KEY_LENGTH_MIN} characters"));
+    }
+    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("holds a space or a character outside visible ASCII".to_owned());
+    }
+    Ok(Some(AdminKey::new(text.clone())))
+}
+
+/// Where finished requests are logged.
+pub(super) fn access_log(given: &Given) -> Result<LogTarget, String> {
+    match single(given)? {
+        "off" => Ok(LogTarget::Off),
+        "stdout" => Ok(LogTarget::Stdout),
+        "stderr" => Err("`stderr` is for the error log; write `stdout`, `off` or a path".to_owned()),
+        _ => path(given).map(LogTarget::File),
+    }
+}
+
+/// Where the node's own messages go.
+pub(super) fn error_log(given: &Given) -> Result<ErrorLog, String> {
+    match single(given)? {
+        "stderr" => Ok(ErrorLog::Stderr),
+        "stdout" | "off" => Err("is `stderr` or a path; `log_level: off` silences it".to_owned()),
+        _ => path(given).map(ErrorLog::File),
+    }
+}
+
+/// A template, the word `json`, or a map written as JSON.
+pub(super) fn access_log_format(given: &Given) -> Result<AccessLogFormat, String> {
+    match single(given)? {
+        "" => Err("is empty; write a text with `$variables`, or `json`".to_owned()),
+        "json" => Ok(AccessLogFormat::Json(usual_fields())),
+        text if text.starts_with('{') => json_fields(text).map(AccessLogFormat::Json),
+        text if text.contains(['\n', '\r']) => Err("holds a line break; an entry is one line".to_owned()),
+        text => Ok(AccessLogFormat::Template(text.to_owned())),
+    }
+}
+
+/// A level, or levels by part; kept as text, since the log takes it as text when it is changed at run time too.
+pub(super) fn log_level(given: &Given) -> Result<String, String> {
+    let text = items(given).join(",");
+    log_filter(&text).map(|_| text)
+}
+
+/// The filter that a `log_level` text means.
+///
+/// # Errors
+/// What is wrong with the text and what to write.
+pub fn log_filter(text: &str) -> Result<Targets, String> {
+    let known = |level: &str| LEVELS.contains(&level.to_ascii_lowercase().as_str());
+    for part in text.split(',').map(str::trim) {
+        let level = part.split_once('=').map_or(part, |(_, level)| level);
+        if !known(level) {
+            return Err(format!(
+                "`{part}` is not a level; write {}, or `part=level`, with commas between",
+                LEVELS.join(", ")
+            ));
+        }
+    }
+    Targets::from_str(text).map_err(|error| error.to_string())
+}
+
+/// One listening address with its port.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let hint = || format!("`{text}` is not `IP:PORT`");
+    if let Some(port) = text.strip_prefix("localhost:") {
+        let port = port.parse().map_err(|_| format!("{}: the port is a number up to 65535", hint()))?;
+        return Ok(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port));
+    }
+    let advice = match text.rsplit_once(':') {
+        _ if text.contains("://") => "leave the scheme out",
+        _ if text.parse::<IpAddr>().is_ok_and(|ip| ip.is_ipv6()) => {
+            "put IPv6 in brackets and add a port: `[::1]:9080`"
+        }
+        _ if text.parse::<IpAddr>().is_ok() => "add a port: `127.0.0.1:9080`",
+        Some(("" | "*", _)) => {
+            "write `0.0.0.0:PORT` for every address, `127.0.0.1:PORT` for this machine only"
+        }
+        Some((host, _)) if host.parse::<IpAddr>().is_ok() => "the port is a number up to 65535",
+        Some(_) => "write an IP address, not a name",
+        None => "write `0.0.0.0:PORT` for every address, `127.0.0.1:PORT` for this machine only",
+    };
+    Err(format!("{}: {advice}", hint()))
+}
+
+/// The only value; several are refused rather than the first ones ignored.
+fn single(given: &Given) -> Result<&str, String> {
+    match &given.values[..] {
+        [] => Ok(""),
+        [one] => Ok(one.trim()),
+        many => Err(format!("takes one value, {} were given", many.len())),
+    }
+}
+
+/// The values of a list: repeated, or separated by commas.
+fn items(given: &Given) -> Vec<&str> {
+    let parts = given.values.iter().flat_map(|value| value.split(','));
+    parts.map(str::trim).filter(|part| !part.is_empty()).collect()
+}
+
+/// The fields of a map written as JSON, in its order.
+fn json_fields(text: &str) -> Result<Vec<(String, String)>, String> {
+    let map: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text)
+        .map_err(|error| format!("starts with `{{` but is not a JSON object: {error}"))?;
+    let field = |(name, value): (String, serde_json::Value)| match value {
+        serde_json::Value::String(template) => Ok((name, template)),
+        _ => Err(format!("field `{name}` is not a text such as `$status`")),
+    };
+    map.into_iter().map(field).collect()
+}
+
+/// What `json` alone stands for.
+fn usual_fields() -> Vec<(String, String)> {
+    USUAL_FIELDS.iter().map(|name| ((*name).to_owned(), format!("${name}"))).collect()
+}
+
+/// RFC 1035 4.2.
+const DNS_PORT: u16 = 53;
+
+/// 16 characters of a key made at random hold at least 64 bits even in hexadecimal; shorter ones can be guessed.
+const ADMIN_KEY_LENGTH_MIN: usize = 16;
+
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// What a request was, how it ended, how long it took and who served it.
+const USUAL_FIELDS: [&str; 14] = [
+    "time_iso8601",
+    "remote_addr",
+    "request_method",
+    "host",
+    "request_uri",
+    "status",
+    "request_length",
+    "bytes_sent",
+    "request_time",
+    "http_user_agent",
+    "route_id",
+    "upstream_addr",
+    "upstream_status",
+    "upstream_response_time",
+];

@@ -1,0 +1,67 @@
+//! The types of settings that are not plain numbers, texts or addresses. Knows no syntax: `parse` makes them.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// How routes are found (contract 2.4).
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum RouterMode {
+    /// Host first, then path.
+    #[default]
+    HostUri,
+    /// Path first; the host is a filter.
+    Uri,
+    /// Path first, with `:name` and `*name` in it.
+    UriWithParameter,
+}
+
+/// Where finished requests are logged.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum LogTarget {
+    /// To a file, opened for appending; USR1 opens it again.
+    File(PathBuf),
+    /// Nowhere.
+    Off,
+    /// To standard output.
+    Stdout,
+}
+
+/// Where the node's own messages go.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ErrorLog {
+    /// To a file, opened for appending; USR1 opens it again.
+    File(PathBuf),
+    /// To standard error.
+    Stderr,
+}
+
+/// What a line of the access log holds.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum AccessLogFormat {
+    /// A JSON object: fields in order, each with a template of its own.
+    Json(Vec<(String, String)>),
+    /// A text with `$variables`.
+    Template(String),
+}
+
+/// The Admin key. Its text is never part of `Debug` output.
+#[derive(Clone, Eq, PartialEq)]
+pub struct AdminKey(String);
+
+impl AdminKey {
+    pub(super) fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// The key itself, for the one place that compares it.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for AdminKey {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("(set)")
+    }
+}

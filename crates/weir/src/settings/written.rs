@@ -1,0 +1,125 @@
+//! Settings as written: texts with their places, one source laid over another. Knows no value's syntax.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::SETTINGS;
+use super::fault::{Fault, Place};
+use super::nearest::nearest;
+use super::table::{Setting, variable_of};
+
+/// What one source wrote for one setting.
+#[derive(Clone, Debug)]
+pub struct Given {
+    /// The texts in order: one, or more where a list or a repeated flag gave them; empty is an empty default.
+    pub values: Vec<String>,
+    /// Where they were written.
+    pub place: Place,
+}
+
+/// Settings that were written, by name.
+#[derive(Clone, Debug, Default)]
+pub struct Written(BTreeMap<&'static str, Given>);
+
+impl Written {
+    /// The defaults of all settings.
+    #[must_use]
+    pub fn defaults() -> Self {
+        let mut written = Self::default();
+        for setting in SETTINGS {
+            let values = Some(setting.default).filter(|text| !text.is_empty()).map(str::to_owned);
+            written.insert(setting, values.into_iter().collect(), Place::Default);
+        }
+        written
+    }
+
+    /// The `WEIR_<NAME>` variables. An empty one counts as not set, as compose files write it.
+    ///
+    /// Other `WEIR_` variables are left alone (Kubernetes makes some for a service called `weir`, and resource files
+    /// may use them) unless they are a near miss of a setting: that is a fault.
+    pub fn from_environment(
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+        faults: &mut Vec<Fault>,
+    ) -> Self {
+        let mut written = Self::default();
+        for (variable, value) in variables {
+            let Some(variable) = variable.to_str().filter(|name| name.starts_with("WEIR_")) else { continue };
+            if value.is_empty() || variable == CONFIG_VARIABLE {
+                continue;
+            }
+            match (find_variable(variable), value.into_string()) {
+                (Some(setting), Ok(text)) => written.insert(setting, vec![text], Place::Environment),
+                (Some(_), Err(_)) => {
+                    faults.push(environment_fault(variable, "is not valid UTF-8".to_owned()));
+                }
+                (None, _) => faults.extend(near_miss(variable)),
+            }
+        }
+        written
+    }
+
+    /// Writes one setting, instead of what was written before.
+    pub fn insert(&mut self, setting: &'static Setting, values: Vec<String>, place: Place) {
+        self.0.insert(setting.name, Given { values, place });
+    }
+
+    /// Takes everything `other` wrote instead of what is here.
+    pub fn override_with(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    /// The value of the setting `name`, or a fault.
+    pub(super) fn read<T>(
+        &self,
+        name: &'static str,
+        parser: fn(&Given) -> Result<T, String>,
+        faults: &mut Vec<Fault>,
+    ) -> Option<T> {
+        let given = self.0.get(name).expect("defaults are written for every setting");
+        parser(given).map_err(|reason| faults.push(self.fault(name, reason))).ok()
+    }
+
+    /// A fault of the setting `name` where it was written.
+    pub(super) fn fault(&self, name: &'static str, reason: String) -> Fault {
+        let place = self.0.get(name).map_or(Place::Default, |given| given.place.clone());
+        let setting = SETTINGS.iter().find(|setting| setting.name == name);
+        let shown = setting.map_or(name, Setting::shown_name);
+        let name = match place {
+            Place::Environment => variable_of(shown),
+            Place::Flag => format!("--{}", shown.replace('_', "-")),
+            Place::Default | Place::File { .. } => shown.to_owned(),
+        };
+        Fault { place, name, reason }
+    }
+}
+
+impl Given {
+    /// A path as written: a relative one in a settings file is relative to that file.
+    pub(super) fn resolve(&self, path: &str) -> PathBuf {
+        match &self.place {
+            Place::File { path: file, .. } => file.parent().unwrap_or(Path::new("")).join(path),
+            Place::Default | Place::Environment | Place::Flag => PathBuf::from(path),
+        }
+    }
+}
+
+fn find_variable(variable: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| {
+        variable == variable_of(setting.name)
+            || setting.short_name.is_some_and(|short| variable == variable_of(short))
+    })
+}
+
+fn near_miss(variable: &str) -> Option<Fault> {
+    let name = variable.strip_prefix("WEIR_")?.to_ascii_lowercase();
+    let near = nearest(&name, SETTINGS.iter().map(Setting::shown_name))?;
+    Some(environment_fault(variable, format!("no such setting; did you mean `{}`?", variable_of(near))))
+}
+
+fn environment_fault(variable: &str, reason: String) -> Fault {
+    Fault { place: Place::Environment, name: variable.to_owned(), reason }
+}
+
+/// Names the settings file; the command line reads it.
+pub(super) const CONFIG_VARIABLE: &str = "WEIR_CONFIG";
