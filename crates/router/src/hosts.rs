@@ -1,0 +1,117 @@
+//! Host patterns: an exact name, or a suffix of any depth behind a leading `*`; either with a port.
+//!
+//! Refuses to know which routes use them and how a host was found in a request.
+
+/// The most bytes of a host pattern: a DNS name (RFC 1035 section 2.3.4) with wildcard and port.
+pub const HOST_BYTES_MAX: usize = 264;
+
+/// One entry of a route's `hosts`, in lower case.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct HostPattern {
+    /// As written but in lower case, `*` included.
+    text: Box<str>,
+    has_port: bool,
+}
+
+impl HostPattern {
+    /// Parses `example.com`, `*.example.com`, `*example.com`, each optionally with `:port`, or a bracketed IPv6
+    /// address.
+    ///
+    /// # Errors
+    /// A short reason: empty, too long, a `*` that is not the first byte, or a byte no host holds.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        if text.is_empty() {
+            return Err("is empty");
+        }
+        if text.len() > HOST_BYTES_MAX {
+            return Err("is longer than a host name with a port can be");
+        }
+        let name = text.strip_prefix('*').unwrap_or(text);
+        if name.contains('*') {
+            return Err("has a `*` that is not its first character");
+        }
+        if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte)) {
+            return Err("holds a character that no host name has");
+        }
+        Ok(Self { has_port: has_port(name.as_bytes()), text: text.to_ascii_lowercase().into_boxed_str() })
+    }
+
+    /// The pattern in lower case, as written otherwise.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// What a host must end with, if this is a wildcard.
+    #[must_use]
+    pub fn suffix(&self) -> Option<&str> {
+        self.text.strip_prefix('*')
+    }
+
+    /// Whether the pattern names a port and so is compared with the `Host` field as sent.
+    #[must_use]
+    pub fn has_port(&self) -> bool {
+        self.has_port
+    }
+
+    /// Whether a request fits: `host` is in lower case and without port, `raw_host` as sent.
+    #[must_use]
+    pub fn matches(&self, host: &[u8], raw_host: &[u8]) -> bool {
+        let host = if self.has_port { raw_host } else { host };
+        match self.suffix() {
+            None => host.eq_ignore_ascii_case(self.text.as_bytes()),
+            Some(suffix) => {
+                host.len() >= suffix.len()
+                    && host[host.len() - suffix.len()..].eq_ignore_ascii_case(suffix.as_bytes())
+            }
+        }
+    }
+}
+
+/// Whether a host ends with a port; the colons inside `[::1]` are none.
+fn has_port(host: &[u8]) -> bool {
+    let after_address = memchr::memrchr(b']', host).map_or(0, |bracket| bracket + 1);
+    host[after_address..].contains(&b':')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(pattern: &str, raw_host: &str, fits: bool) {
+        let pattern = HostPattern::parse(pattern).unwrap();
+        let lower = raw_host.to_ascii_lowercase();
+        let host = lower
+            .rsplit_once(':')
+            .filter(|_| has_port(lower.as_bytes()))
+            .map_or(lower.as_str(), |pair| pair.0);
+        assert_eq!(pattern.matches(host.as_bytes(), raw_host.as_bytes()), fits, "{pattern:?} {raw_host}");
+    }
+
+    #[test]
+    fn patterns() {
+        check("a.com", "a.com", true);
+        check("A.com", "a.COM:80", true);
+        check("a.com", "b.a.com", false);
+        check("*.a.com", "b.a.com", true);
+        check("*.a.com", "c.b.a.com", true);
+        check("*.a.com", "a.com", false);
+        check("*a.com", "a.com", true);
+        check("*a.com", "ba.com", true);
+        check("*", "x", true);
+        check("a.com:80", "a.com:80", true);
+        check("a.com:80", "A.com:80", true);
+        check("a.com:80", "a.com", false);
+        check("*.a.com:80", "b.a.com:80", true);
+        check("[::1]", "[::1]:80", true);
+        check("[::1]:80", "[::1]:80", true);
+        check("[::1]:80", "[::1]", false);
+    }
+
+    #[test]
+    fn refused() {
+        for bad in ["", "a.*.com", "**", "a b", "a/b", "ä.de", &"x".repeat(300)] {
+            assert!(HostPattern::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

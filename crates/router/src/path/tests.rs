@@ -1,0 +1,235 @@
+//! The table of path spellings, and properties against a naive twin.
+
+use super::{CanonicalPath, PathError, PathOptions, PathScratch, canonicalize};
+use proptest::prelude::*;
+
+fn with(raw: &[u8], options: &PathOptions) -> Result<(Vec<u8>, Vec<u8>), PathError> {
+    let mut scratch = PathScratch::default();
+    canonicalize(raw, options, &mut scratch).map(|path| (path.forward().to_vec(), path.decoded().to_vec()))
+}
+
+fn check(raw: &str, forward: &str, decoded: &str) {
+    check_with(PathOptions::default(), raw, forward, decoded);
+}
+
+fn check_with(options: PathOptions, raw: &str, forward: &str, decoded: &str) {
+    let (got_forward, got_decoded) =
+        with(raw.as_bytes(), &options).unwrap_or_else(|error| panic!("{raw}: {error}"));
+    assert_eq!(String::from_utf8_lossy(&got_forward), forward, "forward form of {raw}");
+    assert_eq!(String::from_utf8_lossy(&got_decoded), decoded, "decoded form of {raw}");
+}
+
+fn refused(raw: &str, error: PathError) {
+    assert_eq!(with(raw.as_bytes(), &PathOptions::default()), Err(error), "{raw}");
+}
+
+#[test]
+fn an_ordinary_path_is_borrowed() {
+    for raw in [
+        "/",
+        "/a/b",
+        "/a/",
+        "/.well-known/x",
+        "/a.b/..c/...",
+        "/a;x=1/b",
+        "/a:b@c!$&'()*+,=~_-",
+        "/{a}|^`\"<>",
+    ] {
+        let mut scratch = PathScratch::default();
+        let path = canonicalize(raw.as_bytes(), &PathOptions::default(), &mut scratch).unwrap();
+        assert!(path.is_as_sent(), "{raw}");
+        let borrowed = CanonicalPath { forward: raw.as_bytes(), decoded: raw.as_bytes(), as_sent: true };
+        assert_eq!(path, borrowed);
+        assert!(std::ptr::eq(path.forward().as_ptr(), raw.as_ptr()), "{raw} was copied");
+    }
+}
+
+#[test]
+fn every_spelling_of_a_denied_path_is_that_path() {
+    for raw in [
+        "/admin/x",
+        "//admin/x",
+        "/admin//x",
+        "///admin///x",
+        "/./admin/x",
+        "/admin/./x",
+        "/a/../admin/x",
+        "/a/b/../../admin/x",
+        "/admin/y/../x",
+        "/%61dmin/x",
+        "/%61%64%6d%69%6e/x",
+        "/%61%64%6D%69%6E/%78",
+        "/%2e/admin/x",
+        "/%2E/admin/x",
+        "/a/%2e%2e/admin/x",
+        "/a/.%2e/admin/x",
+        "/a/%2e./admin/x",
+        "/a/%2E%2E//admin/x",
+        "/a//../admin/x",
+        "/a/.//../admin/x",
+        "/admin/./././x",
+        "/a/./../admin/x",
+    ] {
+        check(raw, "/admin/x", "/admin/x");
+    }
+}
+
+#[test]
+fn a_spelling_that_an_origin_may_read_otherwise_is_refused() {
+    for raw in
+        ["/..", "/../admin", "/a/../../admin", "/%2e%2e/admin", "/.%2E/admin", "//../admin", "/./../admin"]
+    {
+        refused(raw, PathError::AboveRoot);
+    }
+    for raw in ["/\\admin", "/a\\..\\admin", "/a/..\\admin", "/%5cadmin", "/a/..%5Cadmin", "/a%5c..%5cadmin"]
+    {
+        refused(raw, PathError::Backslash);
+    }
+    for raw in [
+        "/a/..;/admin",
+        "/..;/admin",
+        "/.;/admin",
+        "/a/..;x=1/admin",
+        "/a/..%3b/admin",
+        "/a/..%2fadmin",
+        "/a%2f..%2fadmin",
+        "/a/%2e%2e%2Fadmin",
+        "/a/%2f..",
+        "/a/x%2f%2e%2e;y",
+        "/a/.%2Fadmin",
+        "/a/%2e%2e;/admin",
+    ] {
+        refused(raw, PathError::HiddenDotSegment);
+    }
+    for raw in ["/%c0%ae%c0%ae/admin", "/%C0%AFadmin", "/%c1%a1dmin", "/%e0%80%af", "/%f0%80%80%af"] {
+        refused(raw, PathError::Overlong);
+    }
+    for raw in ["/%", "/%2", "/%zz", "/%u002e%u002e/admin", "/a%", "/%2g", "/%+1"] {
+        refused(raw, PathError::InvalidEscape);
+    }
+    for raw in ["/%00", "/admin%00.png", "/%0d%0aX:y", "/%7f", "/%1F", "/a\tb", "/a\u{7f}"] {
+        refused(raw, PathError::Control);
+    }
+    for raw in ["/a b", "/a#b", "/a?b", "/ä"] {
+        refused(raw, PathError::InvalidByte);
+    }
+    for raw in ["", "a", "*", "http://x/"] {
+        refused(raw, PathError::NotAbsolute);
+    }
+}
+
+#[test]
+fn the_rest_is_kept_as_sent() {
+    check("/a%2fb", "/a%2Fb", "/a%2Fb");
+    check("/a%20b/%e4%b8%ad", "/a%20b/%E4%B8%AD", "/a b/中");
+    check("/%252e%252e/a", "/%252e%252e/a", "/%2e%2e/a");
+    check("/a%3Bb;c", "/a%3Bb;c", "/a;b;c");
+    check("/a%3fb%23", "/a%3Fb%23", "/a?b#");
+    check("/a/.", "/a/", "/a/");
+    check("/a/..", "/", "/");
+    check("/a/b/..", "/a/", "/a/");
+    check("/a//", "/a/", "/a/");
+    check("//", "/", "/");
+    check("/https%3A%2F%2Fx.y", "/https%3A%2F%2Fx.y", "/https:%2F%2Fx.y");
+}
+
+#[test]
+fn options() {
+    let unmerged = PathOptions { merge_slashes: false, ..PathOptions::default() };
+    check_with(unmerged, "/a//b/%61", "/a//b/a", "/a//b/a");
+    check_with(unmerged, "/a//../b", "/a/b", "/a/b");
+    let decoding = PathOptions { match_uri_encoded_slash: false, ..PathOptions::default() };
+    check_with(decoding, "/a%2fb", "/a/b", "/a/b");
+    check_with(decoding, "/a%2f..%2fadmin", "/admin", "/admin");
+    let tailless = PathOptions { delete_uri_tail_slash: true, ..PathOptions::default() };
+    check_with(tailless, "/a/", "/a/", "/a");
+    check_with(tailless, "/", "/", "/");
+    check_with(tailless, "/%61//", "/a/", "/a");
+    let servlet = PathOptions { normalize_uri_like_servlet: true, ..PathOptions::default() };
+    check_with(servlet, "/a;x=1/b;y", "/a;x=1/b;y", "/a/b");
+    check_with(servlet, "/a/;y", "/a/;y", "/a/");
+    assert_eq!(with(b"/a/;x/b", &servlet), Err(PathError::ParametersOnly));
+    assert_eq!(with(b"/a/..;/b", &servlet), Err(PathError::HiddenDotSegment));
+}
+
+/// The canonical form said once more, with lists of segments and no care for speed.
+fn naive(raw: &str) -> Option<(String, String)> {
+    let mut text = String::new();
+    let mut rest = raw;
+    while let Some(first) = rest.chars().next() {
+        if first != '%' {
+            text.push(first);
+            rest = &rest[1..];
+            continue;
+        }
+        let digits = rest.get(1..3).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+        let value = char::from(u8::from_str_radix(digits, 16).unwrap());
+        if value.is_ascii_alphanumeric() || "-._~".contains(value) {
+            text.push(value);
+        } else if value == '\\' || (value as u32) < 0x20 || value as u32 == 0x7f {
+            return None;
+        } else {
+            text.push_str(&format!("%{}", digits.to_ascii_uppercase()));
+        }
+        rest = &rest[3..];
+    }
+    if !text.starts_with('/') || text.contains('\\') {
+        return None;
+    }
+    let mut kept: Vec<&str> = Vec::new();
+    let all: Vec<&str> = text[1..].split('/').collect();
+    for (index, segment) in all.iter().enumerate() {
+        let last = index + 1 == all.len();
+        match *segment {
+            ".." => {
+                kept.pop()?;
+            }
+            "." | "" => {}
+            other => kept.push(other),
+        }
+        if last && matches!(*segment, ".." | "." | "") {
+            kept.push("");
+        }
+    }
+    for segment in &kept {
+        let split = segment.replace("%3B", ";");
+        if split.split("%2F").any(|piece| matches!(piece.split(';').next(), Some("." | ".."))) {
+            return None;
+        }
+    }
+    let forward = format!("/{}", kept.join("/"));
+    let decoded =
+        forward.replace("%2F", "\u{1}").replace("%3B", ";").replace("%25", "%").replace('\u{1}', "%2F");
+    Some((forward, decoded))
+}
+
+proptest! {
+    #[test]
+    fn agrees_with_the_naive_twin(pieces in proptest::collection::vec(
+        prop::sample::select(vec!["/", "/", "a", "b", ".", ".", "..", "%2e", "%2E", "%2f", "%2F", "%61", ";", "%3b",
+            "%25", "%", "\\", "%5c", "%00", "admin", "%4", "zz"]), 0..12)) {
+        let raw = format!("/{}", pieces.concat());
+        let got = with(raw.as_bytes(), &PathOptions::default())
+            .ok()
+            .map(|(forward, decoded)| (String::from_utf8(forward).unwrap(), String::from_utf8(decoded).unwrap()));
+        prop_assert_eq!(got, naive(&raw), "{}", raw);
+    }
+
+    #[test]
+    fn is_idempotent_and_holds_no_dot_segment(tail in proptest::collection::vec(
+        prop_oneof![Just(b'/'), Just(b'.'), Just(b'%'), Just(b'2'), Just(b'e'), Just(b';'), any::<u8>()], 0..24)) {
+        let raw = [b"/".as_slice(), &tail].concat();
+        let options = PathOptions::default();
+        if let Ok((forward, decoded)) = with(&raw, &options) {
+            prop_assert_eq!(with(&forward, &options), Ok((forward.clone(), decoded.clone())));
+            for form in [&forward, &decoded] {
+                prop_assert!(form.starts_with(b"/"));
+                for segment in form[1..].split(|&byte| byte == b'/') {
+                    prop_assert!(segment != b"." && segment != b"..");
+                }
+                prop_assert!(memchr::memmem::find(form, b"//").is_none());
+                prop_assert!(!form.iter().any(|&byte| byte < 0x20 || byte == 0x7f || byte == b'\\'));
+            }
+        }
+    }
+}

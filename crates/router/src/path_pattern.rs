@@ -1,0 +1,270 @@
+//! One path of a route: which part of it is literal and how the rest of a request path must fit.
+//!
+//! Refuses to know tables and priorities. `*` matches any bytes, slashes and none included. At the start of a
+//! segment it may carry a name (`/a/*rest/b`), made of letters, digits, `_` and `-`; whatever follows is literal
+//! again. With parameters, a segment `:name` matches one segment that is not empty; a colon inside a segment is a
+//! colon.
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use crate::params::Params;
+
+/// The longest path a route may name, as in APISIX.
+pub(crate) const PATH_BYTES_MAX: usize = 4096;
+
+/// The most `*` in one path: matching is quadratic in the path at worst, this bounds the factor.
+pub(crate) const WILDCARDS_MAX: usize = 8;
+
+/// One path of a route, read for routers without and with parameters.
+#[derive(Clone, Debug)]
+pub(crate) struct PathPattern {
+    text: Box<str>,
+    /// Absent when the text is literal in both readings, which saves memory for nearly every route.
+    readings: Option<Box<Readings>>,
+}
+
+#[derive(Clone, Debug)]
+struct Readings {
+    plain: Reading,
+    with_parameters: Reading,
+}
+
+/// One reading: the literal start, then pieces to fit.
+#[derive(Clone, Debug)]
+struct Reading {
+    literal_length: usize,
+    tokens: Box<[Token]>,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Token {
+    /// Any bytes; the range is its name in the text, maybe empty.
+    Any(Range<u16>),
+    /// These bytes of the text.
+    Literal(Range<u16>),
+    /// One segment; the range is its name.
+    Segment(Range<u16>),
+}
+
+/// Where each parameter's value lies in the request path.
+type Captures = SmallVec<[(Range<u16>, Range<usize>); 8]>;
+
+impl PathPattern {
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        if text.is_empty() {
+            return Err("is empty");
+        }
+        if text.len() > PATH_BYTES_MAX {
+            return Err("is longer than 4096 bytes");
+        }
+        if text.bytes().filter(|&byte| byte == b'*').count() > WILDCARDS_MAX {
+            return Err("has more than 8 wildcards");
+        }
+        let plain = Reading::parse(text.as_bytes(), false);
+        let with_parameters = Reading::parse(text.as_bytes(), true);
+        let literal = plain.tokens.is_empty() && with_parameters.tokens.is_empty();
+        let readings = (!literal).then(|| Box::new(Readings { plain, with_parameters }));
+        Ok(Self { text: text.into(), readings })
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether only this very path matches.
+    pub(crate) fn is_exact(&self, with_parameters: bool) -> bool {
+        self.reading(with_parameters).is_none_or(|reading| reading.tokens.is_empty())
+    }
+
+    /// The bytes every matching path begins with.
+    pub(crate) fn literal(&self, with_parameters: bool) -> &[u8] {
+        let length = self.reading(with_parameters).map_or(self.text.len(), |reading| reading.literal_length);
+        &self.text.as_bytes()[..length]
+    }
+
+    /// Whether `path`, which begins with the literal, fits as a whole. Parameters go to `params`, if wanted.
+    pub(crate) fn fits(&self, with_parameters: bool, path: &[u8], params: Option<&mut Params>) -> bool {
+        let Some(reading) = self.reading(with_parameters) else {
+            return path == self.text.as_bytes();
+        };
+        let text = self.text.as_bytes();
+        let mut captures = Captures::new();
+        if !reading.fits(text, path, &mut captures) {
+            return false;
+        }
+        if let Some(params) = params {
+            captures.sort_unstable_by_key(|capture| capture.1.start);
+            for (name, value) in captures {
+                let name = &text[usize::from(name.start)..usize::from(name.end)];
+                params.push(if name.is_empty() { ANONYMOUS } else { name }, &path[value]);
+            }
+        }
+        true
+    }
+
+    fn reading(&self, with_parameters: bool) -> Option<&Reading> {
+        let readings = self.readings.as_deref()?;
+        Some(if with_parameters { &readings.with_parameters } else { &readings.plain })
+    }
+}
+
+impl Reading {
+    fn parse(text: &[u8], with_parameters: bool) -> Self {
+        let mut tokens = Vec::new();
+        let mut literal_start = 0;
+        let mut index = 0;
+        while index < text.len() {
+            let starts_segment = index > 0 && text[index - 1] == b'/';
+            let name = match text[index] {
+                b'*' if starts_segment => text[index + 1..].iter().take_while(|byte| is_name(**byte)).count(),
+                b'*' => 0,
+                b':' if with_parameters && starts_segment => {
+                    text[index + 1..].iter().take_while(|byte| **byte != b'/').count()
+                }
+                _ => {
+                    index += 1;
+                    continue;
+                }
+            };
+            push_literal(&mut tokens, literal_start..index);
+            let name = short(index + 1..index + 1 + name);
+            literal_start = usize::from(name.end);
+            tokens.push(if text[index] == b'*' { Token::Any(name) } else { Token::Segment(name) });
+            index = literal_start;
+        }
+        push_literal(&mut tokens, literal_start..text.len());
+        Self::from_tokens(tokens)
+    }
+
+    /// Splits the leading literal off.
+    fn from_tokens(mut tokens: Vec<Token>) -> Self {
+        let literal_length = match tokens.first() {
+            Some(Token::Literal(range)) => usize::from(range.end),
+            _ => 0,
+        };
+        if literal_length > 0 {
+            tokens.remove(0);
+        }
+        Self { literal_length, tokens: tokens.into_boxed_slice() }
+    }
+
+    /// Fits the pieces between wildcards from the right, each as far right as it goes: so the first wildcard takes
+    /// the most, as a greedy regular expression does. A piece has one possible end for each start, and the end
+    /// only moves right with the start, so no choice made here can spoil a later one.
+    fn fits(&self, text: &[u8], path: &[u8], captures: &mut Captures) -> bool {
+        let first_any = self.tokens.iter().position(Token::is_any).unwrap_or(self.tokens.len());
+        let (head, mut rest) = self.tokens.split_at(first_any);
+        let Some(head_end) = fit_piece(head, text, path, self.literal_length, captures) else {
+            return false;
+        };
+        if rest.is_empty() {
+            return head_end == path.len();
+        }
+        let mut limit = path.len();
+        let mut last = true;
+        // What the wildcard before takes ends where a piece starts; where it starts is known one round later.
+        let mut open: Option<(Range<u16>, usize)> = None;
+        while let Some(any) = rest.iter().rposition(Token::is_any) {
+            let Some(piece) = fit_rightmost(&rest[any + 1..], text, path, head_end..limit, last, captures)
+            else {
+                return false;
+            };
+            if let Some((name, end)) = open.replace((rest[any].name(), piece.start)) {
+                captures.push((name, piece.end..end));
+            }
+            rest = &rest[..any];
+            limit = piece.start;
+            last = false;
+        }
+        if let Some((name, end)) = open {
+            captures.push((name, head_end..end));
+        }
+        true
+    }
+}
+
+impl Token {
+    fn is_any(&self) -> bool {
+        matches!(self, Self::Any(_))
+    }
+
+    fn name(&self) -> Range<u16> {
+        let (Self::Any(range) | Self::Literal(range) | Self::Segment(range)) = self;
+        range.clone()
+    }
+}
+
+/// Fits tokens without wildcards at `start`; gives the end.
+fn fit_piece(
+    tokens: &[Token],
+    text: &[u8],
+    path: &[u8],
+    start: usize,
+    captures: &mut Captures,
+) -> Option<usize> {
+    let mut position = start;
+    for token in tokens {
+        match token {
+            Token::Literal(range) => {
+                let literal = &text[usize::from(range.start)..usize::from(range.end)];
+                if !path[position..].starts_with(literal) {
+                    return None;
+                }
+                position += literal.len();
+            }
+            Token::Any(name) | Token::Segment(name) => {
+                let rest = &path[position..];
+                let length = memchr::memchr(b'/', rest).unwrap_or(rest.len());
+                if length == 0 {
+                    return None;
+                }
+                captures.push((name.clone(), position..position + length));
+                position += length;
+            }
+        }
+    }
+    Some(position)
+}
+
+/// Where the piece fits furthest right in `within`: ending at the range's end if it is the last, else before it.
+fn fit_rightmost(
+    tokens: &[Token],
+    text: &[u8],
+    path: &[u8],
+    within: Range<usize>,
+    last: bool,
+    captures: &mut Captures,
+) -> Option<Range<usize>> {
+    let kept = captures.len();
+    for start in (within.start..=within.end).rev() {
+        captures.truncate(kept);
+        let end = fit_piece(tokens, text, path, start, captures);
+        if let Some(end) = end.filter(|&end| if last { end == within.end } else { end <= within.end }) {
+            return Some(start..end);
+        }
+    }
+    None
+}
+
+fn push_literal(tokens: &mut Vec<Token>, range: Range<usize>) {
+    if !range.is_empty() {
+        tokens.push(Token::Literal(short(range)));
+    }
+}
+
+fn short(range: Range<usize>) -> Range<u16> {
+    let short = |offset: usize| u16::try_from(offset).expect("a pattern has at most PATH_BYTES_MAX bytes");
+    short(range.start)..short(range.end)
+}
+
+fn is_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
+}
+
+/// The name of what a nameless `*` took, as in APISIX.
+const ANONYMOUS: &[u8] = b":ext";
+
+#[cfg(test)]
+mod tests;

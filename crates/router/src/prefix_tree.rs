@@ -1,0 +1,228 @@
+//! A persistent radix tree: finds every stored key that a byte string begins with.
+//!
+//! Refuses to know routes. Clones share structure; a change copies the nodes from the root to its key, unless
+//! nobody shares them.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+/// The tree, with at most one value a key.
+#[derive(Clone, Debug)]
+pub(crate) struct PrefixTree<V> {
+    root: Option<Arc<Node<V>>>,
+}
+
+/// The values of a lookup, from the shortest key to the longest. Keys nested deeper than the inline room, which no
+/// sensible configuration has, cost an allocation.
+pub(crate) type Nested<'t, V> = SmallVec<[&'t V; 16]>;
+
+#[derive(Clone, Debug)]
+struct Node<V> {
+    /// The bytes between the parent and this node; empty only at the root.
+    label: Box<[u8]>,
+    value: Option<V>,
+    children: Children<V>,
+}
+
+/// Children, sorted by the first byte of their labels, which no two share.
+#[derive(Clone, Debug)]
+struct Children<V> {
+    nodes: Vec<Arc<Node<V>>>,
+    index: Index,
+}
+
+#[derive(Clone, Debug)]
+enum Index {
+    /// The first bytes, in order.
+    Few(SmallVec<[u8; FEW_MAX]>),
+    /// For each byte the place of its child; `ABSENT` for none. (A place may be as high as 255: see `position`.)
+    Many(Box<[u16; 256]>),
+}
+
+impl<V: Clone> PrefixTree<V> {
+    /// The values of all keys that `text` begins with.
+    pub(crate) fn prefixes_of<'t>(&'t self, text: &[u8]) -> Nested<'t, V> {
+        let mut found = Nested::new();
+        let mut rest = text;
+        let mut next = self.root.as_deref();
+        while let Some(node) = next {
+            let Some(after) = rest.strip_prefix(&*node.label) else { break };
+            rest = after;
+            found.extend(&node.value);
+            next = rest.first().and_then(|&byte| node.children.get(byte));
+        }
+        found
+    }
+
+    /// Lets `change` set, alter or take away the value of `key`.
+    pub(crate) fn update(&mut self, key: &[u8], change: impl FnOnce(&mut Option<V>)) {
+        let root = self.root.get_or_insert_with(|| Arc::new(Node::new(b"")));
+        let root = Arc::make_mut(root);
+        root.update(key, change);
+        if root.value.is_none() && root.children.nodes.is_empty() {
+            self.root = None;
+        }
+    }
+
+    /// Shows every value until told to stop.
+    pub(crate) fn for_each<'t>(&'t self, visit: &mut dyn FnMut(&'t V) -> bool) {
+        if let Some(root) = &self.root {
+            root.for_each(visit);
+        }
+    }
+}
+
+impl<V> Default for PrefixTree<V> {
+    fn default() -> Self {
+        Self { root: None }
+    }
+}
+
+impl<V: Clone> Node<V> {
+    fn new(label: &[u8]) -> Self {
+        let index = Index::Few(SmallVec::new());
+        Self { label: label.into(), value: None, children: Children { nodes: Vec::new(), index } }
+    }
+
+    /// `key` is what follows this node's label.
+    fn update(&mut self, key: &[u8], change: impl FnOnce(&mut Option<V>)) {
+        let Some(&first) = key.first() else {
+            change(&mut self.value);
+            return;
+        };
+        let Some(at) = self.children.position(first) else {
+            let mut child = Self::new(key);
+            change(&mut child.value);
+            if child.value.is_some() {
+                self.children.insert(child);
+            }
+            return;
+        };
+        let child = Arc::make_mut(&mut self.children.nodes[at]);
+        let shared = child.label.iter().zip(key).take_while(|(left, right)| left == right).count();
+        if shared < child.label.len() {
+            child.split(shared);
+        }
+        child.update(&key[shared..], change);
+        child.absorb_only_child();
+        if child.value.is_none() && child.children.nodes.is_empty() {
+            self.children.remove(at);
+        }
+    }
+
+    /// Makes this node end after `length` bytes of its label, with the rest as its only child.
+    fn split(&mut self, length: usize) {
+        let mut lower = Self::new(&self.label[length..]);
+        lower.value = self.value.take();
+        std::mem::swap(&mut lower.children, &mut self.children);
+        self.label = self.label[..length].into();
+        self.children.insert(lower);
+    }
+
+    /// Undoes a split that is of no use any more.
+    fn absorb_only_child(&mut self) {
+        if self.value.is_some() || self.children.nodes.len() != 1 {
+            return;
+        }
+        let child = self.children.nodes.pop().expect("there is one child");
+        let child = Arc::unwrap_or_clone(child);
+        self.label = [&*self.label, &*child.label].concat().into_boxed_slice();
+        self.value = child.value;
+        self.children = child.children;
+    }
+
+    fn for_each<'t>(&'t self, visit: &mut dyn FnMut(&'t V) -> bool) -> bool {
+        self.value.iter().all(&mut *visit) && self.children.nodes.iter().all(|child| child.for_each(visit))
+    }
+}
+
+impl<V> Children<V> {
+    fn get(&self, byte: u8) -> Option<&Node<V>> {
+        self.position(byte).map(|at| &*self.nodes[at])
+    }
+
+    fn position(&self, byte: u8) -> Option<usize> {
+        match &self.index {
+            Index::Few(bytes) => memchr::memchr(byte, bytes),
+            Index::Many(places) => match places[usize::from(byte)] {
+                ABSENT => None,
+                place => Some(usize::from(place)),
+            },
+        }
+    }
+
+    fn insert(&mut self, child: Node<V>) {
+        let first = child.label[0];
+        let at = self.nodes.partition_point(|node| node.label[0] < first);
+        self.nodes.insert(at, Arc::new(child));
+        self.reindex();
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.nodes.remove(at);
+        self.reindex();
+    }
+
+    fn reindex(&mut self) {
+        let firsts = self.nodes.iter().map(|node| node.label[0]);
+        if self.nodes.len() <= FEW_MAX {
+            self.index = Index::Few(firsts.collect());
+            return;
+        }
+        let mut places = Box::new([ABSENT; 256]);
+        for (byte, place) in firsts.zip(0..) {
+            places[usize::from(byte)] = place;
+        }
+        self.index = Index::Many(places);
+    }
+}
+
+/// Children up to which a search over their first bytes beats a table of 512 bytes: one vector register.
+const FEW_MAX: usize = 16;
+/// No child begins with this byte.
+const ABSENT: u16 = u16::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_sorted_map(changes in proptest::collection::vec(
+            (any::<bool>(), proptest::collection::vec(prop_oneof![0u8..3, any::<u8>()], 0..5)), 0..300)) {
+            let mut tree = PrefixTree::default();
+            let mut twin: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
+            let mut old = None;
+            for (index, (put, key)) in changes.iter().enumerate() {
+                tree.update(key, |value| *value = put.then_some(index));
+                if *put {
+                    twin.insert(key.clone(), index);
+                } else {
+                    twin.remove(key);
+                }
+                if index == 100 {
+                    old = Some((tree.clone(), twin.clone()));
+                }
+            }
+            for (tree, twin) in old.into_iter().chain([(tree, twin)]) {
+                for (_, text) in &changes {
+                    let got: Vec<usize> = tree.prefixes_of(text).into_iter().copied().collect();
+                    let expected: Vec<usize> = (0..=text.len())
+                        .filter_map(|length| twin.get(&text[..length]).copied())
+                        .collect();
+                    prop_assert_eq!(got, expected);
+                }
+                let mut values = Vec::new();
+                tree.for_each(&mut |value| { values.push(*value); true });
+                values.sort_unstable();
+                let mut expected: Vec<usize> = twin.values().copied().collect();
+                expected.sort_unstable();
+                prop_assert_eq!(values, expected);
+                prop_assert_eq!(tree.root.is_none(), twin.is_empty());
+            }
+        }
+    }
+}

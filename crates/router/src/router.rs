@@ -1,0 +1,197 @@
+//! The router: from a request to the slot of the route it matches.
+//!
+//! Refuses to know what is in a slot. Semantics are those of APISIX's three routers; in short:
+//!
+//! 1. [`Mode::HostUri`]: the routes under the host's exact name, then under each wildcard from the longest suffix to
+//!    the shortest, then those without hosts; patterns with a port go before those without. The other modes have one
+//!    table and take hosts as one more test.
+//! 2. Within a table: an exact path before any prefix, whatever the priorities; prefixes from the longest literal.
+//! 3. Routes that share a literal: the higher priority, then the longer path, then the lower `order` (the older
+//!    route), then the lower slot.
+//! 4. In one candidate: methods, remote address, hosts, `vars`, and last the rest of the path.
+//!
+//! A clone shares its structure with the original; inserting or removing copies only what leads to the change, so a
+//! published clone is never affected and a change among 100,000 routes costs microseconds.
+
+mod explain;
+mod hosts;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+pub use explain::{Considered, Verdict};
+
+use crate::params::Params;
+use crate::rule::Rule;
+use crate::table::{Entry, Table};
+use crate::vars::VariableSource;
+use hosts::HostTables;
+
+/// Which of APISIX's routers to be.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Mode {
+    /// `radixtree_host_uri`: hosts decide first.
+    #[default]
+    HostUri,
+    /// `radixtree_uri`: paths decide first, hosts only filter.
+    Uri,
+    /// `radixtree_uri_with_parameter`: as `Uri`, with `:name` segments.
+    UriWithParameter,
+}
+
+/// What the router reads of a request, besides variables.
+pub trait RequestView: VariableSource {
+    /// The decoded canonical path.
+    fn path(&self) -> &[u8];
+    /// The host in lower case, without port.
+    fn host(&self) -> &[u8];
+    /// The host as sent, with port if one was sent.
+    fn raw_host(&self) -> &[u8];
+    /// The method's bit, see [`crate::methods::method_bit`].
+    fn method_bit(&self) -> Option<u8>;
+    /// The client's address.
+    fn remote_addr(&self) -> IpAddr;
+}
+
+/// Rules by path and host, each with the caller's slot.
+#[derive(Clone, Debug, Default)]
+pub struct Router {
+    mode: Mode,
+    /// The routes without hosts; in the modes that only filter by host, all.
+    hostless: Table,
+    hosts: HostTables,
+    rules: usize,
+    /// How many rules may need the request's body.
+    body_readers: usize,
+}
+
+/// A route that matched.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Match<'r> {
+    /// The caller's slot.
+    pub slot: u32,
+    /// The path of the route that matched, as written.
+    pub path: &'r str,
+    /// In [`Mode::HostUri`] the host pattern that led there, in lower case.
+    pub host: Option<&'r str>,
+}
+
+impl Router {
+    /// An empty router.
+    #[must_use]
+    pub fn new(mode: Mode) -> Self {
+        Self { mode, ..Self::default() }
+    }
+
+    /// Its mode.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Adds a rule. A slot holds one rule: take the old one out first.
+    pub fn insert(&mut self, slot: u32, rule: &Arc<Rule>) {
+        let with_parameters = self.mode == Mode::UriWithParameter;
+        self.for_each_entry(slot, rule, |table, entry| table.insert(with_parameters, entry));
+        self.rules += 1;
+        self.body_readers += usize::from(rule.uses_request_body());
+    }
+
+    /// Takes the rule of a slot out. `rule` is the one that was put in; with another nothing happens.
+    pub fn remove(&mut self, slot: u32, rule: &Arc<Rule>) {
+        let with_parameters = self.mode == Mode::UriWithParameter;
+        self.for_each_entry(slot, rule, |table, entry| table.remove(with_parameters, &entry));
+        self.rules = self.rules.saturating_sub(1);
+        self.body_readers = self.body_readers.saturating_sub(usize::from(rule.uses_request_body()));
+    }
+
+    /// How many rules there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rules
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rules == 0
+    }
+
+    /// Whether matching may have to read the request's body.
+    #[must_use]
+    pub fn uses_request_body(&self) -> bool {
+        self.body_readers > 0
+    }
+
+    /// The slot of the route that matches. `params` is emptied, and filled in [`Mode::UriWithParameter`].
+    pub fn find<V: RequestView>(&self, request: &V, params: &mut Params) -> Option<u32> {
+        self.find_match(request, params).map(|found| found.slot)
+    }
+
+    /// As [`Self::find`], with the patterns that matched.
+    pub fn find_match<'r, V: RequestView>(&'r self, request: &V, params: &mut Params) -> Option<Match<'r>> {
+        params.clear();
+        self.visit(request, &mut |entry, host| match self.examine(entry, request, Some(params)) {
+            Verdict::Matched => Some(Match { slot: entry.slot, path: entry.pattern().as_str(), host }),
+            _ => None,
+        })
+    }
+
+    /// Shows every entry that path and host make a candidate, in order, until one gives a result.
+    fn visit<'r, V: RequestView, R>(
+        &'r self,
+        request: &V,
+        visit: &mut impl FnMut(&'r Entry, Option<&'r str>) -> Option<R>,
+    ) -> Option<R> {
+        let path = request.path();
+        let under_host = self.hosts.visit(request.host(), request.raw_host(), &mut |host, table| {
+            table.visit(path, &mut |entry| visit(entry, Some(host)))
+        });
+        under_host.or_else(|| self.hostless.visit(path, &mut |entry| visit(entry, None)))
+    }
+
+    /// Tests one candidate; what it lost by first.
+    fn examine<V: RequestView>(&self, entry: &Entry, request: &V, params: Option<&mut Params>) -> Verdict {
+        let rule = &*entry.rule;
+        if !rule.methods.contains(request.method_bit()) {
+            return Verdict::LostMethod;
+        }
+        if rule.remote_addrs.as_ref().is_some_and(|set| !set.contains(request.remote_addr())) {
+            return Verdict::LostRemoteAddr;
+        }
+        if self.mode != Mode::HostUri && !host_fits(rule, request) {
+            return Verdict::LostHost;
+        }
+        if rule.vars.as_ref().is_some_and(|vars| !vars.evaluate(request)) {
+            return Verdict::LostVars;
+        }
+        let with_parameters = self.mode == Mode::UriWithParameter;
+        let params = params.filter(|_| with_parameters);
+        if !entry.pattern().fits(with_parameters, request.path(), params) {
+            return Verdict::LostParameter;
+        }
+        Verdict::Matched
+    }
+
+    /// Shows each table a rule belongs in, with each entry it has there.
+    fn for_each_entry(&mut self, slot: u32, rule: &Arc<Rule>, mut change: impl FnMut(&mut Table, Entry)) {
+        let entries = |table: &mut Table, change: &mut dyn FnMut(&mut Table, Entry)| {
+            for path in 0..rule.paths.len() {
+                if let Some(entry) = Entry::new(slot, rule, path) {
+                    change(table, entry);
+                }
+            }
+        };
+        if self.mode != Mode::HostUri || rule.hosts.is_empty() {
+            entries(&mut self.hostless, &mut change);
+            return;
+        }
+        for host in &rule.hosts {
+            self.hosts.update(host, |table| entries(table, &mut change));
+        }
+    }
+}
+
+fn host_fits<V: RequestView>(rule: &Rule, request: &V) -> bool {
+    rule.hosts.is_empty() || rule.hosts.iter().any(|host| host.matches(request.host(), request.raw_host()))
+}

@@ -1,0 +1,96 @@
+//! Why a route matched and why the others did not.
+//!
+//! Refuses to be quick: it is for people who ask, not for traffic. It walks the candidates as a lookup does, so it
+//! cannot tell another story.
+
+use super::{RequestView, Router};
+
+/// One candidate and what became of it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Considered {
+    /// The caller's slot.
+    pub slot: u32,
+    /// The path of the route that made it a candidate, as written.
+    pub path_pattern: String,
+    /// The host pattern it was found under, in `HostUri` mode.
+    pub host_pattern: Option<String>,
+    /// The outcome.
+    pub verdict: Verdict,
+}
+
+/// What became of a candidate. A lookup makes its tests in the order of these variants.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Verdict {
+    /// It is the route.
+    Matched,
+    /// `methods` does not hold the request's.
+    LostMethod,
+    /// `remote_addrs` does not hold the client's.
+    LostRemoteAddr,
+    /// No entry of `hosts` fits.
+    LostHost,
+    /// `vars` is false.
+    LostVars,
+    /// The path begins right but does not fit after its first wildcard or parameter.
+    LostParameter,
+    /// It fits, but the route in this slot was tried before it.
+    OutrankedBy(u32),
+}
+
+impl Router {
+    /// All routes whose path fits the request's, in the order they are tried, with what became of each: also those a
+    /// lookup does not reach, and last, in no particular order, those that only stand under other hosts.
+    ///
+    /// At most 1,000 are listed.
+    pub fn explain<V: RequestView>(&self, request: &V) -> Vec<Considered> {
+        let mut all = Vec::new();
+        let mut winner = None;
+        let stopped = self.visit(request, &mut |entry, host| {
+            let verdict = match (self.examine(entry, request, None), winner) {
+                (Verdict::Matched, Some(winner)) => Verdict::OutrankedBy(winner),
+                (Verdict::Matched, None) => {
+                    winner = Some(entry.slot);
+                    Verdict::Matched
+                }
+                (lost, _) => lost,
+            };
+            all.push(Considered {
+                slot: entry.slot,
+                path_pattern: entry.pattern().as_str().to_owned(),
+                host_pattern: host.map(str::to_owned),
+                verdict,
+            });
+            (all.len() >= CONSIDERED_MAX).then_some(())
+        });
+        if stopped.is_none() {
+            self.explain_other_hosts(request, &mut all);
+        }
+        all
+    }
+
+    fn explain_other_hosts<V: RequestView>(&self, request: &V, all: &mut Vec<Considered>) {
+        let mut tried: Vec<&str> = Vec::new();
+        self.hosts.visit(request.host(), request.raw_host(), &mut |pattern, _| {
+            tried.push(pattern);
+            None::<()>
+        });
+        self.hosts.for_each(&mut |host| {
+            if tried.contains(&host.pattern()) {
+                return true;
+            }
+            let stopped = host.table().visit(request.path(), &mut |entry| {
+                all.push(Considered {
+                    slot: entry.slot,
+                    path_pattern: entry.pattern().as_str().to_owned(),
+                    host_pattern: Some(host.pattern().to_owned()),
+                    verdict: Verdict::LostHost,
+                });
+                (all.len() >= CONSIDERED_MAX).then_some(())
+            });
+            stopped.is_none()
+        });
+    }
+}
+
+/// More than a person reads; a catch-all path under 100,000 hosts must not become an answer of megabytes.
+const CONSIDERED_MAX: usize = 1000;

@@ -1,0 +1,155 @@
+//! What a request must be to match a route, checked and ready for the router.
+//!
+//! Refuses to know what the route does, and Lua filter functions.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::cidr::CidrSet;
+use crate::hosts::HostPattern;
+use crate::methods::MethodSet;
+use crate::path_pattern::PathPattern;
+use crate::vars::Expression;
+
+/// The conditions of a route as written, to be checked by [`Rule::new`].
+#[derive(Clone, Debug, Default)]
+pub struct RuleInput {
+    /// `uri` or `uris`, at least one.
+    pub paths: Vec<String>,
+    /// `host` or `hosts`, those of the service where the route has none; empty: any host.
+    pub hosts: Vec<String>,
+    /// `methods`; [`MethodSet::ANY`] where there are none.
+    pub methods: MethodSet,
+    /// `remote_addr` or `remote_addrs`; none: any address.
+    pub remote_addrs: Option<CidrSet>,
+    /// `vars`; none: always true.
+    pub vars: Option<Arc<Expression>>,
+    /// `priority`: among routes with the same literal path the higher is tried first.
+    pub priority: i64,
+    /// What decides between routes that are otherwise equal: the lower is tried first. Give the revision that
+    /// created the route, so that every node decides alike; then the lower slot decides.
+    pub order: u64,
+}
+
+/// The checked conditions of a route. Shared by every table it stands in.
+#[derive(Debug)]
+pub struct Rule {
+    pub(crate) paths: Box<[PathPattern]>,
+    pub(crate) hosts: Box<[HostPattern]>,
+    pub(crate) methods: MethodSet,
+    pub(crate) remote_addrs: Option<Box<CidrSet>>,
+    pub(crate) vars: Option<Arc<Expression>>,
+    pub(crate) priority: i64,
+    pub(crate) order: u64,
+}
+
+/// Which list of a rule is at fault, and which entry, from 0.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RuleField {
+    /// `hosts`.
+    Hosts(usize),
+    /// `uris`.
+    Paths(usize),
+}
+
+/// Why a rule is refused.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{field}: {reason}")]
+pub struct RuleError {
+    /// The place.
+    pub field: RuleField,
+    /// The reason, a phrase that continues the place.
+    pub reason: &'static str,
+}
+
+impl Rule {
+    /// Checks the conditions. Entries written twice count once.
+    ///
+    /// # Errors
+    /// The first path or host that cannot be, with its place. A path that does not begin with `/` or `*` is
+    /// accepted, as APISIX accepts it, though no request has such a path.
+    pub fn new(input: RuleInput) -> Result<Self, RuleError> {
+        if input.paths.is_empty() {
+            return Err(RuleError { field: RuleField::Paths(0), reason: "a route needs at least one path" });
+        }
+        let mut paths: Vec<PathPattern> = Vec::with_capacity(input.paths.len());
+        for (index, text) in input.paths.iter().enumerate() {
+            let path = PathPattern::parse(text)
+                .map_err(|reason| RuleError { field: RuleField::Paths(index), reason })?;
+            if !paths.iter().any(|other| other.as_str() == path.as_str()) {
+                paths.push(path);
+            }
+        }
+        let mut hosts: Vec<HostPattern> = Vec::with_capacity(input.hosts.len());
+        for (index, text) in input.hosts.iter().enumerate() {
+            let host = HostPattern::parse(text)
+                .map_err(|reason| RuleError { field: RuleField::Hosts(index), reason })?;
+            if !hosts.contains(&host) {
+                hosts.push(host);
+            }
+        }
+        Ok(Self {
+            paths: paths.into_boxed_slice(),
+            hosts: hosts.into_boxed_slice(),
+            methods: input.methods,
+            remote_addrs: input.remote_addrs.map(Box::new),
+            vars: input.vars,
+            priority: input.priority,
+            order: input.order,
+        })
+    }
+
+    /// The paths as written.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.paths.iter().map(PathPattern::as_str)
+    }
+
+    /// The hosts in lower case.
+    pub fn hosts(&self) -> impl Iterator<Item = &str> {
+        self.hosts.iter().map(HostPattern::as_str)
+    }
+
+    /// Whether matching may have to read the request's body.
+    #[must_use]
+    pub fn uses_request_body(&self) -> bool {
+        self.vars.as_ref().is_some_and(|vars| vars.uses_request_body())
+    }
+}
+
+impl fmt::Display for RuleField {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hosts(index) => write!(formatter, "hosts[{index}]"),
+            Self::Paths(index) => write!(formatter, "uris[{index}]"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(paths: &[&str], hosts: &[&str], message: &str) {
+        let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
+        let input = RuleInput { paths: owned(paths), hosts: owned(hosts), ..RuleInput::default() };
+        assert_eq!(Rule::new(input).unwrap_err().to_string(), message);
+    }
+
+    #[test]
+    fn refusals_name_the_place() {
+        check(&[], &[], "uris[0]: a route needs at least one path");
+        check(&["/a", ""], &[], "uris[1]: is empty");
+        check(&["/a"], &["a", "b.*.c"], "hosts[1]: has a `*` that is not its first character");
+    }
+
+    #[test]
+    fn doubles_count_once() {
+        let input = RuleInput {
+            paths: vec!["/a".to_owned(), "/a".to_owned()],
+            hosts: vec!["A".to_owned(), "a".to_owned()],
+            ..RuleInput::default()
+        };
+        let rule = Rule::new(input).unwrap();
+        assert_eq!((rule.paths().count(), rule.hosts().collect::<Vec<_>>()), (1, vec!["a"]));
+    }
+}

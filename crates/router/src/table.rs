@@ -1,0 +1,129 @@
+//! The routes of one host, or of all: exact paths by hash, prefixes by tree, in the order they are to be tried.
+//!
+//! Refuses to know what else a route asks of a request, and hosts.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use crate::hash_trie::{HashTrie, Item};
+use crate::path_pattern::PathPattern;
+use crate::prefix_tree::PrefixTree;
+use crate::rule::Rule;
+
+/// Paths of rules. Clones share structure.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    exact: HashTrie<Entry>,
+    prefixes: PrefixTree<Bucket>,
+    prefix_entries: usize,
+}
+
+/// One path of one rule.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) rule: Arc<Rule>,
+    pub(crate) slot: u32,
+    /// The place of the path in the rule.
+    path: u16,
+}
+
+/// Entries that share a literal, best rank first.
+type Bucket = Arc<Vec<Entry>>;
+
+impl Table {
+    /// Puts a path of a rule in.
+    pub(crate) fn insert(&mut self, with_parameters: bool, entry: Entry) {
+        if entry.pattern().is_exact(with_parameters) {
+            self.exact.insert(entry);
+            return;
+        }
+        let rule = Arc::clone(&entry.rule);
+        let literal = rule.paths[usize::from(entry.path)].literal(with_parameters);
+        let mut added = 0;
+        self.prefixes.update(literal, |bucket| {
+            let bucket = Arc::make_mut(bucket.get_or_insert_default());
+            match bucket.binary_search_by(|other| other.rank(&entry)) {
+                Ok(at) => bucket[at] = entry,
+                Err(at) => {
+                    bucket.insert(at, entry);
+                    added = 1;
+                }
+            }
+        });
+        self.prefix_entries += added;
+    }
+
+    /// Takes a path of a rule out.
+    pub(crate) fn remove(&mut self, with_parameters: bool, entry: &Entry) {
+        if entry.pattern().is_exact(with_parameters) {
+            self.exact.remove(entry);
+            return;
+        }
+        let mut removed = 0;
+        self.prefixes.update(entry.pattern().literal(with_parameters), |value| {
+            let Some(bucket) = value else { return };
+            let Ok(at) = bucket.binary_search_by(|other| other.rank(entry)) else { return };
+            removed = 1;
+            if bucket.len() == 1 {
+                *value = None;
+            } else {
+                Arc::make_mut(bucket).remove(at);
+            }
+        });
+        self.prefix_entries -= removed;
+    }
+
+    /// Whether there is nothing in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.exact.len() == 0 && self.prefix_entries == 0
+    }
+
+    /// Shows the entries whose literals fit `path`, in the order they are to be tried: exact ones, whatever their
+    /// priority, then prefixes from the longest literal to the shortest. Stops at the first result, which it gives.
+    pub(crate) fn visit<'t, R>(
+        &'t self,
+        path: &[u8],
+        visit: &mut impl FnMut(&'t Entry) -> Option<R>,
+    ) -> Option<R> {
+        for entry in self.exact.get(path) {
+            if let Some(result) = visit(entry) {
+                return Some(result);
+            }
+        }
+        for bucket in self.prefixes.prefixes_of(path).into_iter().rev() {
+            for entry in bucket.iter() {
+                if let Some(result) = visit(entry) {
+                    return Some(result);
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Entry {
+    /// The entry of the path at this place of the rule; a rule has at most 65,536 paths.
+    pub(crate) fn new(slot: u32, rule: &Arc<Rule>, path: usize) -> Option<Self> {
+        Some(Self { rule: Arc::clone(rule), slot, path: u16::try_from(path).ok()? })
+    }
+
+    pub(crate) fn pattern(&self) -> &PathPattern {
+        &self.rule.paths[usize::from(self.path)]
+    }
+}
+
+impl Item for Entry {
+    fn key(&self) -> &[u8] {
+        self.pattern().as_str().as_bytes()
+    }
+
+    /// Higher priority, then the longer path, then the older route; slot and place make it total.
+    fn rank(&self, other: &Self) -> Ordering {
+        let lengths = (self.pattern().as_str().len(), other.pattern().as_str().len());
+        (other.rule.priority.cmp(&self.rule.priority))
+            .then_with(|| lengths.1.cmp(&lengths.0))
+            .then_with(|| self.rule.order.cmp(&other.rule.order))
+            .then_with(|| self.slot.cmp(&other.slot))
+            .then_with(|| self.path.cmp(&other.path))
+    }
+}

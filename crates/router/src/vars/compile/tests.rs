@@ -1,0 +1,165 @@
+//! Tables of expressions: what holds, what does not, what is refused.
+
+use super::*;
+use crate::vars::{Value, VariableSource};
+use serde_json::json;
+
+/// A request with a few arguments and one list.
+struct Request(Vec<(&'static str, Value<'static>)>);
+
+impl VariableSource for Request {
+    fn variable<'a>(&'a self, variable: &Variable) -> Option<Value<'a>> {
+        let Variable::Arg(name) = variable else { return None };
+        self.0.iter().find(|(other, _)| *other == &**name).map(|(_, value)| value.clone())
+    }
+}
+
+fn check(expression: Json, expected: bool) {
+    let request = Request(vec![
+        ("k", Value::from("v")),
+        ("n", Value::from("11")),
+        ("ip", Value::from("127.0.0.1")),
+        ("number", Value::Number(80.0)),
+        ("yes", Value::Boolean(true)),
+        ("list", Value::List(vec![Value::from("a"), Value::from("b"), Value::Number(1.0)])),
+    ]);
+    let compiled = Expression::compile(&expression).unwrap_or_else(|error| panic!("{expression}: {error}"));
+    assert_eq!(compiled.evaluate(&request), expected, "{expression}");
+}
+
+fn refused(expression: Json, message: &str) {
+    let error = Expression::compile(&expression).unwrap_err().to_string();
+    assert!(error.contains(message), "{expression}: {error}");
+}
+
+#[test]
+fn equality() {
+    check(json!([]), true);
+    check(json!([["arg_k", "==", "v"]]), true);
+    check(json!([["arg_k", "v"]]), true);
+    check(json!([["arg_k", "V"]]), false);
+    check(json!([["arg_n", 11]]), true);
+    check(json!([["arg_n", "==", 11]]), true);
+    check(json!([["arg_n", "==", "11"]]), true);
+    check(json!([["arg_n", "==", "11.0"]]), false);
+    check(json!([["arg_n", "==", 11.0]]), true);
+    check(json!([["arg_k", "==", 11]]), false);
+    check(json!([["arg_k", "~=", 11]]), true);
+    check(json!([["arg_n", "~=", 11]]), false);
+    check(json!([["arg_missing", "~=", "jack"]]), true);
+    check(json!([["arg_missing", "=="]]), true);
+    check(json!([["arg_k", "==", null]]), false);
+    check(json!([["arg_k", "~=", null]]), true);
+    check(json!([["arg_missing", "~=", null]]), false);
+    check(json!([["arg_number", "==", "80"]]), true);
+    check(json!([["arg_yes", "==", true]]), true);
+    check(json!([["arg_yes", "==", "true"]]), false);
+    check(json!([["arg_list", "==", ["a"]]]), false);
+    check(json!([["no_such_variable", "==", "x"]]), false);
+}
+
+#[test]
+fn order() {
+    check(json!([["arg_n", ">", 10]]), true);
+    check(json!([["arg_n", ">", "10"]]), true);
+    check(json!([["arg_n", "<", 10]]), false);
+    check(json!([["arg_n", ">=", 11]]), true);
+    check(json!([["arg_n", "<=", "11"]]), true);
+    check(json!([["arg_k", ">", 1]]), false);
+    check(json!([["arg_k", "<", 1]]), false);
+    check(json!([["arg_n", ">", "x"]]), false);
+    check(json!([["arg_missing", "<", 1]]), false);
+    check(json!([["arg_n", "!", ">", 15]]), true);
+}
+
+#[test]
+fn patterns() {
+    check(json!([["arg_k", "~~", "^[a-z]$"]]), true);
+    check(json!([["arg_k", "~~", "V"]]), false);
+    check(json!([["arg_k", "~*", "V"]]), true);
+    check(json!([["arg_k", "!", "~~", "V"]]), true);
+    check(json!([["arg_missing", "~~", ".*"]]), false);
+    check(json!([["arg_number", "~~", "^8"]]), true);
+    check(json!([["arg_k", "~~", "^(?!x)"]]), true);
+}
+
+#[test]
+fn lists_and_networks() {
+    check(json!([["arg_k", "in", ["u", "v"]]]), true);
+    check(json!([["arg_k", "IN", ["u"]]]), false);
+    check(json!([["arg_n", "in", [11]]]), false);
+    check(json!([["arg_k", "in", "v"]]), false);
+    check(json!([["arg_missing", "in", ["v"]]]), false);
+    check(json!([["arg_k", "!", "in", ["u"]]]), true);
+    check(json!([["arg_list", "has", "a"]]), true);
+    check(json!([["arg_list", "has", 1]]), true);
+    check(json!([["arg_list", "has", "1"]]), true);
+    check(json!([["arg_list", "has", "c"]]), false);
+    check(json!([["arg_k", "has", "v"]]), false);
+    check(json!([["arg_ip", "ipmatch", "127.0.0.0/8"]]), true);
+    check(json!([["arg_ip", "ipmatch", ["10.0.0.0/8", "::1"]]]), false);
+    check(json!([["arg_ip", "!", "ipmatch", "10.0.0.1"]]), true);
+    check(json!([["arg_k", "ipmatch", "127.0.0.1"]]), false);
+    check(json!([["arg_missing", "ipmatch", "127.0.0.1"]]), false);
+}
+
+#[test]
+fn logic_nests() {
+    let (yes, no) = (json!(["arg_k", "==", "v"]), json!(["arg_k", "==", "w"]));
+    check(json!([yes, yes]), true);
+    check(json!([yes, no]), false);
+    check(json!(["AND", yes, yes]), true);
+    check(json!(["and", yes, no]), false);
+    check(json!(["OR", no, yes]), true);
+    check(json!(["or", no, no]), false);
+    check(json!(["!AND", yes, no]), true);
+    check(json!(["!AND", yes, yes]), false);
+    check(json!(["!OR", no, no]), true);
+    check(json!(["!or", no, yes]), false);
+    check(json!(["OR", ["AND", yes, no], ["!OR", no, no]]), true);
+    check(json!([["OR", no, yes], yes]), true);
+    check(json!(["AND", [yes, ["OR", no, no]], yes]), false);
+}
+
+#[test]
+fn refusals_say_where() {
+    refused(json!("x"), "expression: must be an array");
+    refused(json!(["arg_k", "==", "v"]), "inside brackets of its own");
+    refused(json!([["arg_k", "is", "v"]]), "[0]: invalid operator 'is'");
+    refused(json!([["arg_k", "==", "v"], ["arg_k"]]), "[1]: a comparison has two to four elements");
+    refused(json!([["arg_k", "not", "==", "v"]]), "[0]: bad 'not' expression");
+    refused(json!([["arg_k", "!", "v"]]), "[0]: invalid operator '!'");
+    refused(json!([["arg_k", null]]), "[0]: invalid expression");
+    refused(json!([["", "==", 1]]), "[0]: a variable needs a name");
+    refused(json!([[1, "==", 1]]), "[0]: the first element must be the name of a variable");
+    refused(json!([["arg_k", 1, 1]]), "[0]: the operator must be a string");
+    refused(json!(["OR", ["arg_k", "v"]]), "expression: a logical operator needs at least two operands");
+    refused(
+        json!(["OR", ["arg_k", "v"], ["AND", []]]),
+        "[2]: a logical operator needs at least two operands",
+    );
+    refused(json!([[]]), "[0]: is empty");
+    refused(json!(["OR", ["arg_k", "v"], 1]), "[2]: must be an array");
+    refused(json!([["arg_k", "~~", "("]]), "not a usable regular expression");
+    refused(json!([["arg_k", "~~", []]]), "must be a regular expression");
+    refused(json!([["arg_k", "ipmatch", ""]]), "invalid ip address");
+    refused(json!([["arg_k", "ipmatch", []]]), "invalid ip address");
+    refused(json!([["arg_k", "ipmatch", null]]), "invalid ip address");
+    refused(json!([["arg_k", "ipmatch", ["1.2.3"]]]), "invalid ip address");
+    refused(json!([["post_arg.a[", "==", "1"]]), "`post_arg.a[`: at byte");
+    let deep = (0..40).fold(json!(["arg_k", "v"]), |inner, _| json!([inner]));
+    refused(deep, "nested deeper");
+}
+
+#[test]
+fn bodies_and_engines_show() {
+    let compiled = Expression::compile(&json!([
+        ["arg_k", "~~", "^(?!x)"],
+        ["OR", ["uri", "~~", "a"], ["post_arg_x", "1"]]
+    ]));
+    let compiled = compiled.unwrap();
+    assert!(compiled.uses_request_body());
+    let engines: Vec<_> = compiled.patterns().into_iter().map(Pattern::engine).collect();
+    assert_eq!(engines, [crate::vars::PatternEngine::Backtracking, crate::vars::PatternEngine::Linear]);
+    assert!(!Expression::compile(&json!([["arg_k", "v"]])).unwrap().uses_request_body());
+}

@@ -1,0 +1,165 @@
+//! A compiled expression and its evaluation.
+//!
+//! Refuses to know the JSON it was written in; `compile.rs` does.
+
+use super::{Pattern, Value, Variable, VariableSource};
+use crate::cidr::CidrSet;
+
+/// A condition over the variables of a request, as routes have in `vars` and plugins in `_meta.filter`.
+#[derive(Clone, Debug)]
+pub struct Expression {
+    pub(super) root: Node,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Node {
+    /// All (or, negated, not all) of these.
+    All { negated: bool, nodes: Box<[Node]> },
+    /// Any (or, negated, none) of these.
+    Any { negated: bool, nodes: Box<[Node]> },
+    /// One comparison.
+    Test(Box<Test>),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Test {
+    pub(super) variable: Variable,
+    pub(super) negated: bool,
+    pub(super) condition: Condition,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Condition {
+    Equal(Operand),
+    Has(Operand),
+    In(Box<[Operand]>),
+    InNetwork(CidrSet),
+    Matches(Pattern),
+    /// The right side is not a number: always false, as in APISIX.
+    Never,
+    NotEqual(Operand),
+    Order(Order, f64),
+}
+
+/// What a configuration compares with.
+#[derive(Clone, Debug)]
+pub(super) enum Operand {
+    Boolean(bool),
+    /// The variable is unset.
+    Nothing,
+    Number(f64),
+    /// A list or an object: equal to nothing.
+    Other,
+    Text(Box<str>),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Order {
+    Greater,
+    GreaterOrEqual,
+    Less,
+    LessOrEqual,
+}
+
+impl Expression {
+    /// Whether it holds.
+    pub fn evaluate<S: VariableSource + ?Sized>(&self, source: &S) -> bool {
+        self.root.evaluate(source)
+    }
+
+    /// Whether evaluation may have to read the request's body.
+    #[must_use]
+    pub fn uses_request_body(&self) -> bool {
+        let mut uses = false;
+        self.root.for_each_test(&mut |test| uses |= test.variable.uses_request_body());
+        uses
+    }
+
+    /// The patterns in it, with the engine each got.
+    #[must_use]
+    pub fn patterns(&self) -> Vec<&Pattern> {
+        let mut patterns = Vec::new();
+        self.root.for_each_test(&mut |test| {
+            if let Condition::Matches(pattern) = &test.condition {
+                patterns.push(pattern);
+            }
+        });
+        patterns
+    }
+}
+
+impl Node {
+    fn evaluate<S: VariableSource + ?Sized>(&self, source: &S) -> bool {
+        match self {
+            Self::All { negated, nodes } => nodes.iter().all(|node| node.evaluate(source)) != *negated,
+            Self::Any { negated, nodes } => nodes.iter().any(|node| node.evaluate(source)) != *negated,
+            Self::Test(test) => {
+                test.condition.holds(source.variable(&test.variable).as_ref()) != test.negated
+            }
+        }
+    }
+
+    fn for_each_test<'e>(&'e self, visit: &mut dyn FnMut(&'e Test)) {
+        match self {
+            Self::All { nodes, .. } | Self::Any { nodes, .. } => {
+                nodes.iter().for_each(|node| node.for_each_test(visit));
+            }
+            Self::Test(test) => visit(test),
+        }
+    }
+}
+
+impl Condition {
+    fn holds(&self, value: Option<&Value<'_>>) -> bool {
+        match self {
+            Self::Equal(operand) => operand.equals_coerced(value),
+            Self::Has(operand) => match value {
+                Some(Value::List(items)) => items.iter().any(|item| operand.equals(Some(item))),
+                _ => false,
+            },
+            Self::In(operands) => operands.iter().any(|operand| operand.equals(value)),
+            Self::InNetwork(networks) => value
+                .and_then(|value| std::str::from_utf8(&value.text()).ok()?.parse().ok())
+                .is_some_and(|address| networks.contains(address)),
+            Self::Matches(pattern) => value.is_some_and(|value| pattern.is_match(&value.text())),
+            Self::Never => false,
+            Self::NotEqual(operand) => !operand.equals_coerced(value),
+            Self::Order(order, right) => {
+                value.and_then(Value::as_number).is_some_and(|left| order.holds(left, *right))
+            }
+        }
+    }
+}
+
+impl Operand {
+    /// As `==` has it: a number on the right makes a number of the left.
+    fn equals_coerced(&self, value: Option<&Value<'_>>) -> bool {
+        match self {
+            Self::Number(number) => value.and_then(Value::as_number) == Some(*number),
+            _ => self.equals(value),
+        }
+    }
+
+    /// As `in` and `has` have it: text is not a number.
+    fn equals(&self, value: Option<&Value<'_>>) -> bool {
+        match (self, value) {
+            (Self::Boolean(right), Some(Value::Boolean(left))) => left == right,
+            (Self::Nothing, None) => true,
+            #[expect(clippy::float_cmp, reason = "Lua compares its numbers so")]
+            (Self::Number(right), Some(Value::Number(left))) => left == right,
+            (Self::Text(right), Some(left)) => left.is_text(right.as_bytes()),
+            _ => false,
+        }
+    }
+}
+
+impl Order {
+    fn holds(self, left: f64, right: f64) -> bool {
+        match self {
+            Self::Greater => left > right,
+            Self::GreaterOrEqual => left >= right,
+            Self::Less => left < right,
+            Self::LessOrEqual => left <= right,
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Paths into a JSON body: `a.b`, `a[0].b`, `a[*].b`, `a.*`, `['odd key']`, optionally behind `$`.
+//!
+//! Refuses filters, slices and recursive descent: those make the work depend on the whole body.
+
+/// A path, parsed.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct JsonPath {
+    steps: Box<[Step]>,
+}
+
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+enum Step {
+    All,
+    Index(usize),
+    Key(Box<str>),
+}
+
+/// Why a path cannot be read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("at byte {offset} of the JSON path: {reason}")]
+pub struct JsonPathError {
+    /// Where, from 0.
+    pub offset: usize,
+    /// Why.
+    pub reason: &'static str,
+}
+
+impl JsonPath {
+    /// Parses a path.
+    ///
+    /// # Errors
+    /// The place and what is wrong there.
+    pub fn parse(text: &str) -> Result<Self, JsonPathError> {
+        let mut steps = Vec::new();
+        let mut offset = usize::from(text.starts_with('$'));
+        while offset < text.len() {
+            let error = |reason| JsonPathError { offset, reason };
+            if steps.len() == STEPS_MAX {
+                return Err(error("the path has more than 32 steps"));
+            }
+            let rest = &text[offset..];
+            let (step, length) = if rest.starts_with('[') {
+                let close = rest.find(']').ok_or_else(|| error("the bracket is not closed"))?;
+                (bracketed(&rest[1..close]).map_err(error)?, close + 1)
+            } else {
+                let dot = usize::from(rest.starts_with('.'));
+                if dot == 0 && offset > 0 {
+                    return Err(error("a `.` or `[` is missing"));
+                }
+                let name = &rest[dot..];
+                let length = name.find(['.', '[']).unwrap_or(name.len());
+                let step = match &name[..length] {
+                    "" => return Err(error("a name is missing (`..` is not supported)")),
+                    "*" => Step::All,
+                    key => Step::Key(key.into()),
+                };
+                (step, dot + length)
+            };
+            steps.push(step);
+            offset += length;
+        }
+        if steps.is_empty() {
+            return Err(JsonPathError { offset, reason: "the path is empty" });
+        }
+        Ok(Self { steps: steps.into_boxed_slice() })
+    }
+
+    /// The values the path leads to, at most 256 of them, with at most 65,536 values looked at.
+    #[must_use]
+    pub fn select<'j>(&self, root: &'j serde_json::Value) -> Vec<&'j serde_json::Value> {
+        let mut found = Vec::new();
+        let mut budget = VISITED_MAX;
+        follow(root, &self.steps, &mut found, &mut budget);
+        found
+    }
+
+    /// What a variable has for it: the only value, or a list of several.
+    #[must_use]
+    pub fn value<'j>(&self, root: &'j serde_json::Value) -> Option<super::Value<'j>> {
+        let found = self.select(root);
+        match found.as_slice() {
+            [] => None,
+            [only] => super::Value::from_json(only),
+            several => Some(super::Value::List(
+                several.iter().filter_map(|json| super::Value::from_json(json)).collect(),
+            )),
+        }
+    }
+}
+
+fn bracketed(inside: &str) -> Result<Step, &'static str> {
+    let quoted = |quote: char| inside.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
+    if inside == "*" {
+        return Ok(Step::All);
+    }
+    if let Some(key) = quoted('\'').or_else(|| quoted('"')) {
+        return Ok(Step::Key(key.into()));
+    }
+    inside.parse().map(Step::Index).map_err(|_| "a bracket holds a number, `*` or a quoted name")
+}
+
+fn follow<'j>(
+    value: &'j serde_json::Value,
+    steps: &[Step],
+    found: &mut Vec<&'j serde_json::Value>,
+    budget: &mut usize,
+) {
+    if *budget == 0 || found.len() == FOUND_MAX {
+        return;
+    }
+    *budget -= 1;
+    let Some((step, rest)) = steps.split_first() else {
+        found.push(value);
+        return;
+    };
+    match (step, value) {
+        (Step::All, serde_json::Value::Array(items)) => {
+            items.iter().for_each(|item| follow(item, rest, found, budget));
+        }
+        (Step::All, serde_json::Value::Object(fields)) => {
+            fields.values().for_each(|item| follow(item, rest, found, budget));
+        }
+        (Step::Index(index), serde_json::Value::Array(items)) => {
+            if let Some(item) = items.get(*index) {
+                follow(item, rest, found, budget);
+            }
+        }
+        (Step::Key(key), serde_json::Value::Object(fields)) => {
+            if let Some(item) = fields.get(&**key) {
+                follow(item, rest, found, budget);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Deeper than any body one filters on; bounds the recursion.
+const STEPS_MAX: usize = 32;
+/// Values one variable may have.
+const FOUND_MAX: usize = 256;
+/// Values looked at: with several `[*]` the work would otherwise grow with their product.
+const VISITED_MAX: usize = 65_536;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(path: &str, expected: &[serde_json::Value]) {
+        let body = json!({"a": {"b": [{"c": 1}, {"c": 2}, 3]}, "odd.key": true, "list": [[1], [2]]});
+        let got: Vec<_> = JsonPath::parse(path).unwrap().select(&body).into_iter().cloned().collect();
+        assert_eq!(got, expected, "{path}");
+    }
+
+    #[test]
+    fn paths() {
+        check("a.b[0].c", &[json!(1)]);
+        check("$.a.b[*].c", &[json!(1), json!(2)]);
+        check("a.b[7]", &[]);
+        check("a.x.y", &[]);
+        check("['odd.key']", &[json!(true)]);
+        check("$[\"odd.key\"]", &[json!(true)]);
+        check("list[*][0]", &[json!(1), json!(2)]);
+        check("list.*[0]", &[json!(1), json!(2)]);
+    }
+
+    #[test]
+    fn refused() {
+        for path in ["", "$", "a..b", "a[", "a[x]", "a[-1]", "a.", "a[0]b", &"a.".repeat(40)] {
+            assert!(JsonPath::parse(path).is_err(), "{path}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Text with variables in it: `$remote_addr $host`, `${http_x_id}`.
+//!
+//! Refuses to know what the text is for: log lines, hash keys and plugin headers all come from here.
+
+use super::{Value, Variable, VariableError, VariableSource};
+
+/// A compiled template.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Template {
+    pieces: Box<[Piece]>,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Piece {
+    Text(Box<str>),
+    Variable(Variable),
+}
+
+/// Why a template cannot be compiled.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("at byte {offset} of the template: {reason}")]
+pub struct TemplateError {
+    /// Where, from 0.
+    pub offset: usize,
+    /// Why.
+    pub reason: String,
+}
+
+impl Template {
+    /// Compiles a template. A name is letters, digits and `_`; in braces anything but `}`. `\$` is a dollar sign,
+    /// as is one that no name follows.
+    ///
+    /// # Errors
+    /// An unclosed brace, an empty name, a bad JSON path in a name.
+    pub fn compile(text: &str) -> Result<Self, TemplateError> {
+        let mut pieces = Vec::new();
+        let mut plain = String::new();
+        let mut offset = 0;
+        while let Some(dollar) = text[offset..].find('$').map(|length| offset + length) {
+            plain.push_str(&text[offset..dollar]);
+            offset = dollar + 1;
+            if plain.ends_with('\\') {
+                plain.pop();
+                plain.push('$');
+                continue;
+            }
+            let error = |reason: String| TemplateError { offset: dollar, reason };
+            let rest = &text[offset..];
+            let (name, length) = match rest.strip_prefix('{') {
+                Some(inside) => {
+                    let close =
+                        inside.find('}').ok_or_else(|| error("the brace is not closed".to_owned()))?;
+                    (&inside[..close], close + 2)
+                }
+                None => {
+                    let length =
+                        rest.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
+                    (&rest[..length], length)
+                }
+            };
+            if length == 0 {
+                plain.push('$');
+                continue;
+            }
+            let variable =
+                Variable::parse(name).map_err(|reason: VariableError| error(reason.to_string()))?;
+            push_text(&mut pieces, &mut plain);
+            pieces.push(Piece::Variable(variable));
+            offset += length;
+        }
+        plain.push_str(&text[offset..]);
+        push_text(&mut pieces, &mut plain);
+        Ok(Self { pieces: pieces.into_boxed_slice() })
+    }
+
+    /// Appends the text with the values of now; an unset variable leaves nothing. Gives how many were set.
+    pub fn render<S: VariableSource + ?Sized>(&self, source: &S, out: &mut Vec<u8>) -> usize {
+        self.render_with(source, out, b"", |value, out| value.write_to(out))
+    }
+
+    /// As [`Self::render`], with `unset` in place of unset variables, and `write` to write (and escape) the others.
+    pub fn render_with<S: VariableSource + ?Sized>(
+        &self,
+        source: &S,
+        out: &mut Vec<u8>,
+        unset: &[u8],
+        write: impl Fn(&Value<'_>, &mut Vec<u8>),
+    ) -> usize {
+        let mut set = 0;
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
+                Piece::Variable(variable) => match source.variable(variable) {
+                    Some(value) => {
+                        write(&value, out);
+                        set += 1;
+                    }
+                    None => out.extend_from_slice(unset),
+                },
+            }
+        }
+        set
+    }
+
+    /// The variables in it, in order.
+    pub fn variables(&self) -> impl Iterator<Item = &Variable> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Text(_) => None,
+            Piece::Variable(variable) => Some(variable),
+        })
+    }
+
+    /// The text, if there is no variable in it.
+    #[must_use]
+    pub fn as_constant(&self) -> Option<&str> {
+        match &*self.pieces {
+            [] => Some(""),
+            [Piece::Text(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether rendering may have to read the request's body.
+    #[must_use]
+    pub fn uses_request_body(&self) -> bool {
+        self.variables().any(Variable::uses_request_body)
+    }
+}
+
+fn push_text(pieces: &mut Vec<Piece>, plain: &mut String) {
+    if !plain.is_empty() {
+        pieces.push(Piece::Text(std::mem::take(plain).into_boxed_str()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Fixed;
+
+    impl VariableSource for Fixed {
+        fn variable<'a>(&'a self, variable: &Variable) -> Option<Value<'a>> {
+            match variable {
+                Variable::Builtin(builtin) => Some(Value::from(builtin.name())),
+                Variable::PostArgPath(_) => Some(Value::from(7u16)),
+                _ => None,
+            }
+        }
+    }
+
+    fn check(text: &str, rendered: &str, set: usize) {
+        let mut out = Vec::new();
+        let got = Template::compile(text)
+            .unwrap()
+            .render_with(&Fixed, &mut out, b"-", |value, out| value.write_to(out));
+        assert_eq!((String::from_utf8(out).unwrap().as_str(), got), (rendered, set), "{text}");
+    }
+
+    #[test]
+    fn templates() {
+        check("", "", 0);
+        check("plain", "plain", 0);
+        check("$host", "host", 1);
+        check("$host/$uri!", "host/uri!", 2);
+        check("${host}name", "hostname", 1);
+        check("$hostname", "hostname", 1);
+        check("$unknown|", "-|", 0);
+        check("5$ and $", "5$ and $", 0);
+        check("\\$host", "$host", 0);
+        check("${post_arg.a[*].b}", "7", 1);
+    }
+
+    #[test]
+    fn refused() {
+        for bad in ["${", "${host", "a${}", "${post_arg.a..b}"] {
+            assert!(Template::compile(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn constants() {
+        assert_eq!(Template::compile("a").unwrap().as_constant(), Some("a"));
+        assert_eq!(Template::compile("$host").unwrap().as_constant(), None);
+        assert!(Template::compile("$post_arg_a").unwrap().uses_request_body());
+    }
+}
