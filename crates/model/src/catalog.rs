@@ -1,0 +1,367 @@
+//! What the gateway can do, as data: the plugins and registries that boot has wired. Control sees this and names none.
+
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+
+use crate::validate::{SchemaFault, Validator};
+
+/// A plugin's own check of a configuration that its schema has let through; the error is a sentence.
+pub type Check = fn(&Value) -> Result<(), String>;
+
+/// Which of a plugin's schemas.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SchemaType {
+    /// On routes, services, plugin configs, global rules and consumer groups.
+    #[default]
+    Plugin,
+    /// On consumers and credentials.
+    Consumer,
+    /// As the plugin's metadata.
+    Metadata,
+}
+
+impl SchemaType {
+    /// The type that `?schema_type=` names; none for an unknown name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<SchemaType> {
+        match name {
+            "" | "plugin" => Some(SchemaType::Plugin),
+            "consumer" => Some(SchemaType::Consumer),
+            "metadata" => Some(SchemaType::Metadata),
+            _ => None,
+        }
+    }
+}
+
+/// What a plugin serves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Subsystem {
+    /// HTTP requests.
+    #[default]
+    Http,
+    /// Layer 4 connections.
+    Stream,
+}
+
+/// What happens to a plugin that is both in a global rule and on the route.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RunPolicy {
+    /// Both run.
+    #[default]
+    Both,
+    /// Only the route's runs.
+    PreferRoute,
+}
+
+/// A plugin as control and the checks see it.
+#[derive(Clone)]
+pub struct PluginInfo {
+    /// Its name.
+    pub name: Cow<'static, str>,
+    /// Higher runs first.
+    pub priority: i64,
+    /// Its version, as the control API shows it.
+    pub version: &'static str,
+    /// The phases it takes part in.
+    pub phases: &'static [&'static str],
+    /// What it serves.
+    pub subsystem: Subsystem,
+    /// Whether it finds out who calls (`"type": "auth"`).
+    pub is_auth: bool,
+    /// What happens when a global rule and the route both have it.
+    pub run_policy: RunPolicy,
+    /// The JSON Schema of its configuration.
+    pub schema: Value,
+    /// The JSON Schema of its configuration on a consumer; none: as elsewhere.
+    pub consumer_schema: Option<Value>,
+    /// The JSON Schema of its metadata; none: anything.
+    pub metadata_schema: Option<Value>,
+    /// The field that tells consumers apart (`key` of `key-auth`): no two consumers may have the same value.
+    pub consumer_key: Option<&'static str>,
+    /// Its own check of a configuration.
+    pub check: Check,
+    /// Its own check of a configuration on a consumer.
+    pub check_consumer: Check,
+    /// Its own check of its metadata.
+    pub check_metadata: Check,
+}
+
+impl PluginInfo {
+    /// A plugin that checks nothing beyond its schema and belongs to no consumer.
+    #[must_use]
+    pub fn new(name: impl Into<Cow<'static, str>>, priority: i64, schema: Value) -> PluginInfo {
+        PluginInfo {
+            name: name.into(),
+            priority,
+            version: "0.1",
+            phases: &[],
+            subsystem: Subsystem::Http,
+            is_auth: false,
+            run_policy: RunPolicy::Both,
+            schema,
+            consumer_schema: None,
+            metadata_schema: None,
+            consumer_key: None,
+            check: |_| Ok(()),
+            check_consumer: |_| Ok(()),
+            check_metadata: |_| Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for PluginInfo {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "PluginInfo({}, {})", self.name, self.priority)
+    }
+}
+
+/// A plugin in the catalog, with its schemas compiled.
+#[derive(Debug)]
+pub struct CatalogPlugin {
+    info: PluginInfo,
+    plugin: Validator,
+    consumer: Option<Validator>,
+    metadata: Option<Validator>,
+}
+
+impl CatalogPlugin {
+    /// What was handed in, its schemas with `_meta` added.
+    #[must_use]
+    pub fn info(&self) -> &PluginInfo {
+        &self.info
+    }
+
+    /// The schema of that type, as the Admin API shows it; none when the plugin has none.
+    #[must_use]
+    pub fn schema_for(&self, schema_type: SchemaType) -> Option<&Value> {
+        match schema_type {
+            SchemaType::Plugin => Some(&self.info.schema),
+            SchemaType::Consumer => self.info.consumer_schema.as_ref(),
+            SchemaType::Metadata => self.info.metadata_schema.as_ref(),
+        }
+    }
+
+    /// Every fault of a configuration: of the schema, or if that is content, of the plugin's own check.
+    #[must_use]
+    pub fn check(&self, schema_type: SchemaType, config: &Value) -> Vec<SchemaFault> {
+        let (validator, own) = match schema_type {
+            SchemaType::Consumer => match &self.consumer {
+                Some(validator) => (Some(validator), self.info.check_consumer),
+                None => (Some(&self.plugin), self.info.check),
+            },
+            SchemaType::Plugin => (Some(&self.plugin), self.info.check),
+            SchemaType::Metadata => (self.metadata.as_ref(), self.info.check_metadata),
+        };
+        let faults = validator.map(|validator| validator.faults(config)).unwrap_or_default();
+        if !faults.is_empty() {
+            return faults;
+        }
+        own(config).err().map(|reason| SchemaFault::at_root(reason)).into_iter().collect()
+    }
+}
+
+/// All plugins and registries of this gateway. Made once, at boot.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    by_name: HashMap<Box<str>, CatalogPlugin>,
+    by_priority: Vec<Box<str>>,
+    registries: BTreeSet<Box<str>>,
+}
+
+/// Why a catalog cannot be made: a mistake in a plugin, found at boot.
+#[derive(Debug, thiserror::Error)]
+pub enum CatalogError {
+    /// A plugin's schema is not a JSON Schema.
+    #[error("plugin {plugin}: its schema does not compile: {reason}")]
+    Schema {
+        /// The plugin.
+        plugin: String,
+        /// The schema compiler's words.
+        reason: String,
+    },
+    /// Two plugins have the same name.
+    #[error("two plugins are called {0}")]
+    Twice(String),
+}
+
+impl Catalog {
+    /// A catalog of those plugins. Adds `_meta` to their schemas and compiles them.
+    ///
+    /// # Errors
+    /// When a schema does not compile or a name is there twice.
+    pub fn new(plugins: Vec<PluginInfo>) -> Result<Catalog, CatalogError> {
+        let mut catalog = Catalog::default();
+        for info in plugins {
+            let entry = compile(info)?;
+            let name: Box<str> = entry.info.name.as_ref().into();
+            if catalog.by_name.contains_key(&name) {
+                return Err(CatalogError::Twice(name.into()));
+            }
+            catalog.by_priority.push(name.clone());
+            catalog.by_name.insert(name, entry);
+        }
+        let by_name = &catalog.by_name;
+        catalog.by_priority.sort_by(|left, right| {
+            let priority = |name: &str| by_name.get(name).map_or(0, |entry| entry.info.priority);
+            priority(right).cmp(&priority(left)).then_with(|| left.cmp(right))
+        });
+        Ok(catalog)
+    }
+
+    /// The same catalog with service registries (`discovery_type`) that upstreams may name.
+    #[must_use]
+    pub fn with_registries(mut self, registries: impl IntoIterator<Item = Box<str>>) -> Catalog {
+        self.registries.extend(registries);
+        self
+    }
+
+    /// The plugin of that name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&CatalogPlugin> {
+        self.by_name.get(name)
+    }
+
+    /// All plugins' names, highest priority first; equals by name.
+    pub fn names_by_priority(&self) -> impl Iterator<Item = &str> {
+        self.by_priority.iter().map(|name| &**name)
+    }
+
+    /// All plugins, highest priority first.
+    pub fn iter(&self) -> impl Iterator<Item = &CatalogPlugin> {
+        self.by_priority.iter().filter_map(|name| self.by_name.get(name))
+    }
+
+    /// Whether there is a registry of that name.
+    #[must_use]
+    pub fn has_registry(&self, name: &str) -> bool {
+        self.registries.contains(name)
+    }
+}
+
+fn compile(mut info: PluginInfo) -> Result<CatalogPlugin, CatalogError> {
+    add_meta(&mut info.schema);
+    if let Some(schema) = &mut info.consumer_schema {
+        add_meta(schema);
+    }
+    let validator = |schema: &Value| {
+        Validator::new(schema)
+            .map_err(|reason| CatalogError::Schema { plugin: info.name.to_string(), reason })
+    };
+    let plugin = validator(&info.schema)?;
+    let consumer = info.consumer_schema.as_ref().map(validator).transpose()?;
+    let metadata = info.metadata_schema.as_ref().map(validator).transpose()?;
+    Ok(CatalogPlugin { info, plugin, consumer, metadata })
+}
+
+/// Adds what every plugin object may have to a plugin's schema.
+fn add_meta(schema: &mut Value) {
+    let Some(schema) = schema.as_object_mut() else {
+        return;
+    };
+    let properties = schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
+    if let Some(properties) = properties.as_object_mut() {
+        properties.insert("_meta".to_owned(), meta_schema());
+    }
+}
+
+/// The schema of `_meta`.
+fn meta_schema() -> Value {
+    json!({
+        "title": "Meta",
+        "description": "What every plugin object may say beside its own fields.",
+        "type": "object",
+        "properties": {
+            "disable": {
+                "description": "Leaves the plugin out.",
+                "type": "boolean"
+            },
+            "error_response": {
+                "description": "Replaces the body when the plugin refuses a request.",
+                "oneOf": [{"type": "string"}, {"type": "object"}]
+            },
+            "priority": {
+                "description": "Its place among the plugins of the same object, instead of the plugin's own priority.",
+                "type": "integer"
+            },
+            "filter": {
+                "description": "An expression; the plugin runs only when it holds.",
+                "type": "array"
+            },
+            "pre_function": {
+                "description": "A function that runs before each phase.",
+                "type": "string"
+            }
+        },
+        "additionalProperties": false
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn catalog() -> Catalog {
+        let closed = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": false});
+        let mut auth = PluginInfo::new("auth", 2500, closed.clone());
+        auth.consumer_schema = Some(json!({"type": "object", "required": ["key"]}));
+        let mut own = PluginInfo::new("own", 10, closed.clone());
+        own.check = |config| if config["n"] == 13 { Err("13 is unlucky".to_owned()) } else { Ok(()) };
+        Catalog::new(vec![
+            PluginInfo::new("low", -3, closed.clone()),
+            auth,
+            own,
+            PluginInfo::new("also", 10, closed),
+        ])
+        .unwrap()
+    }
+
+    #[test]
+    fn plugins_are_listed_by_priority_then_name() {
+        assert_eq!(catalog().names_by_priority().collect::<Vec<_>>(), ["auth", "also", "own", "low"]);
+    }
+
+    #[test]
+    fn each_use_of_a_plugin_has_its_own_schema() {
+        let catalog = catalog();
+        let check = |name: &str, schema_type, config: Value| {
+            let faults = catalog.get(name).unwrap().check(schema_type, &config);
+            faults.first().map(|fault| fault.contract_message())
+        };
+        assert_eq!(check("auth", SchemaType::Plugin, json!({})), None);
+        assert_eq!(
+            check("auth", SchemaType::Consumer, json!({})).as_deref(),
+            Some("property \"key\" is required")
+        );
+        assert_eq!(
+            check("own", SchemaType::Consumer, json!({"n": 1})),
+            None,
+            "no consumer schema: the common one"
+        );
+        assert_eq!(check("own", SchemaType::Plugin, json!({"n": 13})).as_deref(), Some("13 is unlucky"));
+        assert_eq!(check("own", SchemaType::Metadata, json!({"any": 1})), None);
+        assert_eq!(
+            check("own", SchemaType::Plugin, json!({"x": 1})).as_deref(),
+            Some("additional properties forbidden, found x")
+        );
+        assert_eq!(check("low", SchemaType::Plugin, json!({"_meta": {"disable": true}})), None);
+        assert_eq!(
+            check("low", SchemaType::Plugin, json!({"_meta": {"disable": "blah"}})).as_deref(),
+            Some(
+                "property \"_meta\" validation failed: property \"disable\" validation failed: \
+                 wrong type: expected boolean, got string"
+            )
+        );
+    }
+
+    #[test]
+    fn a_mistake_in_a_plugin_is_found_at_boot() {
+        let broken = Catalog::new(vec![PluginInfo::new("x", 0, json!({"type": "nothing"}))]);
+        assert!(matches!(broken, Err(CatalogError::Schema { .. })));
+        let twice =
+            Catalog::new(vec![PluginInfo::new("x", 0, json!({})), PluginInfo::new("x", 0, json!({}))]);
+        assert!(matches!(twice, Err(CatalogError::Twice(_))));
+    }
+}

@@ -1,0 +1,53 @@
+//! Plugin configurations against the catalog. Names no plugin.
+
+use serde_json::Value;
+
+use crate::catalog::{Catalog, SchemaType};
+use crate::fault::{Findings, Stage, below};
+use crate::unsupported;
+
+use super::expression;
+
+/// What precedes a plugin fault in the contract's line for consumers and credentials.
+const fn invalid_plugins_prefix(schema_type: SchemaType) -> &'static str {
+    match schema_type {
+        SchemaType::Consumer => "invalid plugins configuration: ",
+        SchemaType::Plugin | SchemaType::Metadata => "",
+    }
+}
+
+/// Checks the plugins of an object that stands for requests.
+pub(super) fn check(catalog: &Catalog, object: &Value, findings: &mut Findings) {
+    check_as(catalog, SchemaType::Plugin, object, findings);
+}
+
+/// Checks the plugins of an object, each by the schema of that type.
+pub(super) fn check_as(catalog: &Catalog, schema_type: SchemaType, object: &Value, findings: &mut Findings) {
+    for (name, config) in object.get("plugins").and_then(Value::as_object).into_iter().flatten() {
+        one(catalog, schema_type, name, config, findings);
+    }
+}
+
+fn one(catalog: &Catalog, schema_type: SchemaType, name: &str, config: &Value, findings: &mut Findings) {
+    let prefix = invalid_plugins_prefix(schema_type);
+    let pointer = below("/plugins", name);
+    if !config.is_object() {
+        let reason = format!("invalid plugin conf {config} for plugin [{name}]");
+        findings.add_worded(Stage::Plugins, pointer, reason.clone(), format!("{prefix}{reason}"));
+        return;
+    }
+    let Some(plugin) = catalog.get(name) else {
+        let reason = format!("unknown plugin [{name}]");
+        findings.add_worded(Stage::Plugins, pointer, reason.clone(), format!("{prefix}{reason}"));
+        return;
+    };
+    for fault in plugin.check(schema_type, config) {
+        let message = fault.contract_message();
+        let contract = format!("{prefix}failed to check the configuration of plugin {name} err: {message}");
+        findings.add_worded(Stage::Plugins, format!("{pointer}{}", fault.pointer), fault.reason, contract);
+    }
+    if let Some(filter) = config.pointer("/_meta/filter").filter(|filter| filter.is_array()) {
+        expression::check(filter, &format!("{pointer}/_meta/filter"), findings);
+    }
+    unsupported::meta(config, &pointer, findings);
+}

@@ -1,0 +1,70 @@
+//! What the schema of upstreams cannot say, of upstream objects and of those inside routes and services.
+
+use serde_json::Value;
+
+use crate::catalog::Catalog;
+use crate::fault::{Findings, Stage, below};
+use crate::resource::split_authority;
+use crate::{schema, unsupported};
+
+/// Checks an upstream at that pointer.
+pub(super) fn check(catalog: &Catalog, upstream: &Value, pointer: &str, findings: &mut Findings) {
+    nodes(upstream, pointer, findings);
+    host(upstream, pointer, findings);
+    hash_key(upstream, pointer, findings);
+    unsupported::upstream(upstream, pointer, catalog, findings);
+}
+
+/// Each node's host and port can be told apart.
+fn nodes(upstream: &Value, pointer: &str, findings: &mut Findings) {
+    let at = below(pointer, "nodes");
+    let authorities: Vec<(String, &str)> = match upstream.get("nodes") {
+        Some(Value::Object(nodes)) => nodes.keys().map(|node| (below(&at, node), node.as_str())).collect(),
+        Some(Value::Array(nodes)) => nodes
+            .iter()
+            .enumerate()
+            .filter_map(|(index, node)| Some((format!("{at}/{index}/host"), node.get("host")?.as_str()?)))
+            .collect(),
+        _ => return,
+    };
+    for (pointer, authority) in authorities {
+        if let Err(reason) = split_authority(authority) {
+            findings.add(Stage::Upstream, pointer, format!("invalid node {reason}"));
+        }
+    }
+}
+
+/// A host to send when the client's is to be rewritten.
+fn host(upstream: &Value, pointer: &str, findings: &mut Findings) {
+    let rewrites = upstream.get("pass_host").and_then(Value::as_str) == Some("rewrite");
+    let empty = upstream.get("upstream_host").and_then(Value::as_str).is_none_or(str::is_empty);
+    if rewrites && empty {
+        let reason = "`upstream_host` can't be empty when `pass_host` is `rewrite`";
+        findings.add(Stage::Upstream, below(pointer, "upstream_host"), reason);
+    }
+}
+
+/// A key to hash, of a form that the place it is taken from allows.
+fn hash_key(upstream: &Value, pointer: &str, findings: &mut Findings) {
+    if upstream.get("type").and_then(Value::as_str) != Some("chash") {
+        return;
+    }
+    let on = upstream.get("hash_on").and_then(Value::as_str).unwrap_or("vars");
+    let at = below(pointer, "key");
+    if on == "consumer" {
+        return;
+    }
+    let Some(key) = upstream.get("key").filter(|key| key.is_string()) else {
+        findings.add(Stage::Upstream, at, "missing key");
+        return;
+    };
+    let validator = match on {
+        "vars" => schema::hash_key("hash_vars"),
+        "header" | "cookie" => schema::hash_key("hash_header"),
+        _ => return,
+    };
+    for fault in validator.faults(key) {
+        let contract = format!("invalid configuration: {}", fault.contract_message());
+        findings.add_worded(Stage::Upstream, at.clone(), fault.reason, contract);
+    }
+}

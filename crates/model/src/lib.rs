@@ -1,0 +1,29 @@
+//! What a user may write: resources, their JSON Schemas, the checks on them, and the snapshot they live in.
+//!
+//! This crate knows nothing of sockets, files, clocks, threads or randomness: texts and revisions are handed in,
+//! values come out. `control` feeds it, `gateway` compiles what it accepts.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod catalog;
+pub mod check;
+pub mod fault;
+mod key;
+mod kind;
+pub mod merge;
+mod number;
+pub mod report;
+pub mod resource;
+pub mod schema;
+pub mod settings;
+pub mod snapshot;
+mod table;
+mod unsupported;
+pub mod validate;
+mod written;
+
+pub use catalog::{Catalog, PluginInfo};
+pub use fault::{Fault, Refusal};
+pub use key::{ID_BYTES_MAX, Id, IdError, Key};
+pub use kind::Kind;
+pub use snapshot::{Applied, Change, Difference, Object, Policy, Snapshot};
+pub use written::Written;

@@ -1,0 +1,146 @@
+//! What control reads about the running gateway and boot implements: small traits, each usable as `dyn`.
+//! Knows no implementation.
+
+use std::sync::Arc;
+
+/// Which configuration revision each worker runs.
+pub trait WorkerRevisions: Send + Sync {
+    /// One entry a worker, by worker number.
+    fn revisions(&self) -> Vec<WorkerRevision>;
+
+    /// The lowest revision that some worker still runs; none before the first configuration.
+    fn lowest(&self) -> Option<u64> {
+        self.revisions().into_iter().map(|worker| worker.revision).min()
+    }
+}
+
+/// The configuration one worker runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerRevision {
+    /// The worker's number, from 0.
+    pub worker: usize,
+    /// The revision of the snapshot it runs; 0 before the first.
+    pub revision: u64,
+}
+
+/// The text of a metrics scrape.
+pub trait MetricsText: Send + Sync {
+    /// Appends all metrics in the Prometheus text format (0.0.4).
+    fn write_metrics(&self, text: &mut String);
+}
+
+/// The health of upstream nodes, as `GET /v1/healthcheck` shows it.
+pub trait NodeHealth: Send + Sync {
+    /// The upstreams that are checked.
+    fn health(&self) -> Vec<UpstreamHealth>;
+}
+
+/// The health of one upstream's nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamHealth {
+    /// The object the upstream is written in, as a path below the prefix (`/upstreams/1`, `/routes/7`).
+    pub name: String,
+    /// What the checks speak: `http`, `https` or `tcp`.
+    pub check_type: &'static str,
+    /// Its nodes.
+    pub nodes: Vec<NodeStatus>,
+}
+
+/// The health of one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeStatus {
+    /// Its address.
+    pub ip: String,
+    /// Its port.
+    pub port: u16,
+    /// The host name it was resolved from.
+    pub hostname: Option<Arc<str>>,
+    /// The verdict.
+    pub status: Verdict,
+    /// What the verdict rests on.
+    pub counter: HealthCounter,
+    /// Why it was last taken for down.
+    pub reason: Option<Arc<str>>,
+}
+
+/// What is thought of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Up.
+    Healthy,
+    /// Up, with recent failures.
+    MostlyHealthy,
+    /// Down, with recent successes.
+    MostlyUnhealthy,
+    /// Down.
+    Unhealthy,
+}
+
+impl Verdict {
+    /// As the control API writes it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Verdict::Healthy => "healthy",
+            Verdict::MostlyHealthy => "mostly_healthy",
+            Verdict::MostlyUnhealthy => "mostly_unhealthy",
+            Verdict::Unhealthy => "unhealthy",
+        }
+    }
+}
+
+/// Results counted since the verdict changed last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HealthCounter {
+    /// Good answers.
+    pub success: u32,
+    /// Bad answers.
+    pub http_failure: u32,
+    /// Failed connections.
+    pub tcp_failure: u32,
+    /// Answers that did not come in time.
+    pub timeout_failure: u32,
+}
+
+/// Whether the gateway can take traffic (`GET /status/ready`).
+pub trait Readiness: Send + Sync {
+    /// Nothing when every worker has a configuration.
+    ///
+    /// # Errors
+    /// What is still missing, as a sentence.
+    fn ready(&self) -> Result<(), String>;
+}
+
+/// Answers what the router would do with a request, for `weir explain`.
+pub trait Explain: Send + Sync {
+    /// The decision record as JSON for a method, a URL and header lines.
+    ///
+    /// # Errors
+    /// What is wrong with the request, as a sentence.
+    fn explain(
+        &self,
+        method: &str,
+        url: &str,
+        headers: &[(String, String)],
+    ) -> Result<serde_json::Value, String>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Two;
+
+    impl WorkerRevisions for Two {
+        fn revisions(&self) -> Vec<WorkerRevision> {
+            vec![WorkerRevision { worker: 0, revision: 9 }, WorkerRevision { worker: 1, revision: 7 }]
+        }
+    }
+
+    #[test]
+    fn the_traits_are_usable_as_dyn() {
+        let report: Arc<dyn WorkerRevisions> = Arc::new(Two);
+        assert_eq!(report.lowest(), Some(7));
+        fn _object_safe(_: &dyn MetricsText, _: &dyn NodeHealth, _: &dyn Readiness, _: &dyn Explain) {}
+    }
+}

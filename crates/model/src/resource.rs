@@ -1,0 +1,135 @@
+//! The typed form of what users write, one file a kind. Knows fields and defaults; schemas and checks are next door.
+//!
+//! A value of these types has only passed serde. What `check` accepts is what the data plane may rely on.
+
+mod common;
+mod consumer;
+mod consumer_group;
+mod credential;
+mod global_rule;
+mod health;
+mod node;
+mod plugin_config;
+mod plugin_metadata;
+mod plugins;
+mod proto;
+mod route;
+mod secret;
+mod service;
+mod ssl;
+mod stream_route;
+mod upstream;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+pub use common::{Labels, OneOrMany, Timeout};
+pub use consumer::Consumer;
+pub use consumer_group::ConsumerGroup;
+pub use credential::Credential;
+pub use global_rule::GlobalRule;
+pub use health::{ActiveChecks, CheckType, HealthChecks, Healthy, PassiveChecks, Unhealthy};
+pub use node::Node;
+pub(crate) use node::split_authority;
+pub use plugin_config::PluginConfig;
+pub use plugin_metadata::PluginMetadata;
+pub(crate) use plugin_metadata::own_fields;
+pub use plugins::{Meta, Plugin, Plugins};
+pub use proto::Proto;
+pub use route::{Method, Route, RouteRare};
+pub use secret::Secret;
+pub use service::Service;
+pub use ssl::{Ssl, SslClient, SslType};
+pub use stream_route::{StreamProtocol, StreamRoute};
+pub use upstream::{
+    Balance, Discovery, DiscoveryArgs, HashOn, KeepalivePool, PassHost, Scheme, Upstream, UpstreamTls,
+};
+
+use crate::Kind;
+
+/// An object of any kind. Large kinds are boxed, so that a route costs its own size only.
+#[derive(Clone, Debug)]
+pub enum Resource {
+    /// A route.
+    Route(Route),
+    /// A service.
+    Service(Box<Service>),
+    /// An upstream; shared, because routes and services may also embed one.
+    Upstream(std::sync::Arc<Upstream>),
+    /// A consumer.
+    Consumer(Box<Consumer>),
+    /// A credential.
+    Credential(Box<Credential>),
+    /// A consumer group.
+    ConsumerGroup(Box<ConsumerGroup>),
+    /// A plugin config.
+    PluginConfig(Box<PluginConfig>),
+    /// A global rule.
+    GlobalRule(Box<GlobalRule>),
+    /// A plugin's metadata.
+    PluginMetadata(Box<PluginMetadata>),
+    /// A certificate.
+    Ssl(Box<Ssl>),
+    /// A Protocol Buffers definition.
+    Proto(Box<Proto>),
+    /// A layer 4 route.
+    StreamRoute(Box<StreamRoute>),
+    /// A secret manager.
+    Secret(Box<Secret>),
+}
+
+impl Resource {
+    /// Reads an object of that kind.
+    ///
+    /// # Errors
+    /// serde's, when a field is unknown, missing or of the wrong type.
+    pub fn read(kind: Kind, value: &Value) -> Result<Resource, serde_json::Error> {
+        Ok(match kind {
+            Kind::Route => Resource::Route(Route::deserialize(value)?),
+            Kind::Service => Resource::Service(Box::deserialize(value)?),
+            Kind::Upstream => Resource::Upstream(Upstream::deserialize(value)?.into()),
+            Kind::Consumer => Resource::Consumer(Box::deserialize(value)?),
+            Kind::Credential => Resource::Credential(Box::deserialize(value)?),
+            Kind::ConsumerGroup => Resource::ConsumerGroup(Box::deserialize(value)?),
+            Kind::PluginConfig => Resource::PluginConfig(Box::deserialize(value)?),
+            Kind::GlobalRule => Resource::GlobalRule(Box::deserialize(value)?),
+            Kind::PluginMetadata => Resource::PluginMetadata(Box::deserialize(value)?),
+            Kind::Ssl => Resource::Ssl(Box::deserialize(value)?),
+            Kind::Proto => Resource::Proto(Box::deserialize(value)?),
+            Kind::StreamRoute => Resource::StreamRoute(Box::deserialize(value)?),
+            Kind::Secret => Resource::Secret(Box::deserialize(value)?),
+        })
+    }
+
+    /// The plugins written in it; empty for kinds that have none.
+    #[must_use]
+    pub fn plugins(&self) -> &Plugins {
+        match self {
+            Resource::Route(route) => &route.rare().plugins,
+            Resource::Service(service) => &service.plugins,
+            Resource::Consumer(consumer) => &consumer.plugins,
+            Resource::Credential(credential) => &credential.plugins,
+            Resource::ConsumerGroup(group) => &group.plugins,
+            Resource::PluginConfig(config) => &config.plugins,
+            Resource::GlobalRule(rule) => &rule.plugins,
+            Resource::StreamRoute(route) => &route.plugins,
+            Resource::Upstream(_)
+            | Resource::PluginMetadata(_)
+            | Resource::Ssl(_)
+            | Resource::Proto(_)
+            | Resource::Secret(_) => Plugins::none(),
+        }
+    }
+
+    /// The upstream written inside it, or the upstream it is.
+    #[must_use]
+    pub fn upstream(&self) -> Option<&std::sync::Arc<Upstream>> {
+        match self {
+            Resource::Route(route) => route.rare().upstream.as_ref(),
+            Resource::Service(service) => service.upstream.as_ref(),
+            Resource::StreamRoute(route) => route.upstream.as_ref(),
+            Resource::Upstream(upstream) => Some(upstream),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! A consumer: who calls. Knows its fields only.
+
+use serde::Deserialize;
+
+use super::Plugins;
+use super::common::Labels;
+use crate::Id;
+
+/// Who calls.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Consumer {
+    #[serde(rename = "id")]
+    _id: Option<Id>,
+    #[serde(rename = "create_time")]
+    _create_time: Option<f64>,
+    #[serde(rename = "update_time")]
+    _update_time: Option<f64>,
+    /// The name, also its id.
+    pub username: Box<str>,
+    /// The group it belongs to.
+    pub group_id: Option<Id>,
+    /// How it proves who it is, and what else runs for it.
+    #[serde(default)]
+    pub plugins: Plugins,
+    /// A description for people.
+    pub desc: Option<Box<str>>,
+    /// Marks for people and tools.
+    #[serde(default)]
+    pub labels: Labels,
+}

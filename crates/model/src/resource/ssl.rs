@@ -1,0 +1,106 @@
+//! A certificate with its key. Knows its fields; TLS is the gateway's, and comes later.
+
+use serde::Deserialize;
+
+use super::common::{Labels, OneOrMany, on, status};
+use crate::{Id, number};
+
+/// A certificate with its key.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "Form")]
+pub struct Ssl {
+    /// Whom it is shown to.
+    pub ssl_type: SslType,
+    /// The server names it serves (`sni` or `snis`).
+    pub snis: OneOrMany<Box<str>>,
+    /// The certificates with their keys, PEM; the first is the main one.
+    pub pairs: Box<[(Box<str>, Box<str>)]>,
+    /// Whether and how clients prove who they are.
+    pub client: Option<Box<SslClient>>,
+    /// The TLS versions allowed; empty: the defaults.
+    pub ssl_protocols: Box<[Box<str>]>,
+    /// Off certificates are not shown.
+    pub enabled: bool,
+    /// A name for people.
+    pub name: Option<Box<str>>,
+    /// A description for people.
+    pub desc: Option<Box<str>>,
+    /// Marks for people and tools.
+    pub labels: Labels,
+}
+
+/// Whom a certificate is shown to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SslType {
+    /// To clients.
+    #[default]
+    Server,
+    /// To origin servers.
+    Client,
+}
+
+/// How clients prove who they are.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SslClient {
+    /// The authorities that sign clients, PEM.
+    pub ca: Box<str>,
+    /// How long the chain may be.
+    #[serde(default = "one", deserialize_with = "number::integer")]
+    pub depth: u32,
+    /// Paths that need no proof.
+    #[serde(default)]
+    pub skip_mtls_uri_regex: Box<[Box<str>]>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Form {
+    #[serde(rename = "id")]
+    _id: Option<Id>,
+    #[serde(rename = "create_time")]
+    _create_time: Option<f64>,
+    #[serde(rename = "update_time")]
+    _update_time: Option<f64>,
+    #[serde(default, rename = "type")]
+    ssl_type: SslType,
+    sni: Option<Box<str>>,
+    snis: Option<Vec<Box<str>>>,
+    cert: Box<str>,
+    key: Box<str>,
+    #[serde(default)]
+    certs: Vec<Box<str>>,
+    #[serde(default)]
+    keys: Vec<Box<str>>,
+    client: Option<Box<SslClient>>,
+    #[serde(default)]
+    ssl_protocols: Box<[Box<str>]>,
+    #[serde(default = "on", deserialize_with = "status")]
+    status: bool,
+    name: Option<Box<str>>,
+    desc: Option<Box<str>>,
+    #[serde(default)]
+    labels: Labels,
+}
+
+impl From<Form> for Ssl {
+    fn from(form: Form) -> Ssl {
+        let main = std::iter::once((form.cert, form.key));
+        Ssl {
+            ssl_type: form.ssl_type,
+            snis: OneOrMany::of(form.sni, form.snis),
+            pairs: main.chain(form.certs.into_iter().zip(form.keys)).collect(),
+            client: form.client,
+            ssl_protocols: form.ssl_protocols,
+            enabled: form.status,
+            name: form.name,
+            desc: form.desc,
+            labels: form.labels,
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! An upstream: origin servers and how to talk to them. Knows its fields; balancing is the gateway's.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::common::{Labels, Timeout};
+use super::node::Nodes;
+use super::{HealthChecks, Node};
+use crate::{Id, number};
+
+/// A set of origin servers and how to choose among them.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(from = "Form")]
+pub struct Upstream {
+    /// How a node is chosen.
+    pub balance: Balance,
+    /// The origin servers; empty with a `discovery`, and when the user wrote none.
+    pub nodes: Box<[Node]>,
+    /// The registry that names the nodes.
+    pub discovery: Option<Box<Discovery>>,
+    /// How many more nodes are tried; none: as many as there are others.
+    pub retries: Option<u32>,
+    /// When to stop trying; none: never.
+    pub retry_timeout: Option<Duration>,
+    /// Its timeouts; none: the defaults of the gateway.
+    pub timeout: Option<Timeout>,
+    /// The protocol spoken to the nodes.
+    pub scheme: Scheme,
+    /// The host name sent to the nodes.
+    pub pass_host: PassHost,
+    /// The pool of idle connections; none: the defaults of the gateway.
+    pub keepalive_pool: Option<KeepalivePool>,
+    /// Health checks.
+    pub checks: Option<Box<HealthChecks>>,
+    /// The client certificate shown to the nodes.
+    pub tls: Option<Box<UpstreamTls>>,
+    /// A name for people.
+    pub name: Option<Box<str>>,
+    /// A description for people.
+    pub desc: Option<Box<str>>,
+    /// Marks for people and tools.
+    pub labels: Labels,
+}
+
+/// How a node is chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Balance {
+    /// Each in turn, by weight.
+    RoundRobin,
+    /// The same node for the same key.
+    ConsistentHash {
+        /// Where the key is taken from.
+        on: HashOn,
+        /// What is taken from there; empty when the place is enough (`consumer`).
+        key: Box<str>,
+    },
+    /// The lowest moving average of latency.
+    Ewma,
+    /// The fewest open requests.
+    LeastConnections,
+}
+
+/// Where the key of consistent hashing is taken from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HashOn {
+    /// A variable.
+    #[default]
+    Vars,
+    /// A request header.
+    Header,
+    /// A cookie.
+    Cookie,
+    /// The consumer's name.
+    Consumer,
+    /// A text with variables in it.
+    VarsCombinations,
+}
+
+/// The protocol spoken to the nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum Scheme {
+    #[default]
+    Http,
+    Https,
+    Grpc,
+    Grpcs,
+    Tcp,
+    Tls,
+    Udp,
+    Kafka,
+}
+
+impl Scheme {
+    /// The port of a node that names none.
+    #[must_use]
+    pub const fn default_port(self) -> u16 {
+        match self {
+            Scheme::Https | Scheme::Grpcs | Scheme::Tls => 443,
+            _ => 80,
+        }
+    }
+
+    /// As written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+            Scheme::Grpc => "grpc",
+            Scheme::Grpcs => "grpcs",
+            Scheme::Tcp => "tcp",
+            Scheme::Tls => "tls",
+            Scheme::Udp => "udp",
+            Scheme::Kafka => "kafka",
+        }
+    }
+}
+
+/// The host name sent to the nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PassHost {
+    /// The client's.
+    #[default]
+    Pass,
+    /// The node's.
+    Node,
+    /// This one.
+    Rewrite(Box<str>),
+}
+
+/// A pool of idle connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct KeepalivePool {
+    /// How many idle connections it holds.
+    #[serde(deserialize_with = "number::integer")]
+    pub size: u32,
+    /// How long one may be idle; zero: for ever.
+    #[serde(deserialize_with = "number::seconds")]
+    pub idle_timeout: Duration,
+    /// How many requests one serves before it is closed.
+    #[serde(deserialize_with = "number::integer")]
+    pub requests: u32,
+}
+
+impl Default for KeepalivePool {
+    fn default() -> KeepalivePool {
+        KeepalivePool { size: 320, idle_timeout: Duration::from_secs(60), requests: 1000 }
+    }
+}
+
+/// A service in a registry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Discovery {
+    /// The service's name there.
+    pub service_name: Box<str>,
+    /// The registry.
+    pub discovery_type: Box<str>,
+    /// Where in the registry.
+    pub args: DiscoveryArgs,
+}
+
+/// Where in the registry a service is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiscoveryArgs {
+    /// A name space.
+    pub namespace_id: Option<Box<str>>,
+    /// A group.
+    pub group_name: Option<Box<str>>,
+}
+
+/// The client certificate shown to the nodes, inline or by the id of a certificate object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UpstreamTls {
+    /// The certificate, PEM.
+    pub client_cert: Option<Box<str>>,
+    /// Its key, PEM.
+    pub client_key: Option<Box<str>>,
+    /// The id of a certificate object of type `client`.
+    pub client_cert_id: Option<Id>,
+    /// Whether the nodes' certificates are verified.
+    #[serde(default)]
+    pub verify: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+enum BalanceName {
+    #[default]
+    #[serde(rename = "roundrobin")]
+    RoundRobin,
+    #[serde(rename = "chash")]
+    ConsistentHash,
+    #[serde(rename = "ewma")]
+    Ewma,
+    #[serde(rename = "least_conn")]
+    LeastConnections,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum PassHostName {
+    #[default]
+    Pass,
+    Node,
+    Rewrite,
+}
+
+/// The object as written, flat.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Form {
+    #[serde(rename = "id")]
+    _id: Option<Id>,
+    #[serde(rename = "create_time")]
+    _create_time: Option<f64>,
+    #[serde(rename = "update_time")]
+    _update_time: Option<f64>,
+    nodes: Option<Nodes>,
+    service_name: Option<Box<str>>,
+    discovery_type: Option<Box<str>>,
+    #[serde(default)]
+    discovery_args: DiscoveryArgs,
+    #[serde(default, rename = "type")]
+    balance: BalanceName,
+    #[serde(default)]
+    hash_on: HashOn,
+    key: Option<Box<str>>,
+    #[serde(default, deserialize_with = "number::optional_integer")]
+    retries: Option<u32>,
+    #[serde(default, deserialize_with = "number::optional_seconds")]
+    retry_timeout: Option<Duration>,
+    timeout: Option<Timeout>,
+    #[serde(default)]
+    scheme: Scheme,
+    #[serde(default)]
+    pass_host: PassHostName,
+    upstream_host: Option<Box<str>>,
+    keepalive_pool: Option<KeepalivePool>,
+    checks: Option<Box<HealthChecks>>,
+    tls: Option<Box<UpstreamTls>>,
+    name: Option<Box<str>>,
+    desc: Option<Box<str>>,
+    #[serde(default)]
+    labels: Labels,
+}
+
+impl From<Form> for Upstream {
+    fn from(form: Form) -> Upstream {
+        let balance = match form.balance {
+            BalanceName::RoundRobin => Balance::RoundRobin,
+            BalanceName::Ewma => Balance::Ewma,
+            BalanceName::LeastConnections => Balance::LeastConnections,
+            BalanceName::ConsistentHash => {
+                Balance::ConsistentHash { on: form.hash_on, key: form.key.unwrap_or_default() }
+            }
+        };
+        let pass_host = match form.pass_host {
+            PassHostName::Pass => PassHost::Pass,
+            PassHostName::Node => PassHost::Node,
+            PassHostName::Rewrite => PassHost::Rewrite(form.upstream_host.unwrap_or_default()),
+        };
+        let args = form.discovery_args;
+        let discovery = form
+            .service_name
+            .zip(form.discovery_type)
+            .map(|(service_name, discovery_type)| Box::new(Discovery { service_name, discovery_type, args }));
+        Upstream {
+            balance,
+            nodes: form.nodes.unwrap_or_default().with_port(form.scheme.default_port()),
+            discovery,
+            retries: form.retries,
+            retry_timeout: form.retry_timeout.filter(|timeout| !timeout.is_zero()),
+            timeout: form.timeout,
+            scheme: form.scheme,
+            pass_host,
+            keepalive_pool: form.keepalive_pool,
+            checks: form.checks,
+            tls: form.tls,
+            name: form.name,
+            desc: form.desc,
+            labels: form.labels,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scheme_gives_the_port_and_the_defaults_are_those_of_the_contract() {
+        let upstream: Upstream = serde_json::from_str(r#"{"nodes":{"a":1},"scheme":"https"}"#).unwrap();
+        assert_eq!(upstream.nodes[0].port, 443);
+        assert_eq!(upstream.balance, Balance::RoundRobin);
+        assert_eq!(upstream.pass_host, PassHost::Pass);
+        let pool: KeepalivePool = serde_json::from_str("{}").unwrap();
+        assert_eq!((pool.size, pool.idle_timeout.as_secs(), pool.requests), (320, 60, 1000));
+    }
+}

@@ -1,0 +1,186 @@
+//! All objects in force at one revision, and what is wrong with the rest. Immutable: a change makes a new one that
+//! shares what it did not touch. Knows no store, no source and no data plane.
+
+mod admit;
+mod apply;
+mod dependents;
+mod reference;
+
+use std::sync::Arc;
+
+use crate::resource::Resource;
+use crate::table::Table;
+use crate::{Fault, Key, Kind, Refusal, Written};
+
+use dependents::Dependents;
+
+pub use reference::Reference;
+
+/// An object in force.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// As written.
+    pub written: Written,
+    /// As read.
+    pub resource: Resource,
+}
+
+impl Object {
+    /// What it is stored under.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.written.key
+    }
+}
+
+/// A change of one object.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// Which object.
+    pub key: Key,
+    /// What it is now; none: it was deleted.
+    pub written: Option<Written>,
+}
+
+/// What to do with a faulty object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// It keeps its last good form, or stays out; the rest applies.
+    #[default]
+    Lenient,
+    /// Nothing applies.
+    Strict,
+}
+
+/// How one object differs between two snapshots. When `before` and `after` are the same object, only the presence of
+/// something it refers to has changed.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// Which object.
+    pub key: Key,
+    /// The object before; none: it was not in force.
+    pub before: Option<Arc<Object>>,
+    /// The object now; none: it is no longer in force.
+    pub after: Option<Arc<Object>>,
+}
+
+/// The outcome of applying changes.
+#[derive(Clone, Debug)]
+pub struct Applied {
+    /// The new snapshot; under [`Policy::Strict`] with faults, the old one.
+    pub snapshot: Snapshot,
+    /// What differs, kinds in resolving order, each object once.
+    pub diff: Vec<Difference>,
+    /// What is wrong with the objects of these changes, and with those that these changes have left without something
+    /// they refer to.
+    pub faults: Vec<Fault>,
+}
+
+/// All objects in force at one revision.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    revision: u64,
+    /// By kind, in the order of [`Kind`].
+    objects: [Table<Key, Arc<Object>>; Kind::ALL.len()],
+    faulty: Table<Key, Arc<Faulty>>,
+    /// From what is referred to, to what refers to it, in force or waiting.
+    dependents: Table<Key, Dependents>,
+}
+
+/// An object that is not in force as it was written last.
+#[derive(Clone, Debug)]
+pub struct Faulty {
+    /// As written last.
+    pub written: Written,
+    /// Why that is not in force.
+    pub refusal: Refusal,
+    /// The object, when nothing is wrong with it but what it refers to.
+    waiting: Option<Arc<Object>>,
+}
+
+impl Snapshot {
+    /// No objects, revision 0.
+    #[must_use]
+    pub fn empty() -> Snapshot {
+        Snapshot::default()
+    }
+
+    /// The revision it was made at.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The object in force under that key.
+    #[must_use]
+    pub fn get(&self, key: &Key) -> Option<&Arc<Object>> {
+        self.table(key.kind).get(key)
+    }
+
+    /// Whether an object is in force under that key.
+    #[must_use]
+    pub fn contains(&self, key: &Key) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// How many objects of a kind are in force.
+    #[must_use]
+    pub fn len(&self, kind: Kind) -> usize {
+        self.table(kind).len()
+    }
+
+    /// Whether no object at all is in force.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        Kind::ALL.into_iter().all(|kind| self.len(kind) == 0)
+    }
+
+    /// The objects of a kind in force, in no particular order.
+    pub fn iter(&self, kind: Kind) -> impl Iterator<Item = &Arc<Object>> {
+        self.table(kind).iter().map(|(_, object)| object)
+    }
+
+    /// What is wrong, object by object, in no particular order.
+    pub fn faulty(&self) -> impl Iterator<Item = &Faulty> {
+        self.faulty.iter().map(|(_, faulty)| &**faulty)
+    }
+
+    /// What is wrong with the object under that key; none when it is in force as written, or not there.
+    #[must_use]
+    pub fn faulty_at(&self, key: &Key) -> Option<&Faulty> {
+        self.faulty.get(key).map(|faulty| &**faulty)
+    }
+
+    /// Every fault of every object, ordered by key.
+    #[must_use]
+    pub fn faults(&self) -> Vec<Fault> {
+        let mut keys: Vec<&Key> = self.faulty.iter().map(|(key, _)| key).collect();
+        keys.sort();
+        keys.into_iter().flat_map(|key| self.faults_at(key)).collect()
+    }
+
+    /// Every fault of the object under that key.
+    #[must_use]
+    pub fn faults_at(&self, key: &Key) -> Vec<Fault> {
+        self.faulty_at(key)
+            .map(|faulty| faulty.refusal.clone().into_faults(key, self.contains(key)))
+            .unwrap_or_default()
+    }
+
+    /// What refers to that key, in force or waiting, ordered by key.
+    #[must_use]
+    pub fn dependents(&self, key: &Key) -> Vec<Key> {
+        let mut keys: Vec<Key> =
+            self.dependents.get(key).map(|keys| keys.iter().cloned().collect()).unwrap_or_default();
+        keys.sort();
+        keys
+    }
+
+    fn table(&self, kind: Kind) -> &Table<Key, Arc<Object>> {
+        &self.objects[kind as usize]
+    }
+
+    fn table_mut(&mut self, kind: Kind) -> &mut Table<Key, Arc<Object>> {
+        &mut self.objects[kind as usize]
+    }
+}

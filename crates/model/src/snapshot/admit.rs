@@ -1,0 +1,84 @@
+//! Whether one write may be stored: the object on its own, what it refers to, and what it must not repeat.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Snapshot, reference};
+use crate::catalog::Catalog;
+use crate::fault::{Findings, Stage};
+use crate::resource::{Plugins, Resource};
+use crate::{Key, Kind, Refusal, check};
+
+impl Snapshot {
+    /// Checks a write before it is stored, as the Admin API does.
+    ///
+    /// # Errors
+    /// Every fault, and the contract's line for the first.
+    pub fn admit(&self, catalog: &Catalog, key: &Key, value: &Value) -> Result<(), Refusal> {
+        let resource = check::object(catalog, key, value)?;
+        let mut findings = Findings::default();
+        // A credential may be written before its consumer; it serves once the consumer is there.
+        if key.kind != Kind::Credential {
+            for reference in reference::of(key, &resource) {
+                if !self.contains(&reference.target) {
+                    findings.add(Stage::Reference, reference.pointer, reference.missing());
+                }
+            }
+        }
+        if key.kind == Kind::GlobalRule {
+            self.no_plugin_twice(key, resource.plugins(), &mut findings);
+        }
+        if matches!(resource, Resource::Consumer(_) | Resource::Credential(_)) {
+            self.no_key_twice(catalog, key, resource.plugins(), &mut findings);
+        }
+        findings.into_result()
+    }
+
+    /// A plugin is in one global rule only.
+    fn no_plugin_twice(&self, key: &Key, plugins: &Plugins, findings: &mut Findings) {
+        let mut rules: Vec<_> = self.iter(Kind::GlobalRule).filter(|rule| rule.key() != key).collect();
+        rules.sort_by_key(|rule| Arc::clone(&rule.key().id));
+        for plugin in plugins {
+            if let Some(rule) = rules.iter().find(|rule| rule.resource.plugins().get(&plugin.name).is_some())
+            {
+                let (name, id) = (&plugin.name, &rule.key().id);
+                let reason = format!("plugin '{name}' already exists in global rule with id '{id}'");
+                findings.add(Stage::Plugins, crate::fault::below("/plugins", name), reason);
+            }
+        }
+    }
+
+    /// What tells consumers apart is not the same for two of them.
+    fn no_key_twice(&self, catalog: &Catalog, key: &Key, plugins: &Plugins, findings: &mut Findings) {
+        let owner = owner_of(key);
+        for plugin in plugins {
+            let Some(field) = catalog.get(&plugin.name).and_then(|entry| entry.info().consumer_key) else {
+                continue;
+            };
+            let Some(value) = plugin.config.get(field).filter(|value| !value.is_null()) else {
+                continue;
+            };
+            if let Some(other) = self.consumer_with(&plugin.name, field, value, owner) {
+                let reason = format!("duplicate key found with consumer: {other}");
+                findings.add(Stage::Plugins, format!("/plugins/{}/{field}", plugin.name), reason);
+            }
+        }
+    }
+
+    /// Another consumer whose plugin has that value.
+    fn consumer_with(&self, plugin: &str, field: &str, value: &Value, owner: &str) -> Option<String> {
+        let objects = self.iter(Kind::Consumer).chain(self.iter(Kind::Credential));
+        let same = |object: &&Arc<super::Object>| {
+            let plugin = object.resource.plugins().get(plugin);
+            owner_of(object.key()) != owner
+                && plugin.is_some_and(|plugin| plugin.config.get(field) == Some(value))
+        };
+        objects.filter(same).map(|object| owner_of(object.key()).to_owned()).min()
+    }
+}
+
+/// The consumer that an object of kind consumer or credential stands for.
+fn owner_of(key: &Key) -> &str {
+    key.consumer().unwrap_or(&key.id)
+}

@@ -1,0 +1,198 @@
+//! Applying changes: every object is checked on its own, then what it refers to; objects that wait for something are
+//! looked at again when it appears. One change costs what it touches, never the size of the snapshot.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::{Applied, Change, Difference, Faulty, Object, Policy, Snapshot, reference};
+use crate::catalog::Catalog;
+use crate::fault::{Findings, Stage};
+use crate::{Fault, Key, Kind, Refusal, Written, check};
+
+impl Snapshot {
+    /// Applies changes, later ones of the same key over earlier ones. `revision` becomes the snapshot's.
+    #[must_use]
+    pub fn apply(&self, catalog: &Catalog, changes: &[Change], revision: u64, policy: Policy) -> Applied {
+        let mut work = Work {
+            next: Snapshot { revision, ..self.clone() },
+            before: HashMap::new(),
+            queue: BTreeSet::new(),
+            woken: HashSet::new(),
+            candidates: HashMap::new(),
+        };
+        for change in changes {
+            work.take(catalog, change);
+        }
+        while let Some(key) = work.queue.pop_first() {
+            work.resolve(&key);
+        }
+        work.finish(self, policy)
+    }
+}
+
+/// A snapshot in the making.
+struct Work {
+    next: Snapshot,
+    /// The objects that were touched, as they were before.
+    before: HashMap<Key, Option<Arc<Object>>>,
+    /// Keys whose references are still to be looked at, what is referred to first.
+    queue: BTreeSet<Key>,
+    /// Keys that were looked at because something they refer to appeared or went.
+    woken: HashSet<Key>,
+    /// What was written in these changes, checked on its own.
+    candidates: HashMap<Key, Candidate>,
+}
+
+/// What a key is to become.
+#[derive(Clone)]
+enum Candidate {
+    Deleted,
+    Good(Arc<Object>),
+    Bad(Written, Refusal),
+}
+
+impl Work {
+    /// Checks one change on its own and queues it.
+    fn take(&mut self, catalog: &Catalog, change: &Change) {
+        let candidate = match &change.written {
+            None => Candidate::Deleted,
+            Some(written) => match read(catalog, written) {
+                Ok(object) => Candidate::Good(object),
+                Err(refusal) => Candidate::Bad(written.clone(), refusal),
+            },
+        };
+        self.candidates.insert(change.key.clone(), candidate);
+        self.queue.insert(change.key.clone());
+    }
+
+    /// Decides what is in force under a key.
+    fn resolve(&mut self, key: &Key) {
+        let present = self.next.get(key).cloned();
+        self.before.entry(key.clone()).or_insert_with(|| present.clone());
+        let old_targets = self.targets(key);
+        match self.candidates.remove(key) {
+            Some(Candidate::Deleted) => {
+                self.next.faulty.remove(key);
+                self.next.table_mut(key.kind).remove(key);
+            }
+            Some(Candidate::Bad(written, refusal)) => {
+                let faulty = Faulty { written, refusal, waiting: None };
+                self.next.faulty.insert(key.clone(), Arc::new(faulty));
+            }
+            Some(Candidate::Good(object)) => self.settle(key, object),
+            None => {
+                let waiting = self.next.faulty_at(key).map(|faulty| faulty.waiting.clone());
+                match (waiting, present.clone()) {
+                    (Some(Some(object)), _) | (None, Some(object)) => self.settle(key, object),
+                    _ => {}
+                }
+            }
+        }
+        self.link(key, old_targets);
+        if present.is_some() != self.next.contains(key) {
+            self.wake_dependents(key);
+        }
+    }
+
+    /// Puts an object in force if all it refers to is there, else among the faulty.
+    fn settle(&mut self, key: &Key, object: Arc<Object>) {
+        let mut findings = Findings::default();
+        for reference in reference::of(key, &object.resource) {
+            if !self.next.contains(&reference.target) {
+                findings.add(Stage::Reference, reference.pointer, reference.missing());
+            }
+        }
+        match findings.into_result() {
+            Ok(()) => {
+                self.next.faulty.remove(key);
+                self.next.table_mut(key.kind).insert(key.clone(), object);
+            }
+            Err(refusal) => {
+                // A credential without its consumer proves nothing: it never outlives the consumer.
+                if key.kind == Kind::Credential {
+                    self.next.table_mut(key.kind).remove(key);
+                }
+                let written = object.written.clone();
+                let faulty = Faulty { written, refusal, waiting: Some(object) };
+                self.next.faulty.insert(key.clone(), Arc::new(faulty));
+            }
+        }
+    }
+
+    /// What a key refers to, in force and waiting.
+    fn targets(&self, key: &Key) -> Vec<Key> {
+        let waiting = self.next.faulty_at(key).and_then(|faulty| faulty.waiting.as_ref());
+        let mut targets: Vec<Key> = waiting
+            .into_iter()
+            .chain(self.next.get(key))
+            .flat_map(|object| reference::of(key, &object.resource))
+            .map(|reference| reference.target)
+            .collect();
+        targets.sort();
+        targets.dedup();
+        targets
+    }
+
+    /// Brings the index of dependents up to date with what a key refers to now.
+    fn link(&mut self, key: &Key, old_targets: Vec<Key>) {
+        let new_targets = self.targets(key);
+        for target in old_targets.iter().filter(|target| !new_targets.contains(target)) {
+            if let Some(mut dependents) = self.next.dependents.remove(target) {
+                dependents.remove(key);
+                if !dependents.is_empty() {
+                    self.next.dependents.insert(target.clone(), dependents);
+                }
+            }
+        }
+        for target in new_targets.into_iter().filter(|target| !old_targets.contains(target)) {
+            let mut dependents = self.next.dependents.remove(&target).unwrap_or_default();
+            dependents.insert(key.clone());
+            self.next.dependents.insert(target, dependents);
+        }
+    }
+
+    /// Queues what refers to a key that has appeared or gone.
+    fn wake_dependents(&mut self, key: &Key) {
+        for dependent in self.next.dependents.get(key).into_iter().flat_map(|keys| keys.iter()) {
+            self.queue.insert(dependent.clone());
+            self.woken.insert(dependent.clone());
+        }
+    }
+
+    /// The outcome, by the policy.
+    fn finish(self, old: &Snapshot, policy: Policy) -> Applied {
+        let Work { next, before, woken, .. } = self;
+        let mut touched: Vec<(Key, Option<Arc<Object>>)> = before.into_iter().collect();
+        touched.sort_by(|left, right| left.0.cmp(&right.0));
+        let faults: Vec<Fault> = touched.iter().flat_map(|(key, _)| next.faults_at(key)).collect();
+        if policy == Policy::Strict && !faults.is_empty() {
+            let faults = faults.into_iter().map(|fault| kept_by(old, fault)).collect();
+            return Applied { snapshot: old.clone(), diff: Vec::new(), faults };
+        }
+        let difference = |(key, before): (Key, Option<Arc<Object>>)| {
+            let after = next.get(&key).cloned();
+            let same = match (&before, &after) {
+                (Some(before), Some(after)) => Arc::ptr_eq(before, after) && !woken.contains(&key),
+                (None, None) => true,
+                _ => false,
+            };
+            (!same).then_some(Difference { key, before, after })
+        };
+        let diff = touched.into_iter().filter_map(difference).collect();
+        Applied { snapshot: next, diff, faults }
+    }
+}
+
+/// Parses and checks an object on its own.
+fn read(catalog: &Catalog, written: &Written) -> Result<Arc<Object>, Refusal> {
+    let value = serde_json::from_str(&written.text)
+        .map_err(|error| Refusal::single(None, "", format!("the text is not JSON: {error}")))?;
+    let resource = check::object(catalog, &written.key, &value)?;
+    Ok(Arc::new(Object { written: written.clone(), resource }))
+}
+
+/// The fault with what the old snapshot has in force.
+fn kept_by(old: &Snapshot, fault: Fault) -> Fault {
+    let kept = fault.key.as_ref().is_some_and(|key| old.contains(key));
+    Fault { kept, ..fault }
+}

@@ -1,0 +1,378 @@
+//! The wording and order of schema faults, as users of APISIX's Lua validator know them. Knows no schema of ours.
+
+use jsonschema::ValidationError;
+use jsonschema::error::ValidationErrorKind as Kind;
+use jsonschema::paths::{Location, LocationSegment};
+use serde_json::Value;
+
+use super::SchemaFault;
+
+/// The faults of a value, first the one at which the Lua validator stops.
+pub(super) fn faults<'a>(
+    errors: impl Iterator<Item = ValidationError<'a>>,
+    schema: &Value,
+    value: &Value,
+) -> Vec<SchemaFault> {
+    let mut ranked: Vec<(Vec<u8>, SchemaFault)> = errors
+        .flat_map(|error| {
+            let rank = rank(error.schema_path());
+            worded(&error, schema, value).into_iter().map(move |fault| (rank.clone(), fault))
+        })
+        .collect();
+    ranked.sort_by(|left, right| left.0.cmp(&right.0));
+    ranked.into_iter().map(|(_, fault)| fault).collect()
+}
+
+/// Where along the Lua validator's walk a fault is met: a rank for each step down the schema.
+fn rank(path: &Location) -> Vec<u8> {
+    let rank = |segment: LocationSegment<'_>| match segment {
+        LocationSegment::Index(_) => None,
+        LocationSegment::Property(name) => keyword_rank(&name),
+    };
+    path.into_iter().filter_map(rank).collect()
+}
+
+/// The order in which the Lua validator looks at the keywords of one schema.
+fn keyword_rank(keyword: &str) -> Option<u8> {
+    Some(match keyword {
+        "type" => 0,
+        "properties" | "required" | "dependencies" => 1,
+        "patternProperties" | "additionalProperties" => 2,
+        "minProperties" | "maxProperties" => 3,
+        "minItems" | "maxItems" => 4,
+        "items" | "additionalItems" => 5,
+        "uniqueItems" => 6,
+        "minLength" | "maxLength" => 7,
+        "pattern" => 8,
+        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => 9,
+        "enum" => 10,
+        "allOf" => 11,
+        "anyOf" => 12,
+        "oneOf" => 13,
+        "if" | "then" | "else" => 14,
+        "not" => 15,
+        "format" => 16,
+        "const" => 17,
+        _ => return None,
+    })
+}
+
+/// One fault for each thing an error of the library names.
+fn worded(error: &ValidationError<'_>, schema: &Value, value: &Value) -> Vec<SchemaFault> {
+    let pointer = error.instance_path().to_string();
+    let (way, clause) = way(error, value);
+    if let Some(clause) = clause {
+        return vec![SchemaFault { pointer, reason: clause.to_owned(), way }];
+    }
+    let at = |reason: String| SchemaFault { pointer: pointer.clone(), reason, way: way.clone() };
+    match error.kind() {
+        Kind::AdditionalProperties { unexpected } => unexpected
+            .iter()
+            .map(|name| SchemaFault {
+                pointer: crate::fault::below(&pointer, name),
+                reason: format!("additional properties forbidden, found {name}"),
+                way: way.clone(),
+            })
+            .collect(),
+        _ => vec![at(reason(error, schema))],
+    }
+}
+
+/// Why, without the place.
+fn reason(error: &ValidationError<'_>, schema: &Value) -> String {
+    let instance = error.instance();
+    match error.kind() {
+        Kind::Required { property } => required(error, property),
+        Kind::Type { .. } => {
+            let expected = keyword(error, schema).map(expected_type).unwrap_or_default();
+            format!("wrong type: expected {expected}, got {}", lua_type(instance))
+        }
+        Kind::Enum { .. } => "matches none of the enum values".to_owned(),
+        Kind::Pattern { pattern } => {
+            format!("failed to match pattern {} with {}", lua_quoted(pattern), lua_quoted(&plain(instance)))
+        }
+        Kind::MinLength { limit } => {
+            format!("string too short, expected at least {limit}, got {}", characters(instance))
+        }
+        Kind::MaxLength { limit } => {
+            format!("string too long, expected at most {limit}, got {}", characters(instance))
+        }
+        Kind::MinItems { limit } => format!("expect array to have at least {limit} items"),
+        Kind::MaxItems { limit } => format!("expect array to have at most {limit} items"),
+        Kind::MinProperties { limit } => format!("expect object to have at least {limit} properties"),
+        Kind::MaxProperties { limit } => format!("expect object to have at most {limit} properties"),
+        Kind::Minimum { limit } => format!("expected {instance} to be at least {limit}"),
+        Kind::ExclusiveMinimum { limit } => format!("expected {instance} to be greater than {limit}"),
+        Kind::Maximum { limit } => format!("expected {instance} to be at most {limit}"),
+        Kind::ExclusiveMaximum { limit } => format!("expected {instance} to be smaller than {limit}"),
+        Kind::MultipleOf { multiple_of } => format!("expected {instance} to be a multiple of {multiple_of}"),
+        Kind::UniqueItems => {
+            let (first, second) = equal_items(instance);
+            format!("expected unique items but items {first} and {second} are equal")
+        }
+        Kind::AnyOf { .. } => {
+            format!(
+                "object matches none of the required{}",
+                keyword(error, schema).map(alternatives).unwrap_or_default()
+            )
+        }
+        Kind::OneOfNotValid { .. } => "value should match only one schema, but matches none".to_owned(),
+        Kind::OneOfMultipleValid { context } => {
+            let mut valid = context.iter().enumerate().filter(|(_, errors)| errors.is_empty());
+            let mut next = || valid.next().map_or(0, |(index, _)| index + 1);
+            let (first, second) = (next(), next());
+            format!("value should match only one schema, but matches both schemas {first} and {second}")
+        }
+        Kind::Not { .. } => "value wasn't supposed to match schema".to_owned(),
+        Kind::Constant { .. } => "failed to check const value".to_owned(),
+        Kind::FalseSchema => "expect false always".to_owned(),
+        Kind::AdditionalItems { .. } => "found unexpected extra items in array".to_owned(),
+        Kind::Format { format } => format!("expect valid {format} address but got: {}", plain(instance)),
+        _ => error.to_string(),
+    }
+}
+
+/// A missing property: required outright, or because another one is there.
+fn required(error: &ValidationError<'_>, property: &Value) -> String {
+    let name = plain(property);
+    let segments = segments(error.schema_path());
+    match segments.iter().position(|segment| segment == "dependencies") {
+        Some(at) if at + 2 >= segments.len() => {
+            let cause = segments.get(at + 1).map(String::as_str).unwrap_or_default();
+            format!("property \"{name}\" is required when \"{cause}\" is set")
+        }
+        _ => format!("property \"{name}\" is required"),
+    }
+}
+
+/// The way from the root to the fault in the Lua validator's words; and where it ends early because that validator
+/// does not look into a conditional clause, the words it says there.
+fn way(error: &ValidationError<'_>, value: &Value) -> (String, Option<&'static str>) {
+    let schema_path = segments(error.schema_path());
+    let mut instance_path = segments(error.instance_path()).into_iter();
+    let mut place = value;
+    let mut way = String::new();
+    let mut index = 0;
+    while index + 1 < schema_path.len() {
+        let next = &schema_path[index + 1];
+        match schema_path[index].as_str() {
+            "properties" => {
+                way.push_str(&format!("property \"{next}\" validation failed: "));
+                place = descend(place, instance_path.next().as_deref());
+                index += 2;
+            }
+            "patternProperties" => {
+                let name = instance_path.next().unwrap_or_default();
+                way.push_str(&format!("failed to validate {name} (matching \"{next}\"): "));
+                place = descend(place, Some(&name));
+                index += 2;
+            }
+            "additionalProperties" => {
+                let name = instance_path.next().unwrap_or_default();
+                way.push_str(&format!("failed to validate additional property {name}: "));
+                place = descend(place, Some(&name));
+                index += 1;
+            }
+            "items" if place.is_array() => {
+                let item = instance_path.next().unwrap_or_default();
+                let number = item.parse::<usize>().map_or(0, |item| item + 1);
+                way.push_str(&format!("failed to validate item {number}: "));
+                place = descend(place, Some(&item));
+                index += 1;
+            }
+            "allOf" => {
+                let number = next.parse::<usize>().map_or(0, |item| item + 1);
+                way.push_str(&format!("allOf {number} failed: "));
+                index += 2;
+            }
+            "then" => return (way, Some("then clause did not match")),
+            "else" => return (way, Some("else clause did not match")),
+            _ => index += 1,
+        }
+    }
+    (way, None)
+}
+
+fn descend<'a>(place: &'a Value, step: Option<&str>) -> &'a Value {
+    let Some(step) = step else {
+        return place;
+    };
+    match place {
+        Value::Object(fields) => fields.get(step).unwrap_or(place),
+        Value::Array(items) => step.parse::<usize>().ok().and_then(|index| items.get(index)).unwrap_or(place),
+        _ => place,
+    }
+}
+
+fn segments(path: &Location) -> Vec<String> {
+    path.into_iter()
+        .map(|segment| match segment {
+            LocationSegment::Property(name) => name.to_string(),
+            LocationSegment::Index(index) => index.to_string(),
+        })
+        .collect()
+}
+
+/// What the schema says at the keyword that failed.
+fn keyword<'a>(error: &ValidationError<'_>, schema: &'a Value) -> Option<&'a Value> {
+    schema.pointer(error.schema_path().as_str())
+}
+
+fn expected_type(keyword: &Value) -> String {
+    match keyword {
+        Value::Array(types) => format!("one of {}", types.iter().map(plain).collect::<Vec<_>>().join(", ")),
+        single => plain(single),
+    }
+}
+
+/// What the alternatives of an `anyOf` require, as the Lua validator lists it.
+fn alternatives(any_of: &Value) -> String {
+    let required: Vec<String> = any_of
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|alternative| alternative.get("required"))
+        .map(Value::to_string)
+        .collect();
+    if required.is_empty() { String::new() } else { format!(": {}", required.join(" or ")) }
+}
+
+/// The name Lua has for a value's type.
+fn lua_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "userdata",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) | Value::Object(_) => "table",
+    }
+}
+
+/// A string without its JSON quotes, anything else as JSON.
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// A string as Lua's `%q` writes it.
+fn lua_quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\\n"))
+}
+
+fn characters(value: &Value) -> usize {
+    value.as_str().map_or(0, |text| text.chars().count())
+}
+
+/// The first two items that are equal, counted from one.
+fn equal_items(value: &Value) -> (usize, usize) {
+    let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    for (second, item) in items.iter().enumerate() {
+        if let Some(first) = items[..second].iter().position(|earlier| earlier == item) {
+            return (first + 1, second + 1);
+        }
+    }
+    (0, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Validator;
+    use serde_json::{Value, json};
+
+    fn check(schema: Value, value: Value, expected: &str) {
+        let faults = Validator::new(&schema).unwrap().faults(&value);
+        let message = faults.first().map(super::SchemaFault::contract_message).unwrap_or_default();
+        assert_eq!(message, expected, "{value} against {schema}");
+    }
+
+    #[test]
+    fn the_wording_is_that_of_the_lua_validator() {
+        check(json!({"type": "string"}), json!(1), "wrong type: expected string, got number");
+        check(json!({"type": "object"}), json!(null), "wrong type: expected object, got userdata");
+        check(
+            json!({"type": ["string", "number"]}),
+            json!([]),
+            "wrong type: expected one of string, number, got table",
+        );
+        check(json!({"required": ["a"]}), json!({}), "property \"a\" is required");
+        check(
+            json!({"properties": {"a": {"required": ["b"]}}}),
+            json!({"a": {}}),
+            "property \"a\" validation failed: property \"b\" is required",
+        );
+        check(
+            json!({"additionalProperties": false}),
+            json!({"x": 1}),
+            "additional properties forbidden, found x",
+        );
+        check(json!({"enum": ["a"]}), json!("b"), "matches none of the enum values");
+        check(json!({"minimum": 1}), json!(0), "expected 0 to be at least 1");
+        check(json!({"exclusiveMinimum": 0}), json!(0), "expected 0 to be greater than 0");
+        check(json!({"maximum": 5}), json!(6), "expected 6 to be at most 5");
+        check(json!({"minLength": 2}), json!("a"), "string too short, expected at least 2, got 1");
+        check(json!({"maxLength": 1}), json!("éé"), "string too long, expected at most 1, got 2");
+        check(
+            json!({"pattern": "^[a]\\.$"}),
+            json!("b\""),
+            "failed to match pattern \"^[a]\\\\.$\" with \"b\\\"\"",
+        );
+        check(json!({"minItems": 1}), json!([]), "expect array to have at least 1 items");
+        check(
+            json!({"uniqueItems": true}),
+            json!([1, 2, 1]),
+            "expected unique items but items 1 and 3 are equal",
+        );
+        check(
+            json!({"items": {"type": "string"}}),
+            json!(["a", 1]),
+            "failed to validate item 2: wrong type: expected string, got number",
+        );
+        check(
+            json!({"patternProperties": {".*": {"type": "string"}}}),
+            json!({"k": 1}),
+            "failed to validate k (matching \".*\"): wrong type: expected string, got number",
+        );
+        check(
+            json!({"allOf": [{}, {"oneOf": [{"required": ["a"]}]}]}),
+            json!({}),
+            "allOf 2 failed: value should match only one schema, but matches none",
+        );
+        check(
+            json!({"oneOf": [{"required": ["z"]}, {}, {}]}),
+            json!({}),
+            "value should match only one schema, but matches both schemas 2 and 3",
+        );
+        check(
+            json!({"anyOf": [{"required": ["a", "b"]}, {"required": ["c"]}]}),
+            json!({}),
+            "object matches none of the required: [\"a\",\"b\"] or [\"c\"]",
+        );
+        check(json!({"not": {}}), json!(1), "value wasn't supposed to match schema");
+        check(
+            json!({"dependencies": {"a": ["b"]}}),
+            json!({"a": 1}),
+            "property \"b\" is required when \"a\" is set",
+        );
+        check(
+            json!({"if": {"required": ["a"]}, "then": {"required": ["b"]}}),
+            json!({"a": 1}),
+            "then clause did not match",
+        );
+        check(
+            json!({"properties": {"items": {"type": "string"}}}),
+            json!({"items": 1}),
+            "property \"items\" validation failed: wrong type: expected string, got number",
+        );
+    }
+
+    #[test]
+    fn the_first_fault_is_the_one_lua_meets_first_and_all_are_listed() {
+        let schema = json!({
+            "properties": {"a": {"type": "string"}},
+            "additionalProperties": false,
+            "allOf": [{"required": ["z"]}],
+        });
+        let faults = Validator::new(&schema).unwrap().faults(&json!({"b": 1, "c": 2, "a": 1}));
+        let pointers: Vec<_> = faults.iter().map(|fault| fault.pointer.as_str()).collect();
+        assert_eq!(pointers, ["/a", "/b", "/c", ""]);
+    }
+}
