@@ -50,10 +50,12 @@ impl<T: Item> HashTrie<T> {
         leaf[from..until.map_or(start + found, |offset| from + offset)].iter().map(|entry| &entry.1)
     }
 
-    /// Puts an item in; one of the same key and rank is replaced.
-    pub(crate) fn insert(&mut self, item: T) {
+    /// Puts an item in; one of the same key and rank is replaced. Gives whether there was none.
+    pub(crate) fn insert(&mut self, item: T) -> bool {
         let hash = hash(item.key());
-        self.length += usize::from(self.root.insert(hash, 0, item));
+        let added = self.root.insert(hash, 0, item);
+        self.length += usize::from(added);
+        added
     }
 
     /// Takes an item of the same key and rank out; gives whether there was one.
@@ -185,16 +187,12 @@ fn hash(key: &[u8]) -> u32 {
     let mut tail = [0; 8];
     tail[..words.remainder().len()].copy_from_slice(words.remainder());
     hash = fold(hash ^ u64::from_le_bytes(tail));
-    #[expect(clippy::cast_possible_truncation, reason = "the lower half of a good hash is a good hash")]
-    let low = (hash ^ (hash >> 32)) as u32;
-    low
+    (hash ^ (hash >> 32)) as u32
 }
 
 fn fold(value: u64) -> u64 {
     let wide = u128::from(value) * u128::from(HASH_MULTIPLIER);
-    #[expect(clippy::cast_possible_truncation, reason = "the two halves of the product")]
-    let folded = (wide as u64) ^ ((wide >> 64) as u64);
-    folded
+    (wide as u64) ^ ((wide >> 64) as u64)
 }
 
 /// Bits of the hash used at each step.
@@ -234,8 +232,8 @@ mod tests {
         fn agrees_with_a_sorted_set(changes in proptest::collection::vec(
             (any::<bool>(), 0u32..400, 0u32..3), 0..1500)) {
             let mut trie = HashTrie::default();
-            let mut twin = BTreeSet::new();
-            let mut old: Option<(HashTrie<Word>, BTreeSet<(String, u32)>)> = None;
+            let mut twin: BTreeSet<(String, u32)> = BTreeSet::new();
+            let mut old = None;
             for (index, (put, key, rank)) in changes.into_iter().enumerate() {
                 let item = Word(format!("/{key}"), rank);
                 if put {

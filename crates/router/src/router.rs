@@ -90,19 +90,22 @@ impl Router {
     }
 
     /// Adds a rule. A slot holds one rule: take the old one out first.
-    pub fn insert(&mut self, slot: u32, rule: &Arc<Rule>) {
+    pub fn insert(&mut self, slot: u32, rule: Arc<Rule>) {
         let with_parameters = self.mode == Mode::UriWithParameter;
-        self.for_each_entry(slot, rule, |table, entry| table.insert(with_parameters, entry));
-        self.rules += 1;
-        self.body_readers += usize::from(rule.uses_request_body());
+        if self.change(slot, &rule, |table, entry| table.insert(with_parameters, entry)) {
+            self.rules += 1;
+            self.body_readers += usize::from(rule.uses_request_body());
+        }
     }
 
-    /// Takes the rule of a slot out. `rule` is the one that was put in; with another nothing happens.
+    /// Takes the rule of a slot out. `rule` is the one that was put in, or its equal; nothing happens when the slot
+    /// does not hold it.
     pub fn remove(&mut self, slot: u32, rule: &Arc<Rule>) {
         let with_parameters = self.mode == Mode::UriWithParameter;
-        self.for_each_entry(slot, rule, |table, entry| table.remove(with_parameters, &entry));
-        self.rules = self.rules.saturating_sub(1);
-        self.body_readers = self.body_readers.saturating_sub(usize::from(rule.uses_request_body()));
+        if self.change(slot, rule, |table, entry| table.remove(with_parameters, &entry)) {
+            self.rules -= 1;
+            self.body_readers -= usize::from(rule.uses_request_body());
+        }
     }
 
     /// How many rules there are.
@@ -173,22 +176,28 @@ impl Router {
         Verdict::Matched
     }
 
-    /// Shows each table a rule belongs in, with each entry it has there.
-    fn for_each_entry(&mut self, slot: u32, rule: &Arc<Rule>, mut change: impl FnMut(&mut Table, Entry)) {
-        let entries = |table: &mut Table, change: &mut dyn FnMut(&mut Table, Entry)| {
-            for path in 0..rule.paths.len() {
-                if let Some(entry) = Entry::new(slot, rule, path) {
-                    change(table, entry);
-                }
+    /// Lets `change` put each entry of a rule into, or take it out of, each table it belongs in; gives whether any
+    /// table changed.
+    fn change(
+        &mut self,
+        slot: u32,
+        rule: &Arc<Rule>,
+        mut change: impl FnMut(&mut Table, Entry) -> bool,
+    ) -> bool {
+        let mut changed = false;
+        let mut change_all = |table: &mut Table| {
+            for entry in Entry::all(slot, rule) {
+                changed |= change(table, entry);
             }
         };
         if self.mode != Mode::HostUri || rule.hosts.is_empty() {
-            entries(&mut self.hostless, &mut change);
-            return;
+            change_all(&mut self.hostless);
+        } else {
+            for host in &rule.hosts {
+                self.hosts.update(host, &mut change_all);
+            }
         }
-        for host in &rule.hosts {
-            self.hosts.update(host, |table| entries(table, &mut change));
-        }
+        changed
     }
 }
 

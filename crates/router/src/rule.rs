@@ -2,6 +2,7 @@
 //!
 //! Refuses to know what the route does, and Lua filter functions.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -72,11 +73,18 @@ impl Rule {
         if input.paths.is_empty() {
             return Err(RuleError { field: RuleField::Paths(0), reason: "a route needs at least one path" });
         }
+        if input.paths.len() > PATHS_MAX {
+            return Err(RuleError {
+                field: RuleField::Paths(PATHS_MAX),
+                reason: "a route has at most 10,000 paths",
+            });
+        }
+        let mut seen = HashSet::new();
         let mut paths: Vec<PathPattern> = Vec::with_capacity(input.paths.len());
         for (index, text) in input.paths.iter().enumerate() {
             let path = PathPattern::parse(text)
                 .map_err(|reason| RuleError { field: RuleField::Paths(index), reason })?;
-            if !paths.iter().any(|other| other.as_str() == path.as_str()) {
+            if seen.insert(text.as_str()) {
                 paths.push(path);
             }
         }
@@ -124,6 +132,9 @@ impl fmt::Display for RuleField {
         }
     }
 }
+
+/// Paths of one route: far more than a person writes, and each stands in the table under the route's hosts.
+const PATHS_MAX: usize = 10_000;
 
 #[cfg(test)]
 mod tests {

@@ -31,46 +31,46 @@ pub(crate) struct Entry {
 type Bucket = Arc<Vec<Entry>>;
 
 impl Table {
-    /// Puts a path of a rule in.
-    pub(crate) fn insert(&mut self, with_parameters: bool, entry: Entry) {
+    /// Puts a path of a rule in; gives whether it was not there.
+    pub(crate) fn insert(&mut self, with_parameters: bool, entry: Entry) -> bool {
         if entry.pattern().is_exact(with_parameters) {
-            self.exact.insert(entry);
-            return;
+            return self.exact.insert(entry);
         }
         let rule = Arc::clone(&entry.rule);
         let literal = rule.paths[usize::from(entry.path)].literal(with_parameters);
-        let mut added = 0;
+        let mut added = false;
         self.prefixes.update(literal, |bucket| {
             let bucket = Arc::make_mut(bucket.get_or_insert_default());
             match bucket.binary_search_by(|other| other.rank(&entry)) {
                 Ok(at) => bucket[at] = entry,
                 Err(at) => {
                     bucket.insert(at, entry);
-                    added = 1;
+                    added = true;
                 }
             }
         });
-        self.prefix_entries += added;
+        self.prefix_entries += usize::from(added);
+        added
     }
 
-    /// Takes a path of a rule out.
-    pub(crate) fn remove(&mut self, with_parameters: bool, entry: &Entry) {
+    /// Takes a path of a rule out; gives whether it was there.
+    pub(crate) fn remove(&mut self, with_parameters: bool, entry: &Entry) -> bool {
         if entry.pattern().is_exact(with_parameters) {
-            self.exact.remove(entry);
-            return;
+            return self.exact.remove(entry);
         }
-        let mut removed = 0;
+        let mut removed = false;
         self.prefixes.update(entry.pattern().literal(with_parameters), |value| {
             let Some(bucket) = value else { return };
             let Ok(at) = bucket.binary_search_by(|other| other.rank(entry)) else { return };
-            removed = 1;
+            removed = true;
             if bucket.len() == 1 {
                 *value = None;
             } else {
                 Arc::make_mut(bucket).remove(at);
             }
         });
-        self.prefix_entries -= removed;
+        self.prefix_entries -= usize::from(removed);
+        removed
     }
 
     /// Whether there is nothing in it.
@@ -102,9 +102,9 @@ impl Table {
 }
 
 impl Entry {
-    /// The entry of the path at this place of the rule; a rule has at most 65,536 paths.
-    pub(crate) fn new(slot: u32, rule: &Arc<Rule>, path: usize) -> Option<Self> {
-        Some(Self { rule: Arc::clone(rule), slot, path: u16::try_from(path).ok()? })
+    /// The entries of all paths of a rule.
+    pub(crate) fn all(slot: u32, rule: &Arc<Rule>) -> impl Iterator<Item = Self> {
+        (0..).take(rule.paths.len()).map(move |path| Self { rule: Arc::clone(rule), slot, path })
     }
 
     pub(crate) fn pattern(&self) -> &PathPattern {

@@ -206,8 +206,8 @@ fn naive(raw: &str) -> Option<(String, String)> {
 proptest! {
     #[test]
     fn agrees_with_the_naive_twin(pieces in proptest::collection::vec(
-        prop::sample::select(vec!["/", "/", "a", "b", ".", ".", "..", "%2e", "%2E", "%2f", "%2F", "%61", ";", "%3b",
-            "%25", "%", "\\", "%5c", "%00", "admin", "%4", "zz"]), 0..12)) {
+        prop::sample::select(vec!["/", "/", "x", "y", ".", ".", "..", "%2e", "%2E", "%2f", "%2F", "%61", ";", "%3b",
+            "%25", "%", "\\", "%5c", "%00", "thing", "%4", "zz"]), 0..12)) {
         let raw = format!("/{}", pieces.concat());
         let got = with(raw.as_bytes(), &PathOptions::default())
             .ok()

@@ -31,7 +31,7 @@ impl Expression {
         let mut place = Place(Vec::new());
         let items = place.list(json)?;
         if let Some(first) = items.first().filter(|first| !first.is_array())
-            && !first.as_str().is_some_and(|name| logic(name).is_some())
+            && first.as_str().and_then(logic).is_none()
         {
             return Err(place.error(
                 "a comparison must stand inside brackets of its own, as in `[[\"uri\", \"==\", \"/\"]]`",

@@ -145,7 +145,6 @@ impl Operand {
         match (self, value) {
             (Self::Boolean(right), Some(Value::Boolean(left))) => left == right,
             (Self::Nothing, None) => true,
-            #[expect(clippy::float_cmp, reason = "Lua compares its numbers so")]
             (Self::Number(right), Some(Value::Number(left))) => left == right,
             (Self::Text(right), Some(left)) => left.is_text(right.as_bytes()),
             _ => false,

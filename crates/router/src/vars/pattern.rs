@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use fancy_regex::BytesMode;
+
 /// A compiled pattern.
 #[derive(Clone)]
 pub struct Pattern {
@@ -45,22 +47,15 @@ impl Pattern {
     /// The pattern is malformed or too big.
     pub fn compile(source: &str, ignore_case: bool) -> Result<Self, PatternError> {
         // PCRE works on bytes unless told otherwise; classes of non-ASCII letters need characters.
-        let engine = [false, true]
-            .into_iter()
-            .find_map(|unicode| linear(source, ignore_case, unicode).ok())
-            .map(|regex| Ok(Engine::Linear(Box::new(regex))))
-            .unwrap_or_else(|| {
-                let regex = fancy_regex::RegexBuilder::new(source)
-                    .case_insensitive(ignore_case)
-                    .backtrack_limit(BACKTRACKS_MAX)
-                    .delegate_size_limit(PROGRAM_BYTES_MAX)
-                    .build()
-                    .map_err(|error| PatternError {
-                        source_text: source.to_owned(),
-                        reason: error.to_string(),
-                    })?;
-                Ok(Engine::Backtracking(Box::new(regex)))
-            })?;
+        for unicode in [false, true] {
+            if let Ok(regex) = linear(source, ignore_case, unicode) {
+                return Ok(Self { engine: Engine::Linear(Box::new(regex)), source: source.into() });
+            }
+        }
+        let regex = backtracking(source, ignore_case, BytesMode::Ascii)
+            .or_else(|_| backtracking(source, ignore_case, BytesMode::Unicode))
+            .map_err(|error| PatternError { source_text: source.to_owned(), reason: error.to_string() })?;
+        let engine = Engine::Backtracking(Box::new(regex));
         Ok(Self { engine, source: source.into() })
     }
 
@@ -104,12 +99,26 @@ fn linear(source: &str, ignore_case: bool, unicode: bool) -> Result<regex::bytes
         .build()
 }
 
+fn backtracking(
+    source: &str,
+    ignore_case: bool,
+    mode: BytesMode,
+) -> Result<fancy_regex::Regex, fancy_regex::Error> {
+    fancy_regex::RegexBuilder::new(source)
+        .case_insensitive(ignore_case)
+        .bytes_mode(mode)
+        .backtrack_limit(BACKTRACKS_MAX)
+        .delegate_size_limit(PROGRAM_BYTES_MAX)
+        .delegate_dfa_size_limit(CACHE_BYTES_MAX)
+        .build()
+}
+
 /// Compiled size of one pattern. A thousand alternatives fit; repeated repetitions of repetitions do not.
 const PROGRAM_BYTES_MAX: usize = 1 << 20;
 /// Cache of the lazy automaton, per pattern and thread.
 const CACHE_BYTES_MAX: usize = 1 << 20;
-/// Steps back before giving up, about a millisecond. PCRE's own default is ten times that, and blocks nginx.
-const BACKTRACKS_MAX: usize = 1_000_000 / 10;
+/// Steps back before giving up, a few milliseconds at most: a worker serves thousands of others meanwhile.
+const BACKTRACKS_MAX: usize = 100_000;
 
 #[cfg(test)]
 mod tests {
@@ -132,6 +141,7 @@ mod tests {
         check("^(?!/admin)", false, b"/user", Backtracking, true);
         check("(a)\\1", false, b"xaay", Backtracking, true);
         check("(?=X)x", true, b"x", Backtracking, true);
+        check("^(?=.)..$", false, b"\xff\xfe", Backtracking, true);
     }
 
     #[test]

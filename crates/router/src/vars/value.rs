@@ -110,7 +110,7 @@ pub fn to_number(text: &[u8]) -> Option<f64> {
             return None;
         }
         let digits = std::str::from_utf8(digits).ok()?;
-        #[expect(clippy::cast_precision_loss, reason = "Lua's numbers are doubles too")]
+        // Lua's numbers are doubles too, and lose the same bits.
         let value = u64::from_str_radix(digits, 16).ok()? as f64;
         return Some(if text.starts_with(b"-") { -value } else { value });
     }
@@ -138,6 +138,13 @@ impl<'a> From<&'a [u8]> for Value<'a> {
 impl From<f64> for Value<'_> {
     fn from(number: f64) -> Self {
         Self::Number(number)
+    }
+}
+
+impl From<u64> for Value<'_> {
+    /// Exact up to 2^53, as every number in an expression.
+    fn from(number: u64) -> Self {
+        Self::Number(number as f64)
     }
 }
 

@@ -1,0 +1,7 @@
+//! The router seen from outside: tables of its semantics and a naive twin.
+#![allow(clippy::unwrap_used, reason = "a test that unwraps nothing fails, which is its job")]
+
+mod explain;
+mod request;
+mod semantics;
+mod twin;
