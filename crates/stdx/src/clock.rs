@@ -1,0 +1,141 @@
+//! Monotonic time against a process-wide anchor, and the text of an HTTP date for a given wall-clock second.
+//! It refuses to know the wall clock itself, which is handed in.
+
+use std::sync::OnceLock;
+use std::time::Instant;
+
+/// Nanoseconds since the first use of this clock in the process; the same for all threads.
+pub fn monotonic_ns() -> u64 {
+    // 2^64 nanoseconds are 584 years.
+    anchor().elapsed().as_nanos() as u64
+}
+
+/// Whole milliseconds of the same clock, for timers that are coarse anyway.
+pub fn coarse_ms() -> u64 {
+    anchor().elapsed().as_millis() as u64
+}
+
+fn anchor() -> &'static Instant {
+    static ANCHOR: OnceLock<Instant> = OnceLock::new();
+    ANCHOR.get_or_init(Instant::now)
+}
+
+/// The text of a Date field (RFC 9110 section 5.6.7, IMF-fixdate), made anew only when the second changes.
+#[derive(Debug, Clone)]
+pub struct HttpDate {
+    unix_seconds: u64,
+    text: [u8; HTTP_DATE_BYTES],
+}
+
+impl HttpDate {
+    /// A cache that holds the epoch's date.
+    pub fn new() -> Self {
+        Self { unix_seconds: 0, text: format_http_date(0) }
+    }
+
+    /// The date `unix_seconds` after the epoch, as in `Sun, 06 Nov 1994 08:49:37 GMT`.
+    pub fn at(&mut self, unix_seconds: u64) -> &[u8; HTTP_DATE_BYTES] {
+        if unix_seconds != self.unix_seconds {
+            self.unix_seconds = unix_seconds;
+            self.text = format_http_date(unix_seconds);
+        }
+        &self.text
+    }
+}
+
+impl Default for HttpDate {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Length of an IMF-fixdate.
+pub const HTTP_DATE_BYTES: usize = 29;
+
+/// Years beyond 9999 are written as the last second of 9999: the format has four digits.
+fn format_http_date(unix_seconds: u64) -> [u8; HTTP_DATE_BYTES] {
+    let seconds = unix_seconds.min(LAST_SECOND_OF_9999);
+    let (days, second_of_day) = (seconds / DAY_SECONDS, seconds % DAY_SECONDS);
+    let (year, month, day) = civil_date(days);
+    let mut text = *b"ddd, DD mmm YYYY HH:MM:SS GMT";
+    // The epoch was a Thursday.
+    text[0..3].copy_from_slice(DAY_NAMES[(days + 4) as usize % 7]);
+    two_digits(&mut text[5..7], day);
+    text[8..11].copy_from_slice(MONTH_NAMES[month as usize - 1]);
+    two_digits(&mut text[12..14], year / 100);
+    two_digits(&mut text[14..16], year % 100);
+    two_digits(&mut text[17..19], second_of_day / 3600);
+    two_digits(&mut text[20..22], second_of_day / 60 % 60);
+    two_digits(&mut text[23..25], second_of_day % 60);
+    text
+}
+
+/// Year, month (1..=12) and day (1..=31) of a day counted from 1970-01-01, by years that begin in March, so
+/// that the leap day is the last day of its year.
+fn civil_date(days: u64) -> (u64, u64, u64) {
+    let shifted = days + DAYS_FROM_0000_03_01;
+    let (era, day_of_era) = (shifted / ERA_DAYS, shifted % ERA_DAYS);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
+fn two_digits(out: &mut [u8], value: u64) {
+    out[0] = b'0' + (value / 10) as u8;
+    out[1] = b'0' + (value % 10) as u8;
+}
+
+const DAY_SECONDS: u64 = 86_400;
+const LAST_SECOND_OF_9999: u64 = 253_402_300_799;
+/// Days of 400 Gregorian years.
+const ERA_DAYS: u64 = 146_097;
+const DAYS_FROM_0000_03_01: u64 = 719_468;
+const DAY_NAMES: [&[u8; 3]; 7] = [b"Sun", b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat"];
+const MONTH_NAMES: [&[u8; 3]; 12] =
+    [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates() {
+        let mut date = HttpDate::new();
+        let table = [
+            (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
+            (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),
+            (951_782_400, "Tue, 29 Feb 2000 00:00:00 GMT"),
+            (951_868_799, "Tue, 29 Feb 2000 23:59:59 GMT"),
+            (951_868_800, "Wed, 01 Mar 2000 00:00:00 GMT"),
+            (4_107_542_400, "Mon, 01 Mar 2100 00:00:00 GMT"),
+            (LAST_SECOND_OF_9999, "Fri, 31 Dec 9999 23:59:59 GMT"),
+            (u64::MAX, "Fri, 31 Dec 9999 23:59:59 GMT"),
+        ];
+        for (unix_seconds, expected) in table {
+            assert_eq!(std::str::from_utf8(date.at(unix_seconds)).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn days_follow_each_other() {
+        let mut last = civil_date(0);
+        for day in 1..200_000 {
+            let next = civil_date(day);
+            let same_month = next == (last.0, last.1, last.2 + 1);
+            let new_month = next == (last.0, last.1 + 1, 1) && last.2 >= 28;
+            let new_year = next == (last.0 + 1, 1, 1) && last.1 == 12 && last.2 == 31;
+            assert!(same_month || new_month || new_year, "{last:?} {next:?}");
+            last = next;
+        }
+    }
+
+    #[test]
+    fn the_clock_does_not_go_back() {
+        let first = monotonic_ns();
+        assert!(monotonic_ns() >= first);
+        assert!(coarse_ms() >= first / 1_000_000);
+    }
+}
