@@ -1,0 +1,44 @@
+# What a contributor does here; every target can be run on a fresh Debian 12 with a Rust toolchain.
+
+CARGO ?= cargo
+# Further arguments of the laboratory, e.g. make bench ARGS="--quick"
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test lint fmt doc bench figures install
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## Build and start a gateway, an echo origin behind it and an example route
+	@lab/install.sh test
+	$(CARGO) build --release
+	@examples/try.sh target/release/weir
+
+build: ## Build the release binary
+	$(CARGO) build --release
+
+test: install lint ## Everything that must pass: format, lints, all tests, documentation
+	$(CARGO) test --workspace
+	$(MAKE) --no-print-directory doc
+
+lint: ## Format check and clippy, warnings denied
+	$(CARGO) fmt --all -- --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+fmt: ## Format the sources
+	$(CARGO) fmt --all
+
+doc: ## Build the API documentation, warnings denied
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
+
+bench: build ## Measure weir beside nginx and HAProxy (ARGS="--quick", "--help")
+	@lab/install.sh bench
+	@lab/bench.py $(ARGS)
+
+figures: build ## Measure start-up, memory, scaling and 100,000 routes (ARGS="--help")
+	@lab/install.sh bench
+	@lab/figures.py $(ARGS)
+
+install: ## Install the Debian packages that tests need
+	@lab/install.sh test
