@@ -16,7 +16,6 @@ pub mod resource;
 pub mod schema;
 pub mod settings;
 pub mod snapshot;
-mod table;
 mod unsupported;
 pub mod validate;
 mod written;

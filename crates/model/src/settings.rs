@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use ipnet::IpNet;
+use router::Mode;
+use router::path::PathOptions;
 use serde::Deserialize;
 
 use crate::number;
@@ -17,7 +19,7 @@ pub struct PathSettings {
     pub delete_uri_tail_slash: bool,
     /// What follows `;` in a segment is dropped, as servlet containers do.
     pub normalize_uri_like_servlet: bool,
-    /// An encoded slash (`%2F`) is kept apart from a slash when matching.
+    /// An encoded slash (`%2F`) is part of a segment, not a slash.
     pub match_uri_encoded_slash: bool,
 }
 
@@ -27,7 +29,18 @@ impl Default for PathSettings {
             merge_slashes: true,
             delete_uri_tail_slash: false,
             normalize_uri_like_servlet: false,
-            match_uri_encoded_slash: false,
+            match_uri_encoded_slash: true,
+        }
+    }
+}
+
+impl From<PathSettings> for PathOptions {
+    fn from(settings: PathSettings) -> PathOptions {
+        PathOptions {
+            merge_slashes: settings.merge_slashes,
+            match_uri_encoded_slash: settings.match_uri_encoded_slash,
+            delete_uri_tail_slash: settings.delete_uri_tail_slash,
+            normalize_uri_like_servlet: settings.normalize_uri_like_servlet,
         }
     }
 }
@@ -43,6 +56,16 @@ pub enum RouterMode {
     RadixtreeUri,
     /// Path first, with `:name` and `*name` parameters.
     RadixtreeUriWithParameter,
+}
+
+impl From<RouterMode> for Mode {
+    fn from(mode: RouterMode) -> Mode {
+        match mode {
+            RouterMode::RadixtreeHostUri => Mode::HostUri,
+            RouterMode::RadixtreeUri => Mode::Uri,
+            RouterMode::RadixtreeUriWithParameter => Mode::UriWithParameter,
+        }
+    }
 }
 
 /// What both sides need to know to read a configuration and to serve it.
@@ -96,6 +119,7 @@ mod tests {
         assert_eq!(settings.upstream_timeout.read, MINUTE);
         assert!(serde_json::from_str::<SharedSettings>(r#"{"colour":1}"#).is_err());
         let mode: RouterMode = serde_json::from_str(r#""radixtree_uri_with_parameter""#).unwrap();
-        assert_eq!(mode, RouterMode::RadixtreeUriWithParameter);
+        assert_eq!(Mode::from(mode), Mode::UriWithParameter);
+        assert_eq!(PathOptions::from(PathSettings::default()), PathOptions::default());
     }
 }

@@ -9,8 +9,8 @@ mod reference;
 use std::sync::Arc;
 
 use crate::resource::Resource;
-use crate::table::Table;
 use crate::{Fault, Key, Kind, Refusal, Written};
+use stdx::persistent::ShardedMap;
 
 use dependents::Dependents;
 
@@ -81,10 +81,10 @@ pub struct Applied {
 pub struct Snapshot {
     revision: u64,
     /// By kind, in the order of [`Kind`].
-    objects: [Table<Key, Arc<Object>>; Kind::ALL.len()],
-    faulty: Table<Key, Arc<Faulty>>,
+    objects: [ShardedMap<Key, Arc<Object>>; Kind::ALL.len()],
+    faulty: ShardedMap<Key, Arc<Faulty>>,
     /// From what is referred to, to what refers to it, in force or waiting.
-    dependents: Table<Key, Dependents>,
+    dependents: ShardedMap<Key, Dependents>,
 }
 
 /// An object that is not in force as it was written last.
@@ -137,12 +137,12 @@ impl Snapshot {
 
     /// The objects of a kind in force, in no particular order.
     pub fn iter(&self, kind: Kind) -> impl Iterator<Item = &Arc<Object>> {
-        self.table(kind).iter().map(|(_, object)| object)
+        self.table(kind).values()
     }
 
     /// What is wrong, object by object, in no particular order.
     pub fn faulty(&self) -> impl Iterator<Item = &Faulty> {
-        self.faulty.iter().map(|(_, faulty)| &**faulty)
+        self.faulty.values().map(|faulty| &**faulty)
     }
 
     /// What is wrong with the object under that key; none when it is in force as written, or not there.
@@ -154,7 +154,7 @@ impl Snapshot {
     /// Every fault of every object, ordered by key.
     #[must_use]
     pub fn faults(&self) -> Vec<Fault> {
-        let mut keys: Vec<&Key> = self.faulty.iter().map(|(key, _)| key).collect();
+        let mut keys: Vec<&Key> = self.faulty.keys().collect();
         keys.sort();
         keys.into_iter().flat_map(|key| self.faults_at(key)).collect()
     }
@@ -176,11 +176,11 @@ impl Snapshot {
         keys
     }
 
-    fn table(&self, kind: Kind) -> &Table<Key, Arc<Object>> {
+    fn table(&self, kind: Kind) -> &ShardedMap<Key, Arc<Object>> {
         &self.objects[kind as usize]
     }
 
-    fn table_mut(&mut self, kind: Kind) -> &mut Table<Key, Arc<Object>> {
+    fn table_mut(&mut self, kind: Kind) -> &mut ShardedMap<Key, Arc<Object>> {
         &mut self.objects[kind as usize]
     }
 }

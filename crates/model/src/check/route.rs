@@ -1,5 +1,7 @@
 //! What the schemas of routes, services and stream routes cannot say.
 
+use router::hosts::HostPattern;
+use router::{Rule, RuleError, RuleField, RuleInput};
 use serde_json::Value;
 
 use super::{expression, plugins, upstream};
@@ -23,7 +25,7 @@ pub(super) fn alternatives(route: &Value, findings: &mut Findings) {
 /// Checks a route.
 pub(super) fn check(catalog: &Catalog, route: &Value, findings: &mut Findings) {
     common(catalog, route, findings);
-    uris(route, findings);
+    rule(route, findings);
     addresses(route, findings);
     if let Some(vars) = route.get("vars").filter(|vars| vars.is_array()) {
         expression::check(vars, "/vars", findings);
@@ -33,6 +35,7 @@ pub(super) fn check(catalog: &Catalog, route: &Value, findings: &mut Findings) {
 /// Checks a service.
 pub(super) fn check_service(catalog: &Catalog, service: &Value, findings: &mut Findings) {
     common(catalog, service, findings);
+    hosts(service, findings);
 }
 
 /// Checks a stream route.
@@ -49,33 +52,48 @@ fn common(catalog: &Catalog, object: &Value, findings: &mut Findings) {
     unsupported::route(object, findings);
 }
 
-/// A path with a control character matches no request: such bytes are refused before routing.
-fn uris(route: &Value, findings: &mut Findings) {
-    let single = route.get("uri").map(|uri| ("/uri".to_owned(), uri));
-    let listed = route.get("uris").and_then(Value::as_array).into_iter().flatten().enumerate();
-    for (pointer, uri) in single.into_iter().chain(listed.map(|(index, uri)| (format!("/uris/{index}"), uri)))
-    {
-        let Some(uri) = uri.as_str() else {
-            continue;
+/// The router takes the paths and hosts.
+fn rule(route: &Value, findings: &mut Findings) {
+    let (uris, uri_places) = texts(route, "uri", "uris");
+    let (hosts, host_places) = texts(route, "host", "hosts");
+    if uris.is_empty() {
+        return;
+    }
+    let input = RuleInput { paths: uris, hosts, ..RuleInput::default() };
+    if let Err(RuleError { field, reason }) = Rule::new(input) {
+        let (what, pointer) = match field {
+            RuleField::Paths(index) => ("the path", uri_places.get(index)),
+            RuleField::Hosts(index) => ("the host", host_places.get(index)),
         };
-        if uri.chars().any(|character| character.is_ascii_control()) {
-            findings.add(Stage::Expressions, pointer, "a path has no control characters");
-        } else if !uri.starts_with(['/', '*']) {
-            findings.add(Stage::Expressions, pointer, format!("the path {uri:?} begins with '/' or '*'"));
+        findings.add(Stage::Expressions, pointer.cloned().unwrap_or_default(), format!("{what} {reason}"));
+    }
+}
+
+/// A service's hosts are of the form that the router takes.
+fn hosts(service: &Value, findings: &mut Findings) {
+    let (hosts, places) = texts(service, "host", "hosts");
+    for (host, pointer) in hosts.iter().zip(places) {
+        if let Err(reason) = HostPattern::parse(host) {
+            findings.add(Stage::Expressions, pointer, format!("the host {reason}"));
         }
     }
 }
 
+/// The texts of a singular and a plural field, each with its JSON pointer.
+fn texts(object: &Value, one: &str, many: &str) -> (Vec<String>, Vec<String>) {
+    let single = object.get(one).map(|text| (text, format!("/{one}")));
+    let listed = object.get(many).and_then(Value::as_array).into_iter().flatten().enumerate();
+    let listed = listed.map(|(index, text)| (text, format!("/{many}/{index}")));
+    let text = |(text, pointer): (&Value, String)| Some((text.as_str()?.to_owned(), pointer));
+    single.into_iter().chain(listed).filter_map(text).unzip()
+}
+
 /// The schema's pattern lets through some networks that are none (`:/8`).
 fn addresses(route: &Value, findings: &mut Findings) {
-    let named = ["remote_addr", "server_addr"].map(|name| (format!("/{name}"), route.get(name)));
-    let named = named.into_iter().filter_map(|(pointer, address)| Some((pointer, address?)));
-    let listed = route.get("remote_addrs").and_then(Value::as_array).into_iter().flatten().enumerate();
-    let listed = listed.map(|(index, address)| (format!("/remote_addrs/{index}"), address));
-    for (pointer, address) in named.chain(listed) {
-        let Some(text) = address.as_str() else {
-            continue;
-        };
+    let (client, client_places) = texts(route, "remote_addr", "remote_addrs");
+    let (server, server_places) = texts(route, "server_addr", "server_addrs");
+    let places = client_places.into_iter().chain(server_places);
+    for (text, pointer) in client.into_iter().chain(server).zip(places) {
         if text.parse::<std::net::IpAddr>().is_err() && text.parse::<ipnet::IpNet>().is_err() {
             let reason = format!("{text:?} is neither an IP address nor a network (ADDRESS/BITS)");
             findings.add(Stage::Expressions, pointer, reason);

@@ -1,1 +1,628 @@
+//! Tables of accepted and refused objects, and the proof that schemas and Rust types accept the same.
 
+use serde_json::{Map, Value, json};
+
+use crate::catalog::{Catalog, PluginInfo, SchemaType};
+use crate::resource::Resource;
+use crate::{Key, Kind, check, schema};
+
+fn catalog() -> Catalog {
+    let mut auth = PluginInfo::new("auth", 2500, json!({"type": "object"}));
+    auth.is_auth = true;
+    auth.consumer_key = Some("key");
+    auth.consumer_schema = Some(json!({
+        "type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"],
+    }));
+    let mut count = PluginInfo::new(
+        "count",
+        1002,
+        json!({"type": "object", "properties": {"count": {"type": "integer", "minimum": 1}}, "required": ["count"]}),
+    );
+    count.metadata_schema = Some(json!({
+        "type": "object", "properties": {"log_format": {"type": "object"}}, "additionalProperties": false,
+    }));
+    Catalog::new(vec![auth, count]).unwrap().with_registries(["dns".into()])
+}
+
+/// Accepted when `expected` is empty, else refused with that contract line.
+fn check(kind: Kind, object: Value, expected: &str) {
+    let result = check::value(&catalog(), kind, &object);
+    let message =
+        result.as_ref().err().map(|refusal| refusal.contract_message().to_owned()).unwrap_or_default();
+    assert_eq!(message, expected, "{kind} {object}");
+}
+
+/// As `check`, of an object with the fields of a good one beside its own.
+fn route(fields: Value, expected: &str) {
+    check(Kind::Route, merged(json!({"uri": "/a", "upstream": {"nodes": {"a:80": 1}}}), fields), expected);
+}
+
+fn upstream(fields: Value, expected: &str) {
+    check(Kind::Upstream, merged(json!({"nodes": {"a:80": 1}}), fields), expected);
+}
+
+/// Fields that are null are taken out.
+fn merged(mut base: Value, fields: Value) -> Value {
+    let base_fields = base.as_object_mut().unwrap();
+    for (name, value) in fields.as_object().unwrap() {
+        base_fields.insert(name.clone(), value.clone());
+    }
+    base_fields.retain(|_, value| !value.is_null());
+    base
+}
+
+#[test]
+fn routes() {
+    route(json!({}), "");
+    route(
+        json!({"uri": null, "uris": ["/a", "/b/*"], "methods": ["GET", "PURGE"], "status": 0, "priority": 1.0}),
+        "",
+    );
+    route(
+        json!({"hosts": ["*.a.com", "b"], "remote_addrs": ["127.0.0.1", "::1", "fd00::/8", "10.0.0.0/8"]}),
+        "",
+    );
+    route(json!({"vars": [["arg_x", "==", "1"]], "timeout": {"connect": 0.5, "send": 1, "read": 6}}), "");
+    route(json!({"upstream": null, "service_id": 3}), "");
+    route(json!({"uri": "*"}), "");
+    route(json!({"x": 1}), "invalid configuration: additional properties forbidden, found x");
+    route(
+        json!({"upstream": null}),
+        concat!(
+            "invalid configuration: object matches none of the required: ",
+            r#"["plugins","uri"] or ["upstream","uri"] or ["upstream_id","uri"] or ["service_id","uri"] or "#,
+            r#"["plugins","uris"] or ["upstream","uris"] or ["upstream_id","uris"] or ["service_id","uris"] or "#,
+            r#"["script","uri"] or ["script","uris"]"#,
+        ),
+    );
+    route(
+        json!({"uri": null}),
+        "invalid configuration: allOf 1 failed: value should match only one schema, but matches none",
+    );
+    route(
+        json!({"uris": ["/b"]}),
+        concat!(
+            "invalid configuration: allOf 1 failed: ",
+            "value should match only one schema, but matches both schemas 1 and 2"
+        ),
+    );
+    route(
+        json!({"uri": ""}),
+        concat!(
+            "invalid configuration: property \"uri\" validation failed: ",
+            "string too short, expected at least 1, got 0"
+        ),
+    );
+    route(
+        json!({"uris": [], "uri": null}),
+        "invalid configuration: property \"uris\" validation failed: expect array to have at least 1 items",
+    );
+    route(
+        json!({"methods": ["GETT"]}),
+        concat!(
+            "invalid configuration: property \"methods\" validation failed: ",
+            "failed to validate item 1: matches none of the enum values"
+        ),
+    );
+    route(
+        json!({"methods": ["GET", "GET"]}),
+        concat!(
+            "invalid configuration: property \"methods\" validation failed: ",
+            "expected unique items but items 1 and 2 are equal"
+        ),
+    );
+    route(json!({"host": "a", "hosts": ["b"]}), "only one of host or hosts is allowed");
+    route(
+        json!({"remote_addr": "::1", "remote_addrs": ["::1"]}),
+        "only one of remote_addr or remote_addrs is allowed",
+    );
+    route(
+        json!({"remote_addr": "localhost"}),
+        concat!(
+            "invalid configuration: ",
+            "property \"remote_addr\" validation failed: object matches none of the required"
+        ),
+    );
+    route(
+        json!({"remote_addr": "::/200"}),
+        "\"::/200\" is neither an IP address nor a network (ADDRESS/BITS)",
+    );
+    route(
+        json!({"id": "a b"}),
+        "invalid configuration: property \"id\" validation failed: object matches none of the required",
+    );
+    route(
+        json!({"priority": "1"}),
+        concat!(
+            "invalid configuration: property \"priority\" validation failed: ",
+            "wrong type: expected integer, got string"
+        ),
+    );
+    route(
+        json!({"status": 2}),
+        "invalid configuration: property \"status\" validation failed: matches none of the enum values",
+    );
+    route(
+        json!({"timeout": {"connect": 1}}),
+        concat!(
+            "invalid configuration: property \"timeout\" validation failed: ",
+            "property \"send\" is required"
+        ),
+    );
+    route(
+        json!({"timeout": {"connect": 0, "send": 1, "read": 1}}),
+        concat!(
+            "invalid configuration: ",
+            "property \"timeout\" validation failed: property \"connect\" validation failed: ",
+            "expected 0 to be greater than 0"
+        ),
+    );
+    route(
+        json!({"script": "return {} -- ", "plugins": {}}),
+        "invalid configuration: value wasn't supposed to match schema",
+    );
+    route(
+        json!({"filter_func": "function(vars) return true end"}),
+        "filter_func is not supported: write the condition as vars",
+    );
+    route(json!({"script": "local a = 1; return a"}), "script is not supported: use plugins");
+    route(json!({"uri": "/a*b*c*d*e*f*g*h*i*j"}), "the path has more than 8 wildcards");
+    route(
+        json!({"labels": {"a": "b c"}}),
+        concat!(
+            "invalid configuration: property \"labels\" validation failed: ",
+            "failed to validate a (matching \".*\"): failed to match pattern \"^\\\\S+$\" with \"b c\""
+        ),
+    );
+    let nested =
+        check::value(&catalog(), Kind::Route, &json!({"uri": "/", "plugins": {}, "vars": [["a", "~", 1]]}));
+    assert!(nested.unwrap_err().contract_message().starts_with("failed to validate the 'vars' expression: "));
+}
+
+#[test]
+fn upstreams() {
+    upstream(json!({}), "");
+    upstream(json!({"type": "chash", "key": "arg_x"}), "");
+    upstream(json!({"type": "chash", "hash_on": "consumer"}), "");
+    upstream(json!({"type": "chash", "hash_on": "header", "key": "X-A"}), "");
+    upstream(json!({"type": "chash", "hash_on": "vars_combinations", "key": "$host$uri"}), "");
+    upstream(json!({"nodes": [{"host": "[::1]", "port": 80, "weight": 0, "priority": -1}]}), "");
+    upstream(json!({"nodes": {}, "retries": 0, "retry_timeout": 0.5, "keepalive_pool": {"size": 1}}), "");
+    upstream(json!({"nodes": null, "service_name": "a", "discovery_type": "dns"}), "");
+    upstream(json!({"pass_host": "rewrite", "upstream_host": "a"}), "");
+    upstream(
+        json!({"nodes": null}),
+        "invalid configuration: value should match only one schema, but matches none",
+    );
+    upstream(
+        json!({"service_name": "a", "discovery_type": "dns"}),
+        "invalid configuration: value should match only one schema, but matches both schemas 1 and 2",
+    );
+    upstream(
+        json!({"nodes": null, "service_name": "a", "discovery_type": "eureka"}),
+        "discovery_type eureka: this gateway has no such registry; write nodes instead",
+    );
+    upstream(json!({"type": "chash"}), "missing key");
+    upstream(
+        json!({"type": "chash", "key": "cookie"}),
+        concat!(
+            "invalid configuration: failed to match pattern ",
+            "\"^((uri|server_name|server_addr|request_uri|remote_port|remote_addr|query_string|host|hostname|",
+            "mqtt_client_id)|arg_[0-9a-zA-Z_-]+)$\" with \"cookie\""
+        ),
+    );
+    upstream(
+        json!({"type": "chash", "hash_on": "header", "key": "a b"}),
+        "invalid configuration: failed to match pattern \"^[a-zA-Z0-9-_]+$\" with \"a b\"",
+    );
+    upstream(
+        json!({"type": "random"}),
+        "invalid configuration: property \"type\" validation failed: matches none of the enum values",
+    );
+    upstream(json!({"pass_host": "rewrite"}), "`upstream_host` can't be empty when `pass_host` is `rewrite`");
+    upstream(
+        json!({"nodes": {"::1": 1}}),
+        "invalid node \"::1\": an IPv6 address is written in brackets, [::1]:PORT",
+    );
+    upstream(json!({"nodes": {"a:99999": 1}}), "invalid node \"a:99999\": a port is 1 to 65535");
+    upstream(
+        json!({"nodes": {"a:80": -1}}),
+        concat!(
+            "invalid configuration: property \"nodes\" validation failed: ",
+            "object matches none of the required"
+        ),
+    );
+    upstream(
+        json!({"retries": -1}),
+        concat!(
+            "invalid configuration: property \"retries\" validation failed: ",
+            "expected -1 to be at least 0"
+        ),
+    );
+    upstream(json!({"scheme": "https"}), "scheme https of an upstream is not supported yet: only http");
+    upstream(
+        json!({"scheme": "ftp"}),
+        "invalid configuration: property \"scheme\" validation failed: matches none of the enum values",
+    );
+    upstream(
+        json!({"checks": {"active": {}}}),
+        "checks of an upstream are not supported yet: health checks would not run",
+    );
+    upstream(
+        json!({"checks": {"passive": {}}}),
+        concat!(
+            "invalid configuration: ",
+            "property \"checks\" validation failed: object matches none of the required: ",
+            "[\"active\"] or [\"active\",\"passive\"]"
+        ),
+    );
+    upstream(
+        json!({"tls": {"client_cert_id": "1"}}),
+        "tls of an upstream is not supported yet: origins are reached over plain http",
+    );
+}
+
+#[test]
+fn services_and_shared_plugins() {
+    check(Kind::Service, json!({}), "");
+    check(
+        Kind::Service,
+        json!({"upstream_id": 1, "hosts": ["a.com"], "plugins": {"count": {"count": 1}}}),
+        "",
+    );
+    check(
+        Kind::Service,
+        json!({"hosts": ["a b"]}),
+        concat!(
+            "invalid configuration: ",
+            "property \"hosts\" validation failed: failed to validate item 1: ",
+            "failed to match pattern \"^\\\\*?[0-9a-zA-Z-._\\\\[\\\\]:]+$\" with \"a b\""
+        ),
+    );
+    check(
+        Kind::Service,
+        json!({"upstream": {"nodes": {}, "x": 1}}),
+        concat!(
+            "invalid configuration: ",
+            "property \"upstream\" validation failed: additional properties forbidden, found x"
+        ),
+    );
+    for kind in [Kind::PluginConfig, Kind::ConsumerGroup, Kind::GlobalRule] {
+        check(kind, json!({"id": 1, "plugins": {}}), "");
+        check(kind, json!({"plugins": {}}), "invalid configuration: property \"id\" is required");
+        check(kind, json!({"id": "1", "plugins": {"x": {}}}), "unknown plugin [x]");
+        check(kind, json!({"id": "1", "plugins": {"count": 1}}), "invalid plugin conf 1 for plugin [count]");
+        check(
+            kind,
+            json!({"id": "1", "plugins": {"count": {}}}),
+            "failed to check the configuration of plugin count err: property \"count\" is required",
+        );
+    }
+    let meta = |meta: Value, expected: &str| {
+        let plugins = json!({"count": {"count": 1, "_meta": meta}});
+        check(Kind::PluginConfig, json!({"id": "1", "plugins": plugins}), expected);
+    };
+    meta(
+        json!({"disable": true, "priority": 5, "error_response": {"a": 1}, "filter": [["uri", "==", "/"]]}),
+        "",
+    );
+    meta(json!({"error_response": "no"}), "");
+    meta(
+        json!({"prefunction": 1}),
+        concat!(
+            "failed to check the configuration of plugin count err: ",
+            "property \"_meta\" validation failed: additional properties forbidden, found prefunction"
+        ),
+    );
+    meta(
+        json!({"error_response": true}),
+        concat!(
+            "failed to check the configuration of plugin count err: ",
+            "property \"_meta\" validation failed: property \"error_response\" validation failed: ",
+            "value should match only one schema, but matches none"
+        ),
+    );
+    meta(
+        json!({"pre_function": "return 1"}),
+        "_meta.pre_function is not supported: write the condition as _meta.filter",
+    );
+}
+
+#[test]
+fn consumers_and_credentials() {
+    check(Kind::Consumer, json!({"username": "jack-1", "plugins": {"auth": {"key": "a"}}}), "");
+    check(Kind::Consumer, json!({"username": "jack", "plugins": {"count": {"count": 2}}}), "");
+    check(Kind::Consumer, json!({}), "invalid configuration: property \"username\" is required");
+    check(
+        Kind::Consumer,
+        json!({"username": "a b"}),
+        concat!(
+            "invalid configuration: ",
+            "property \"username\" validation failed: ",
+            "failed to match pattern \"^[a-zA-Z0-9_\\\\-]+$\" with \"a b\""
+        ),
+    );
+    check(
+        Kind::Consumer,
+        json!({"username": "a", "plugins": {"auth": {}}}),
+        concat!(
+            "invalid plugins configuration: ",
+            "failed to check the configuration of plugin auth err: property \"key\" is required"
+        ),
+    );
+    check(
+        Kind::Consumer,
+        json!({"username": "a", "plugins": {"x": {}}}),
+        "invalid plugins configuration: unknown plugin [x]",
+    );
+    check(Kind::Credential, json!({"plugins": {"auth": {"key": "a"}}, "name": "n"}), "");
+    check(
+        Kind::Credential,
+        json!({"plugins": {"count": {"count": 1}}}),
+        "only supports auth type plugins in consumer credential",
+    );
+    check(
+        Kind::Credential,
+        json!({"plugins": {"auth": {"key": "a"}, "count": {"count": 1}}}),
+        concat!(
+            "invalid configuration: property \"plugins\" validation failed: expect object to have at most 1 properties"
+        ),
+    );
+}
+
+#[test]
+fn the_rest() {
+    let pem = "x".repeat(128);
+    check(Kind::Ssl, json!({"sni": "a.com", "cert": pem, "key": pem}), "");
+    check(Kind::Ssl, json!({"sni": "a.com", "cert": "$secret://vault/1/a/b", "key": "$env://KEY"}), "");
+    check(Kind::Ssl, json!({"type": "client", "cert": pem, "key": pem}), "");
+    check(Kind::Ssl, json!({"cert": pem, "key": pem}), "invalid configuration: then clause did not match");
+    check(
+        Kind::Ssl,
+        json!({"sni": "a", "cert": pem, "key": pem, "certs": [pem]}),
+        "mismatched number of certs and keys",
+    );
+    check(Kind::Proto, json!({"content": "syntax = \"proto3\";"}), "");
+    check(Kind::Proto, json!({}), "invalid configuration: property \"content\" is required");
+    check(
+        Kind::StreamRoute,
+        json!({"server_port": 9100, "upstream_id": 1, "protocol": {"name": "redis"}}),
+        "",
+    );
+    check(
+        Kind::StreamRoute,
+        json!({"color": 1}),
+        "invalid configuration: additional properties forbidden, found color",
+    );
+}
+
+/// As `check`, of an object with its key.
+fn keyed(kind: Kind, id: &str, object: Value, expected: &str) {
+    let result = check::object(&catalog(), &Key::new(kind, id).unwrap(), &object);
+    let message = result.err().map(|refusal| refusal.contract_message().to_owned()).unwrap_or_default();
+    assert_eq!(message, expected, "{kind} {id} {object}");
+}
+
+#[test]
+fn the_key_and_the_object_agree() {
+    keyed(Kind::Route, "1", json!({"id": 1, "uri": "/", "plugins": {}}), "");
+    keyed(Kind::Route, "1", json!({"id": "2", "uri": "/", "plugins": {}}), "wrong route id");
+    keyed(Kind::PluginConfig, "1", json!({"id": "2", "plugins": {}}), "wrong plugin config id");
+    keyed(Kind::Consumer, "jack", json!({"username": "jill"}), "wrong username");
+    keyed(
+        Kind::Credential,
+        "jack/credentials/c1",
+        json!({"id": "c1", "plugins": {"auth": {"key": "k"}}}),
+        "",
+    );
+    keyed(Kind::PluginMetadata, "count", json!({"id": "count", "log_format": {}}), "");
+    keyed(
+        Kind::PluginMetadata,
+        "count",
+        json!({"x": 1}),
+        "invalid configuration: additional properties forbidden, found x",
+    );
+    keyed(Kind::PluginMetadata, "nope", json!({}), "invalid plugin name");
+    keyed(Kind::Secret, "vault/1", json!({"uri": "http://a:1", "prefix": "p", "token": "t"}), "");
+    keyed(
+        Kind::Secret,
+        "vault/1",
+        json!({"uri": "http://a:1"}),
+        "invalid configuration: property \"prefix\" is required",
+    );
+    keyed(Kind::Secret, "keep/1", json!({}), "invalid secret manager: keep");
+}
+
+#[test]
+fn every_fault_is_listed_with_its_place() {
+    let object = json!({
+        "uri": 1, "hosts": [], "x": 1,
+        "plugins": {"count": {"count": 0}, "nope": {}},
+        "upstream": {"nodes": {"a:b": 1}, "scheme": "grpc"},
+    });
+    let refusal = check::value(&catalog(), Kind::Route, &object).unwrap_err();
+    let pointers: Vec<_> = refusal.faults().iter().map(|fault| fault.pointer.as_str()).collect();
+    for place in ["/uri", "/hosts", "/x", "/plugins/count/count", "/plugins/nope", "/upstream/nodes/a:b"] {
+        assert!(pointers.contains(&place), "{place} in {pointers:?}");
+    }
+    assert!(pointers.contains(&"/upstream/scheme"), "what is not supported is listed too: {pointers:?}");
+}
+
+/// For each kind an object with every field.
+fn full(kind: Kind) -> Value {
+    let upstream = json!({
+        "id": "u", "create_time": 1, "update_time": 2, "name": "n", "desc": "d", "labels": {"a": "b"},
+        "nodes": [{"host": "a", "port": 80, "weight": 1, "priority": 0, "metadata": {"z": 1}}],
+        "retries": 1, "retry_timeout": 1.5, "timeout": {"connect": 1, "send": 1, "read": 0.5},
+        "tls": {"client_cert_id": 1, "verify": true}, "keepalive_pool": {"size": 1, "idle_timeout": 0, "requests": 1},
+        "type": "chash", "hash_on": "vars", "key": "uri", "scheme": "http", "pass_host": "node", "upstream_host": "h",
+        "checks": {
+            "active": {
+                "type": "http", "timeout": 0.5, "concurrency": 1, "host": "h", "port": 80, "http_method": "GET",
+                "http_path": "/", "http_req_body": "", "https_verify_certificate": true, "req_headers": ["a: b"],
+                "healthy": {"interval": 1, "successes": 1, "http_statuses": [200]},
+                "unhealthy": {"interval": 1, "http_failures": 1, "tcp_failures": 0, "timeouts": 1,
+                    "http_statuses": [500]},
+            },
+            "passive": {
+                "type": "tcp", "healthy": {"successes": 1, "http_statuses": [200]},
+                "unhealthy": {"http_failures": 1, "tcp_failures": 1, "timeouts": 1, "http_statuses": [500]},
+            },
+        },
+    });
+    let stamps = json!({"create_time": 1, "update_time": 2});
+    let people = merged(json!({"id": "1", "name": "n", "desc": "d", "labels": {"a": "b"}}), stamps.clone());
+    let with = |fields: Value| merged(people.clone(), fields);
+    let plugins = json!({"count": {"count": 1}});
+    let pem = "x".repeat(128);
+    match kind {
+        Kind::Upstream => upstream,
+        Kind::Route => with(json!({
+            "uri": "/a", "host": "h", "methods": ["GET"], "remote_addr": "10.0.0.0/8", "vars": [], "priority": 1,
+            "status": 1, "timeout": {"connect": 1, "send": 1, "read": 1}, "enable_websocket": true,
+            "plugins": plugins, "plugin_config_id": 1, "service_id": "s", "upstream_id": "u", "upstream": upstream,
+            "filter_func": "function(vars) end", "script_id": 1,
+        })),
+        Kind::Service => with(json!({
+            "plugins": plugins, "upstream": upstream, "upstream_id": 1, "hosts": ["h"], "enable_websocket": false,
+            "script": "0123456789",
+        })),
+        Kind::Consumer => merged(
+            json!({"id": "1", "username": "u", "group_id": 1, "plugins": {}, "desc": "d", "labels": {"a": "b"}}),
+            stamps,
+        ),
+        // At most one plugin: the test adds one.
+        Kind::Credential => with(json!({"plugins": {}})),
+        Kind::ConsumerGroup | Kind::PluginConfig => with(json!({"plugins": plugins})),
+        Kind::GlobalRule => merged(json!({"id": "1", "plugins": plugins}), stamps),
+        Kind::Proto => with(json!({"content": "c"})),
+        Kind::Ssl => with(json!({
+            "type": "server", "sni": "a", "cert": pem, "key": pem, "certs": [pem], "keys": [pem], "status": 1,
+            "client": {"ca": pem, "depth": 1, "skip_mtls_uri_regex": ["a"]}, "ssl_protocols": ["TLSv1.2"],
+        })),
+        Kind::StreamRoute => with(json!({
+            "remote_addr": "::1", "server_addr": "10.0.0.1", "server_port": 1, "sni": "a", "upstream": upstream,
+            "upstream_id": 1, "service_id": 1, "plugins": plugins,
+            "protocol": {"name": "p", "superior_id": 1, "conf": {}, "logger": [{"name": "l", "conf": {}}]},
+        })),
+        Kind::PluginMetadata | Kind::Secret => json!({"a": 1}),
+    }
+}
+
+#[test]
+fn schema_and_type_accept_the_same() {
+    for kind in Kind::ALL {
+        let full = full(kind);
+        let faults = schema::validator(kind).faults(&full);
+        assert_eq!(faults, [], "{kind}: the full object");
+        Resource::read(kind, &full).unwrap();
+        let known = schema::of(kind)["properties"].as_object().unwrap();
+        for field in full.as_object().unwrap().keys().filter(|_| !known.is_empty()) {
+            assert!(known.contains_key(field), "{kind}.{field}");
+        }
+        for mutant in mutants(&full) {
+            if schema::validator(kind).accepts(&mutant) {
+                let read = Resource::read(kind, &mutant);
+                assert!(read.is_ok(), "{kind}: the schema accepts what the type refuses: {read:?} {mutant}");
+            }
+        }
+        for unknown in with_unknown_fields(&full) {
+            if kind == Kind::PluginMetadata || kind == Kind::Secret {
+                continue;
+            }
+            let (by_schema, by_type) =
+                (schema::validator(kind).accepts(&unknown), Resource::read(kind, &unknown));
+            assert_eq!(by_schema, by_type.is_ok(), "{kind}: {unknown}");
+        }
+    }
+}
+
+/// The value with each of its parts replaced by junk, or taken away.
+fn mutants(value: &Value) -> Vec<Value> {
+    let mut found = vec![
+        json!(true),
+        json!(0),
+        json!(-1),
+        json!(1.5),
+        json!(2.0),
+        json!(5_000_000_000_i64),
+        json!(1e300),
+        json!(""),
+        json!("junk"),
+        json!([]),
+        json!({}),
+        json!(["a"]),
+        json!({"a": 1}),
+        Value::Null,
+    ];
+    match value {
+        Value::Object(fields) => {
+            for name in fields.keys() {
+                let mut without = fields.clone();
+                without.remove(name);
+                found.push(Value::Object(without));
+            }
+            found.extend(replaced(fields));
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                for mutant in mutants(item) {
+                    let mut items = items.clone();
+                    items[index] = mutant;
+                    found.push(Value::Array(items));
+                }
+            }
+        }
+        _ => {}
+    }
+    found
+}
+
+fn replaced(fields: &Map<String, Value>) -> Vec<Value> {
+    let one = |(name, value): (&String, &Value)| {
+        let put = |mutant| {
+            let mut fields = fields.clone();
+            fields.insert(name.clone(), mutant);
+            Value::Object(fields)
+        };
+        mutants(value).into_iter().map(put).collect::<Vec<_>>()
+    };
+    fields.iter().flat_map(one).collect()
+}
+
+/// The value with an unknown field in each of its objects in turn.
+fn with_unknown_fields(value: &Value) -> Vec<Value> {
+    let mut found = Vec::new();
+    match value {
+        Value::Object(fields) => {
+            let mut own = fields.clone();
+            own.insert("unknown".to_owned(), json!("value"));
+            found.push(Value::Object(own));
+            for (name, value) in fields {
+                for inner in with_unknown_fields(value) {
+                    let mut fields = fields.clone();
+                    fields.insert(name.clone(), inner);
+                    found.push(Value::Object(fields));
+                }
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                for inner in with_unknown_fields(item) {
+                    let mut items = items.clone();
+                    items[index] = inner;
+                    found.push(Value::Array(items));
+                }
+            }
+        }
+        _ => {}
+    }
+    found
+}
+
+#[test]
+fn plugin_schemas_shown_have_meta() {
+    let catalog = catalog();
+    let shown = catalog.get("count").unwrap().schema_for(SchemaType::Plugin).unwrap();
+    assert!(shown["properties"]["_meta"]["properties"]["disable"].is_object());
+}

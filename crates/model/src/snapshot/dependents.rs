@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::Key;
-use crate::table::Table;
+use stdx::persistent::ShardedMap;
 
 /// Up to here a list that is copied whole is cheaper than a table.
 const LIST_MAX: usize = 32;
@@ -14,7 +14,7 @@ pub(super) enum Dependents {
     /// A few, unordered.
     Few(Arc<[Key]>),
     /// Many.
-    Many(Table<Key, ()>),
+    Many(ShardedMap<Key, ()>),
 }
 
 impl Default for Dependents {
@@ -32,7 +32,7 @@ impl Dependents {
                 *keys = keys.iter().cloned().chain([key]).collect();
             }
             Dependents::Few(keys) => {
-                let mut table = Table::default();
+                let mut table = ShardedMap::new();
                 for key in keys.iter().cloned().chain([key]) {
                     table.insert(key, ());
                 }

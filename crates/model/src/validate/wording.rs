@@ -65,15 +65,18 @@ fn worded(error: &ValidationError<'_>, schema: &Value, value: &Value) -> Vec<Sch
         return vec![SchemaFault { pointer, reason: clause.to_owned(), way }];
     }
     let at = |reason: String| SchemaFault { pointer: pointer.clone(), reason, way: way.clone() };
+    let forbidden = |name: &String| SchemaFault {
+        pointer: crate::fault::below(&pointer, name),
+        reason: format!("additional properties forbidden, found {name}"),
+        way: way.clone(),
+    };
     match error.kind() {
-        Kind::AdditionalProperties { unexpected } => unexpected
-            .iter()
-            .map(|name| SchemaFault {
-                pointer: crate::fault::below(&pointer, name),
-                reason: format!("additional properties forbidden, found {name}"),
-                way: way.clone(),
-            })
-            .collect(),
+        Kind::AdditionalProperties { unexpected } => unexpected.iter().map(forbidden).collect(),
+        // What the library says when the schema names no property at all: every one is too many.
+        Kind::FalseSchema if error.schema_path().as_str().ends_with("/additionalProperties") => {
+            let object = value.pointer(&pointer).and_then(Value::as_object);
+            object.into_iter().flat_map(|fields| fields.keys()).map(forbidden).collect()
+        }
         _ => vec![at(reason(error, schema))],
     }
 }
@@ -82,7 +85,7 @@ fn worded(error: &ValidationError<'_>, schema: &Value, value: &Value) -> Vec<Sch
 fn reason(error: &ValidationError<'_>, schema: &Value) -> String {
     let instance = error.instance();
     match error.kind() {
-        Kind::Required { property } => required(error, property),
+        Kind::Required { property } => required(error, schema, property),
         Kind::Type { .. } => {
             let expected = keyword(error, schema).map(expected_type).unwrap_or_default();
             format!("wrong type: expected {expected}, got {}", lua_type(instance))
@@ -133,15 +136,16 @@ fn reason(error: &ValidationError<'_>, schema: &Value) -> String {
 }
 
 /// A missing property: required outright, or because another one is there.
-fn required(error: &ValidationError<'_>, property: &Value) -> String {
+fn required(error: &ValidationError<'_>, schema: &Value, property: &Value) -> String {
     let name = plain(property);
-    let segments = segments(error.schema_path());
-    match segments.iter().position(|segment| segment == "dependencies") {
-        Some(at) if at + 2 >= segments.len() => {
-            let cause = segments.get(at + 1).map(String::as_str).unwrap_or_default();
-            format!("property \"{name}\" is required when \"{cause}\" is set")
-        }
-        _ => format!("property \"{name}\" is required"),
+    let dependencies = keyword(error, schema).and_then(Value::as_object);
+    let cause = dependencies.into_iter().flatten().find(|(cause, needed)| {
+        let needed = needed.as_array().is_some_and(|needed| needed.contains(property));
+        needed && error.instance().get(cause.as_str()).is_some()
+    });
+    match cause {
+        Some((cause, _)) => format!("property \"{name}\" is required when \"{cause}\" is set"),
+        None => format!("property \"{name}\" is required"),
     }
 }
 
