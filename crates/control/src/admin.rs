@@ -1,0 +1,22 @@
+//! The Admin API (contract 2.1), request by request. It refuses to know sockets and how a write becomes durable; it
+//! reads the view and asks the reconciling thread.
+
+pub mod auth;
+mod kinds;
+mod listing;
+pub(crate) mod patch;
+mod plugins;
+mod query;
+mod resources;
+pub(crate) mod respond;
+mod schema;
+mod server;
+mod target;
+mod validate;
+mod weir;
+
+pub(crate) use kinds::shown;
+pub(crate) use plugins::all as all_plugins;
+pub(crate) use query::segments;
+pub use respond::Dress;
+pub use server::{Admin, AdminParts};

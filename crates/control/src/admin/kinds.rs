@@ -1,0 +1,95 @@
+//! What the kinds do not have in common in the Admin API: which verbs are off, whether they carry an id, what is never
+//! shown. It refuses to know any plugin.
+
+use std::borrow::Cow;
+
+use http::Method;
+use model::Kind;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+/// Whether the verb is switched off for the kind (contract 2.1); the answer is then 405.
+pub(super) fn is_off(kind: Kind, method: &Method) -> bool {
+    match *method {
+        Method::POST => matches!(
+            kind,
+            Kind::Consumer
+                | Kind::Credential
+                | Kind::PluginMetadata
+                | Kind::GlobalRule
+                | Kind::PluginConfig
+                | Kind::ConsumerGroup
+                | Kind::Secret
+        ),
+        Method::PATCH => matches!(
+            kind,
+            Kind::Consumer | Kind::Credential | Kind::PluginMetadata | Kind::Proto | Kind::StreamRoute
+        ),
+        _ => false,
+    }
+}
+
+/// Whether a listing of the kind can be filtered by what its objects refer to.
+pub(super) fn refers_to_upstreams(kind: Kind) -> bool {
+    matches!(kind, Kind::Route | Kind::StreamRoute)
+}
+
+/// The stored text as it may be shown: private keys stay inside.
+pub(crate) fn shown(kind: Kind, text: &str) -> Cow<'_, RawValue> {
+    if kind != Kind::Ssl {
+        return match serde_json::from_str::<&RawValue>(text) {
+            Ok(raw) => Cow::Borrowed(raw),
+            // Only a damaged store holds this; its text is still shown, as text.
+            Err(_) => raw(&Value::String(text.to_owned())),
+        };
+    }
+    let mut object: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
+    for name in PRIVATE_FIELDS {
+        object.shift_remove(name);
+    }
+    raw(&Value::Object(object))
+}
+
+fn raw(value: &Value) -> Cow<'static, RawValue> {
+    Cow::Owned(serde_json::value::to_raw_value(value).expect("a value serializes"))
+}
+
+/// Fields of an `ssl` that hold private keys.
+const PRIVATE_FIELDS: [&str; 2] = ["key", "keys"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn private_keys_are_never_shown() {
+        let check = |kind, text: &str, expected: &str| assert_eq!(shown(kind, text).get(), expected);
+        check(Kind::Route, r#"{ "uri":"/" , "key":1}"#, r#"{ "uri":"/" , "key":1}"#);
+        check(Kind::Ssl, r#"{"cert":"c","key":"k","sni":"s","keys":["k"]}"#, r#"{"cert":"c","sni":"s"}"#);
+        check(Kind::Route, "broken", r#""broken""#);
+    }
+
+    #[test]
+    fn verbs_that_are_off() {
+        let off = |method: Method| -> Vec<&str> {
+            Kind::ALL.into_iter().filter(|kind| is_off(*kind, &method)).map(Kind::collection).collect()
+        };
+        assert_eq!(
+            off(Method::POST),
+            [
+                "plugin_configs",
+                "consumer_groups",
+                "global_rules",
+                "plugin_metadata",
+                "secrets",
+                "consumers",
+                "credentials"
+            ]
+        );
+        assert_eq!(
+            off(Method::PATCH),
+            ["plugin_metadata", "protos", "consumers", "credentials", "stream_routes"]
+        );
+        assert!(off(Method::PUT).is_empty() && off(Method::GET).is_empty());
+    }
+}

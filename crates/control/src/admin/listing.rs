@@ -1,0 +1,222 @@
+//! Filters and pages of a listing (contract 2.1). It refuses to know where the entries come from.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use regex::{Regex, RegexBuilder};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::query::Query;
+
+/// One object as the API shows it.
+#[derive(Debug, Serialize)]
+pub(super) struct Entry<'a> {
+    /// `/apisix/routes/1`.
+    pub key: String,
+    /// The JSON as stored.
+    pub value: Cow<'a, RawValue>,
+    /// Revision that made it.
+    #[serde(rename = "createdIndex")]
+    pub created_index: u64,
+    /// Revision that changed it last.
+    #[serde(rename = "modifiedIndex")]
+    pub modified_index: u64,
+}
+
+/// The answer to a listing.
+#[derive(Debug, Serialize)]
+pub(super) struct Listing<'a> {
+    /// The page.
+    pub list: Vec<Entry<'a>>,
+    /// How many entries passed the filters, on all pages.
+    pub total: usize,
+}
+
+/// A page size outside its bounds; the answer is this text with 400.
+pub(super) const PAGE_SIZE_FAULT: &str = "page_size must be between 10 and 500";
+
+/// Filters `entries` by the query's arguments, and cuts out the page it asks for.
+///
+/// # Errors
+/// [`PAGE_SIZE_FAULT`].
+pub(super) fn list<'a>(
+    entries: Vec<Entry<'a>>,
+    query: &Query,
+    by_reference: bool,
+) -> Result<Listing<'a>, &'static str> {
+    let filter = Filter::new(query, by_reference);
+    let mut list: Vec<Entry<'a>> = match &filter {
+        Some(filter) => entries.into_iter().filter(|entry| filter.keeps(&entry.value)).collect(),
+        None => entries,
+    };
+    let total = list.len();
+    if let (Some(page), Some(size)) = (query.number("page"), query.number("page_size")) {
+        if !(MIN_PAGE_SIZE..=MAX_PAGE_SIZE).contains(&size) {
+            return Err(PAGE_SIZE_FAULT);
+        }
+        // Numbers of a query are floats in the original, too; both are small and positive by now.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let (page, size) = (page.clamp(1.0, f64::from(u32::MAX)) as usize, size as usize);
+        list.sort_by_key(|entry| entry.created_index);
+        list = list.into_iter().skip((page - 1).saturating_mul(size)).take(size).collect();
+    }
+    Ok(Listing { list, total })
+}
+
+/// What a query asks of each object; every condition must hold.
+struct Filter {
+    name: Option<Pattern>,
+    uri: Option<Pattern>,
+    label: Option<String>,
+    service_id: Option<String>,
+    upstream_id: Option<String>,
+}
+
+/// A regular expression, or one that does not compile and so finds nothing.
+struct Pattern(Option<Regex>);
+
+/// The parts of an object that filters look at.
+#[derive(Deserialize)]
+struct Visible<'a> {
+    #[serde(borrow)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    uri: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    uris: Vec<Cow<'a, str>>,
+    #[serde(default)]
+    labels: HashMap<String, serde::de::IgnoredAny>,
+    service_id: Option<TextOrNumber>,
+    upstream_id: Option<TextOrNumber>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum TextOrNumber {
+    Text(String),
+    Number(serde_json::Number),
+}
+
+impl Filter {
+    fn new(query: &Query, by_reference: bool) -> Option<Filter> {
+        let nested = match query.get("filter") {
+            Some(nested) if by_reference => Query::parse(nested),
+            _ => Query::default(),
+        };
+        let text = |query: &Query, name: &str| query.get(name).map(str::to_owned);
+        let filter = Filter {
+            name: query.get("name").map(Pattern::new),
+            uri: query.get("uri").map(Pattern::new),
+            label: text(query, "label"),
+            service_id: text(&nested, "service_id"),
+            upstream_id: text(&nested, "upstream_id"),
+        };
+        let asks = filter.name.is_some()
+            || filter.uri.is_some()
+            || filter.label.is_some()
+            || filter.service_id.is_some()
+            || filter.upstream_id.is_some();
+        asks.then_some(filter)
+    }
+
+    fn keeps(&self, value: &RawValue) -> bool {
+        let Ok(object) = serde_json::from_str::<Visible<'_>>(value.get()) else { return false };
+        let name = self.name.as_ref().is_none_or(|name| object.name.iter().any(|text| name.finds(text)));
+        let uri = self
+            .uri
+            .as_ref()
+            .is_none_or(|uri| object.uri.iter().chain(&object.uris).any(|text| uri.finds(text)));
+        let label = self.label.as_ref().is_none_or(|label| object.labels.contains_key(label));
+        name && uri
+            && label
+            && refers(self.service_id.as_deref(), object.service_id.as_ref())
+            && refers(self.upstream_id.as_deref(), object.upstream_id.as_ref())
+    }
+}
+
+impl Pattern {
+    fn new(text: &str) -> Pattern {
+        Pattern(RegexBuilder::new(text).size_limit(MAX_PATTERN_BYTES).build().ok())
+    }
+
+    fn finds(&self, text: &str) -> bool {
+        self.0.as_ref().is_some_and(|regex| regex.is_match(text))
+    }
+}
+
+fn refers(wanted: Option<&str>, found: Option<&TextOrNumber>) -> bool {
+    wanted.is_none_or(|wanted| match found {
+        Some(TextOrNumber::Text(id)) => id == wanted,
+        Some(TextOrNumber::Number(id)) => id.to_string() == wanted,
+        None => false,
+    })
+}
+
+/// Smallest and largest page (APISIX's bounds).
+const MIN_PAGE_SIZE: f64 = 10.0;
+const MAX_PAGE_SIZE: f64 = 500.0;
+/// Compiled size of a filter's expression; a name needs a few kilobytes.
+const MAX_PATTERN_BYTES: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn objects(values: &[Value]) -> Vec<Entry<'static>> {
+        let entry = |(index, value): (usize, &Value)| Entry {
+            key: format!("/apisix/routes/{index}"),
+            value: Cow::Owned(RawValue::from_string(value.to_string()).unwrap()),
+            // The later in the list, the earlier made.
+            created_index: 1000 - index as u64,
+            modified_index: 0,
+        };
+        values.iter().enumerate().map(entry).collect()
+    }
+
+    fn check(values: &[Value], query: &str, expected: Result<(&[usize], usize), &'static str>) {
+        let found = list(objects(values), &Query::parse(query), true).map(|listing| {
+            let indexes: Vec<usize> =
+                listing.list.iter().map(|entry| 1000 - entry.created_index as usize).collect();
+            (indexes, listing.total)
+        });
+        assert_eq!(found, expected.map(|(indexes, total)| (indexes.to_vec(), total)), "{query}");
+    }
+
+    #[test]
+    fn filters() {
+        let values = [
+            json!({"name": "web-1", "uri": "/a", "labels": {"env": "prod"}, "service_id": 7}),
+            json!({"name": "web-11", "uris": ["/b", "/a1"], "labels": {"env2": "env"}, "upstream_id": "u"}),
+            json!({"desc": "nameless", "uri": "/c"}),
+        ];
+        check(&values, "", Ok((&[0, 1, 2], 3)));
+        check(&values, "name=web", Ok((&[0, 1], 2)));
+        check(&values, "name=1$", Ok((&[0, 1], 2)));
+        check(&values, "name=-1$", Ok((&[0], 1)));
+        check(&values, "name=(", Ok((&[], 0)));
+        check(&values, "uri=^/a", Ok((&[0, 1], 2)));
+        check(&values, "label=env", Ok((&[0], 1)));
+        check(&values, "label=prod", Ok((&[], 0)));
+        check(&values, "name=web&uri=/b", Ok((&[1], 1)));
+        check(&values, "filter=service_id%3D7", Ok((&[0], 1)));
+        check(&values, "filter=upstream_id%3Du", Ok((&[1], 1)));
+        check(&values, "filter=service_id%3D7%26upstream_id%3Du", Ok((&[], 0)));
+    }
+
+    #[test]
+    fn pages() {
+        let values: Vec<Value> = (0..11).map(|index| json!({"name": format!("n{index}")})).collect();
+        check(&values, "page=1&page_size=10", Ok((&[10, 9, 8, 7, 6, 5, 4, 3, 2, 1], 11)));
+        check(&values, "page=2&page_size=10", Ok((&[0], 11)));
+        check(&values, "page=3&page_size=10", Ok((&[], 11)));
+        check(&values, "page=-1&page_size=10", Ok((&[10, 9, 8, 7, 6, 5, 4, 3, 2, 1], 11)));
+        check(&values, "page=99999999999999999999&page_size=10", Ok((&[], 11)));
+        check(&values, "page_size=10&name=n1", Ok((&[1, 10], 2)));
+        check(&values, "page=1&page_size=10&name=n1", Ok((&[10, 1], 2)));
+        for size in ["9", "501", "-1", "0"] {
+            check(&values, &format!("page=1&page_size={size}"), Err(PAGE_SIZE_FAULT));
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! `/apisix/admin/plugins`: which plugins there are and how they are configured, read from the catalog. It refuses to
+//! name any.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Response, StatusCode};
+use model::Catalog;
+use model::catalog::{CatalogPlugin, SchemaType, Subsystem};
+use serde_json::{Map, Value, json};
+
+use super::query::Query;
+use super::respond;
+use super::server::{AdminParts, Call};
+
+/// Answers one request below `plugins`.
+pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
+    let name = call.segments.get(1).map(String::as_str);
+    match (&call.method, name) {
+        (&Method::PUT, Some("reload")) => {
+            // Plugins are built in; what can have changed is the file of resources.
+            parts.reconcile.reload().await;
+            respond::text(StatusCode::OK, "done")
+        }
+        (&Method::GET, Some("list")) => list(&parts.catalog, &call.query),
+        (&Method::GET, name) => get(&parts.catalog, name, &call.query),
+        _ => respond::error(StatusCode::NOT_FOUND, "not found"),
+    }
+}
+
+/// The schema of one plugin, or with `all=true` everything about all of them.
+pub(super) fn get(catalog: &Catalog, name: Option<&str>, query: &Query) -> Response<Bytes> {
+    let subsystem = match subsystem(query) {
+        Ok(subsystem) => subsystem,
+        Err(refusal) => return refusal,
+    };
+    if query.get("all") == Some("true") {
+        return respond::json(StatusCode::OK, &all(catalog, subsystem));
+    }
+    let Some(name) = name else { return respond::error(StatusCode::BAD_REQUEST, "not found plugin name") };
+    let Some(plugin) = catalog.get(name).filter(|plugin| plugin.info().subsystem == subsystem) else {
+        let message = format!("plugin not found in subsystem {}", subsystem_name(subsystem));
+        return respond::error(StatusCode::NOT_FOUND, message);
+    };
+    let schema_type = SchemaType::from_name(query.get("schema_type").unwrap_or_default()).unwrap_or_default();
+    match plugin.schema_for(schema_type) {
+        Some(schema) => respond::json(StatusCode::OK, schema),
+        None => respond::error(StatusCode::BAD_REQUEST, "not found schema"),
+    }
+}
+
+/// Everything about the plugins of a subsystem, by name.
+pub(crate) fn all(catalog: &Catalog, subsystem: Subsystem) -> Map<String, Value> {
+    let plugins = catalog.iter().filter(|plugin| plugin.info().subsystem == subsystem);
+    plugins.map(|plugin| (plugin.info().name.to_string(), describe(plugin))).collect()
+}
+
+fn describe(plugin: &CatalogPlugin) -> Value {
+    let info = plugin.info();
+    let mut described = Map::new();
+    described.insert("version".to_owned(), version(info.version));
+    described.insert("priority".to_owned(), info.priority.into());
+    described.insert("schema".to_owned(), info.schema.clone());
+    for (name, schema) in
+        [("consumer_schema", &info.consumer_schema), ("metadata_schema", &info.metadata_schema)]
+    {
+        if let Some(schema) = schema {
+            described.insert(name.to_owned(), schema.clone());
+        }
+    }
+    if info.is_auth {
+        described.insert("type".to_owned(), "auth".into());
+    }
+    Value::Object(described)
+}
+
+/// APISIX writes versions as numbers.
+fn version(text: &str) -> Value {
+    text.parse::<f64>().map_or_else(|_| Value::from(text), Value::from)
+}
+
+fn list(catalog: &Catalog, query: &Query) -> Response<Bytes> {
+    match subsystem(query) {
+        Ok(subsystem) => {
+            let plugins = catalog.iter().filter(|plugin| plugin.info().subsystem == subsystem);
+            let names: Vec<&str> = plugins.map(|plugin| &*plugin.info().name).collect();
+            respond::json(StatusCode::OK, &json!(names))
+        }
+        Err(refusal) => refusal,
+    }
+}
+
+fn subsystem(query: &Query) -> Result<Subsystem, Response<Bytes>> {
+    match query.get("subsystem") {
+        None | Some("http") => Ok(Subsystem::Http),
+        Some("stream") => Ok(Subsystem::Stream),
+        Some(other) => {
+            Err(respond::error(StatusCode::BAD_REQUEST, format!("unsupported subsystem: {other}")))
+        }
+    }
+}
+
+fn subsystem_name(subsystem: Subsystem) -> &'static str {
+    match subsystem {
+        Subsystem::Http => "http",
+        Subsystem::Stream => "stream",
+    }
+}

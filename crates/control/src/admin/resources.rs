@@ -1,0 +1,229 @@
+//! Reading and writing objects, the same for every kind (contract 2.1). It refuses to know what an object means: rules
+//! about its content are the model's, rules about its place are here.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Response, StatusCode, header};
+use model::{Key, Kind, Written, check};
+use serde_json::{Map, Value, json};
+
+use super::kinds;
+use super::listing::{self, Entry};
+use super::respond;
+use super::server::{AdminParts, Call, REVISION};
+use super::target::Target;
+use crate::reconcile::{Done, Part, Refused, Write};
+
+/// Answers one request for an object or a collection.
+pub(super) async fn answer(parts: &Arc<AdminParts>, target: Target, call: Call) -> Response<Bytes> {
+    let kind = target.kind;
+    if kind == Kind::StreamRoute && !parts.stream_enabled {
+        return bad("stream mode is disabled, can not add stream routes");
+    }
+    if kinds::is_off(kind, &call.method) {
+        let message = format!("not supported `{}` method for {}", call.method, kind.in_words());
+        return respond::error(StatusCode::METHOD_NOT_ALLOWED, message);
+    }
+    let write = match call.method {
+        Method::GET => return get(parts, target, call).await,
+        Method::PUT => put(parts, &target, call),
+        Method::POST => post(&target, call),
+        Method::PATCH => patch(&target, call),
+        Method::DELETE => delete(&target, &call),
+        _ => return respond::error(StatusCode::NOT_FOUND, "not found"),
+    };
+    match write {
+        Ok(write) => finish(parts, write).await,
+        Err(refusal) => refusal,
+    }
+}
+
+async fn get(parts: &Arc<AdminParts>, target: Target, call: Call) -> Response<Bytes> {
+    let view = parts.view.load();
+    if let Some(id) = target.key_id() {
+        let written = Key::new(target.kind, &id).ok().and_then(|key| view.written(&key));
+        return written
+            .map_or_else(respond::key_not_found, |written| respond::json(StatusCode::OK, &entry(written)));
+    }
+    // Serializing 100,000 objects takes long enough to be kept off the threads that serve others.
+    let listed = tokio::task::spawn_blocking(move || {
+        let mut all = view.all_written(target.kind);
+        if let Some(parent) = &target.parent {
+            all.retain(|written| written.key.id.split('/').next() == Some(parent.as_str()));
+        }
+        if target.kind == Kind::Credential && all.is_empty() {
+            return respond::key_not_found();
+        }
+        let entries = all.into_iter().map(entry).collect();
+        match listing::list(entries, &call.query, kinds::refers_to_upstreams(target.kind)) {
+            Ok(listing) => respond::json(StatusCode::OK, &listing),
+            Err(fault) => respond::text(StatusCode::BAD_REQUEST, fault),
+        }
+    });
+    listed.await.unwrap_or_else(|_| respond::empty(StatusCode::INTERNAL_SERVER_ERROR))
+}
+
+/// The write of a PUT; its refusals follow APISIX's order: is there a body, is the id right, is the content.
+fn put(parts: &AdminParts, target: &Target, call: Call) -> Result<Write, Response<Bytes>> {
+    let kind = target.kind;
+    let ttl_s = call.query.number("ttl");
+    let mut body = object(call.body.ok_or_else(|| bad("missing configurations"))?)?;
+    let id = match kind {
+        Kind::Consumer => match (&target.id, body.get("username")) {
+            (Some(id), Some(Value::String(name))) if id != name => return Err(bad("wrong username")),
+            (_, Some(Value::String(name))) => name.clone(),
+            _ => return Err(content_refusal(parts, kind, body, "property \"username\" is required")),
+        },
+        Kind::PluginMetadata => {
+            let name = target.id.clone().ok_or_else(|| bad("missing plugin name"))?;
+            if parts.catalog.get(&name).is_none() {
+                return Err(bad("invalid plugin name"));
+            }
+            name
+        }
+        Kind::Secret if target.parent.is_none() || target.id.is_none() => return Err(missing_id(kind)),
+        _ => own_id(target, &mut body)?,
+    };
+    match Key::new(kind, &target.key_id_of(&id)) {
+        Ok(key) => Ok(Write::Put { key, body, ttl_s }),
+        Err(fault) => Err(content_refusal(parts, kind, body, &fault.to_string())),
+    }
+}
+
+/// The id from the path or else from the body; in the end the body has it.
+fn own_id(target: &Target, body: &mut Map<String, Value>) -> Result<String, Response<Bytes>> {
+    let given = body.get("id").map(|id| match id {
+        Value::String(id) => id.clone(),
+        other => other.to_string(),
+    });
+    let whole = target.key_id();
+    // A secret's own id is `vault/1`; everything else has the last part only.
+    let from_path = if target.kind == Kind::Secret { whole } else { target.id.clone() };
+    match (from_path, given) {
+        (Some(id), Some(given)) if id != given => Err(bad(&format!("wrong {} id", target.kind.in_words()))),
+        (Some(id), _) => {
+            body.insert("id".to_owned(), Value::String(id));
+            Ok(target.id.clone().expect("the id from the path came from here"))
+        }
+        (None, Some(given)) => Ok(given),
+        (None, None) => Err(missing_id(target.kind)),
+    }
+}
+
+fn post(target: &Target, call: Call) -> Result<Write, Response<Bytes>> {
+    let ttl_s = call.query.number("ttl");
+    let body = object(call.body.ok_or_else(|| bad("missing configurations"))?)?;
+    if target.id.is_some() || body.contains_key("id") {
+        return Err(bad(&format!("wrong {} id, do not need it", target.kind.in_words())));
+    }
+    Ok(Write::Create { kind: target.kind, body, ttl_s })
+}
+
+fn patch(target: &Target, call: Call) -> Result<Write, Response<Bytes>> {
+    if target.kind == Kind::Secret && (target.id.is_none() || target.sub_path.is_empty()) {
+        return Err(bad("no secret id and/or sub path in uri"));
+    }
+    let id = target.key_id().ok_or_else(|| missing_id(target.kind))?;
+    let ttl_s = call.query.number("ttl");
+    let part = match (call.body, target.sub_path.is_empty()) {
+        (None, _) => return Err(bad("missing new configuration")),
+        (Some(Value::Object(part)), true) => Part::Merge(part),
+        (Some(_), true) => return Err(bad("invalid configuration")),
+        (Some(part), false) => Part::At(target.sub_path.clone(), part),
+    };
+    let key = Key::new(target.kind, &id).map_err(|_| respond::key_not_found())?;
+    Ok(Write::Patch { key, part, ttl_s })
+}
+
+fn delete(target: &Target, call: &Call) -> Result<Write, Response<Bytes>> {
+    let id = target.key_id().ok_or_else(|| missing_id(target.kind))?;
+    let key = Key::new(target.kind, &id).map_err(|_| respond::key_not_found())?;
+    Ok(Write::Delete { key, force: call.query.get("force") == Some("true") })
+}
+
+/// Asks for the write and words what became of it.
+async fn finish(parts: &AdminParts, write: Write) -> Response<Bytes> {
+    let is_patch = matches!(write, Write::Patch { .. });
+    match parts.reconcile.write(write).await {
+        Ok(Done::Stored { key, text, created, revision }) => {
+            let status = if created && !is_patch { StatusCode::CREATED } else { StatusCode::OK };
+            let body = json!({ "key": shown_key(&key), "value": kinds::shown(key.kind, &text) });
+            stamped(respond::json(status, &body), revision)
+        }
+        Ok(Done::Deleted { key, revision }) => {
+            let body = json!({ "deleted": "1", "key": shown_key(&key) });
+            stamped(respond::json(StatusCode::OK, &body), revision)
+        }
+        Err(refused) => refusal(refused),
+    }
+}
+
+fn refusal(refused: Refused) -> Response<Bytes> {
+    match refused {
+        Refused::NotFound => respond::key_not_found(),
+        Refused::NoConsumer => respond::error(StatusCode::NOT_FOUND, "consumer not found"),
+        Refused::Invalid(message) => bad(&message),
+        Refused::ReadOnly(message) => {
+            let mut response = respond::error(StatusCode::METHOD_NOT_ALLOWED, message);
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, OPTIONS"));
+            response
+        }
+        Refused::Store(message) => respond::error(StatusCode::SERVICE_UNAVAILABLE, message),
+    }
+}
+
+/// What the content check says of a body that has no usable key, or `otherwise` if it says nothing.
+fn content_refusal(
+    parts: &AdminParts,
+    kind: Kind,
+    body: Map<String, Value>,
+    otherwise: &str,
+) -> Response<Bytes> {
+    match check::value(&parts.catalog, kind, &Value::Object(body)) {
+        Err(refusal) => bad(refusal.contract_message()),
+        Ok(()) => bad(&format!("invalid configuration: {otherwise}")),
+    }
+}
+
+fn entry(written: &Written) -> Entry<'_> {
+    Entry {
+        key: shown_key(&written.key),
+        value: kinds::shown(written.key.kind, &written.text),
+        created_index: written.created_index,
+        modified_index: written.modified_index,
+    }
+}
+
+fn stamped(mut response: Response<Bytes>, revision: u64) -> Response<Bytes> {
+    response.headers_mut().insert(REVISION, HeaderValue::from(revision));
+    response
+}
+
+fn object(body: Value) -> Result<Map<String, Value>, Response<Bytes>> {
+    let found = match body {
+        Value::Object(body) => return Ok(body),
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Number(_) => "number",
+        Value::Bool(_) => "boolean",
+        Value::Null => "null",
+    };
+    Err(bad(&format!("invalid configuration: wrong type: expected object, got {found}")))
+}
+
+fn missing_id(kind: Kind) -> Response<Bytes> {
+    bad(&format!("missing {} id", kind.in_words()))
+}
+
+fn bad(message: &str) -> Response<Bytes> {
+    respond::error(StatusCode::BAD_REQUEST, message)
+}
+
+/// The key as etcd users know it.
+fn shown_key(key: &Key) -> String {
+    format!("{KEY_PREFIX}{}", key.path())
+}
+
+/// The prefix of every key (contract 2.2).
+const KEY_PREFIX: &str = "/apisix";

@@ -1,0 +1,99 @@
+//! The shape of every Admin API answer: headers, JSON with a line end, error envelopes. It refuses to know what is
+//! being answered.
+
+use bytes::Bytes;
+use http::header::{self, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+use serde::Serialize;
+use serde_json::json;
+
+/// Headers that every answer of one server carries (contract 2.1).
+#[derive(Debug, Clone)]
+pub struct Dress {
+    server: HeaderValue,
+    cors: bool,
+}
+
+impl Dress {
+    /// `emulated_version` is the APISIX version the API behaves like, shown as `Server: APISIX/<version>`;
+    /// characters that no header may carry are left out.
+    pub fn new(emulated_version: &str, cors: bool) -> Dress {
+        let version: String = emulated_version.chars().filter(char::is_ascii_graphic).collect();
+        let server =
+            HeaderValue::from_str(&format!("APISIX/{version}")).expect("visible ASCII is a header value");
+        Dress { server, cors }
+    }
+
+    /// Puts the headers on.
+    pub fn finish(&self, mut response: Response<Bytes>) -> Response<Bytes> {
+        let headers = response.headers_mut();
+        headers.insert(header::SERVER, self.server.clone());
+        headers.insert(API_VERSION, HeaderValue::from_static("v3"));
+        headers.entry(header::CONTENT_TYPE).or_insert(JSON);
+        if self.cors {
+            for (name, value) in CORS {
+                headers.insert(name, HeaderValue::from_static(value));
+            }
+        }
+        response
+    }
+
+    /// The answer to `OPTIONS`, the same for every path.
+    pub fn options(&self) -> Response<Bytes> {
+        let mut response = empty(StatusCode::OK);
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+        if self.cors {
+            for (name, value) in PREFLIGHT {
+                headers.insert(name, HeaderValue::from_static(value));
+            }
+        }
+        self.finish(response)
+    }
+}
+
+/// A JSON body, closed by a line end as APISIX does.
+pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Response<Bytes> {
+    let mut bytes = serde_json::to_vec(body).expect("maps with text keys always serialize");
+    bytes.push(b'\n');
+    with_body(status, Bytes::from(bytes))
+}
+
+/// `{"error_msg": ...}`.
+pub(crate) fn error(status: StatusCode, message: impl AsRef<str>) -> Response<Bytes> {
+    json(status, &json!({ "error_msg": message.as_ref() }))
+}
+
+/// The answer for a key that is not there.
+pub(crate) fn key_not_found() -> Response<Bytes> {
+    json(StatusCode::NOT_FOUND, &json!({ "message": "Key not found" }))
+}
+
+/// A body that is no JSON.
+pub(crate) fn text(status: StatusCode, body: &'static str) -> Response<Bytes> {
+    with_body(status, Bytes::from_static(body.as_bytes()))
+}
+
+/// Only a status.
+pub(crate) fn empty(status: StatusCode) -> Response<Bytes> {
+    with_body(status, Bytes::new())
+}
+
+fn with_body(status: StatusCode, body: Bytes) -> Response<Bytes> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response
+}
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const API_VERSION: HeaderName = HeaderName::from_static("x-api-version");
+const CORS: [(HeaderName, &str); 4] = [
+    (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
+    (header::ACCESS_CONTROL_ALLOW_CREDENTIALS, "true"),
+    (header::ACCESS_CONTROL_EXPOSE_HEADERS, "*"),
+    (header::ACCESS_CONTROL_MAX_AGE, "3600"),
+];
+const PREFLIGHT: [(HeaderName, &str); 2] = [
+    (header::ACCESS_CONTROL_ALLOW_METHODS, "POST, GET, PUT, OPTIONS, DELETE, PATCH"),
+    (header::ACCESS_CONTROL_ALLOW_HEADERS, "*"),
+];

@@ -1,0 +1,50 @@
+//! `/apisix/admin/schema`: the JSON Schemas of kinds and plugins, and checking a body against one. It refuses to know
+//! the schemas themselves.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Response, StatusCode};
+use model::{Kind, check, schema};
+
+use super::plugins;
+use super::respond;
+use super::server::{AdminParts, Call, unsupported};
+
+/// Answers one request below `schema`.
+pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
+    let rest: Vec<&str> = call.segments.iter().skip(1).map(String::as_str).collect();
+    match (&call.method, rest.as_slice()) {
+        (&Method::GET, ["plugins", name @ ..]) => {
+            plugins::get(&parts.catalog, name.first().copied(), &call.query)
+        }
+        (&Method::GET, [name]) => of_kind(name),
+        (&Method::POST, ["validate", name]) => validate(parts, name, call),
+        (&Method::GET, []) => respond::error(StatusCode::BAD_REQUEST, "not found schema: "),
+        _ => respond::error(StatusCode::NOT_FOUND, "not found"),
+    }
+}
+
+fn of_kind(name: &str) -> Response<Bytes> {
+    match Kind::from_singular(name) {
+        Some(kind) => respond::json(StatusCode::OK, schema::of(kind)),
+        None => respond::error(StatusCode::BAD_REQUEST, format!("not found schema: {name}")),
+    }
+}
+
+/// Checks a body as a write would, but against nothing that is stored.
+fn validate(parts: &AdminParts, collection: &str, call: &Call) -> Response<Bytes> {
+    let Some(kind) = Kind::from_collection(collection) else { return unsupported(collection) };
+    let Some(body) = &call.body else {
+        return respond::error(StatusCode::BAD_REQUEST, "invalid request body: empty request body");
+    };
+    match check::value(&parts.catalog, kind, body) {
+        Ok(()) => respond::empty(StatusCode::OK),
+        Err(refusal) => {
+            // Here the contract has the schema's words without the prefix that writes have.
+            let message = refusal.contract_message();
+            let message = message.strip_prefix("invalid configuration: ").unwrap_or(message);
+            respond::error(StatusCode::BAD_REQUEST, message)
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The Admin API's front: addresses and keys before the body, then each path to the file that answers it. It refuses
+//! to know what any of them answers.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::HeaderName;
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use model::Catalog;
+use serde_json::{Value, json};
+
+use super::auth::Gate;
+use super::query::{Query, segments};
+use super::target::Target;
+use super::{plugins, resources, respond, schema, validate, weir};
+use crate::reconcile::Reconcile;
+use crate::report::Reports;
+use crate::serve::{Answer, Handler};
+use crate::view::SharedView;
+
+/// The Admin API of one listener.
+pub struct Admin {
+    pub(super) parts: Arc<AdminParts>,
+}
+
+/// What the Admin API is made of.
+pub struct AdminParts {
+    /// Who may use it.
+    pub gate: Gate,
+    /// The headers of its answers.
+    pub dress: respond::Dress,
+    /// What it reads.
+    pub view: SharedView,
+    /// Whom it asks for changes.
+    pub reconcile: Reconcile,
+    /// The plugins there are.
+    pub catalog: Arc<Catalog>,
+    /// The gateway as it runs.
+    pub reports: Reports,
+    /// Whether layer 4 is on; without it stream routes are refused.
+    pub stream_enabled: bool,
+}
+
+/// One request, taken apart.
+pub(super) struct Call {
+    pub(super) method: Method,
+    /// Behind `/apisix/admin`.
+    pub(super) segments: Vec<String>,
+    pub(super) query: Query,
+    /// The body as JSON; none when there was none.
+    pub(super) body: Option<Value>,
+}
+
+impl Admin {
+    /// An Admin API of those parts.
+    pub fn new(parts: AdminParts) -> Admin {
+        Admin { parts: Arc::new(parts) }
+    }
+}
+
+impl Handler for Admin {
+    fn admit(&self, head: &Parts, peer: SocketAddr) -> Result<(), Response<Bytes>> {
+        let dress = &self.parts.dress;
+        if !self.parts.gate.allows(peer) {
+            tracing::warn!(%peer, "an address that is not on the Admin API's allow list");
+            return Err(dress.finish(respond::error(StatusCode::FORBIDDEN, "the address is not allowed")));
+        }
+        if head.method == Method::OPTIONS || is_probe(head) || !head.uri.path().starts_with(PREFIX) {
+            return Ok(());
+        }
+        self.parts.gate.check(head).map_err(|description| {
+            tracing::warn!(%peer, description, "failed to check token");
+            let body = json!({ "error_msg": "failed to check token", "description": description });
+            dress.finish(respond::json(StatusCode::UNAUTHORIZED, &body))
+        })
+    }
+
+    fn too_large(&self, size: Option<u64>) -> Response<Bytes> {
+        let size = size.map_or_else(|| "of the request".to_owned(), |size| size.to_string());
+        let reason = format!(
+            "invalid request body: request size {size} is greater than the maximum size {MAX_BODY_BYTES} allowed"
+        );
+        self.parts.dress.finish(respond::error(StatusCode::BAD_REQUEST, reason))
+    }
+
+    fn max_body_bytes(&self) -> usize {
+        MAX_BODY_BYTES
+    }
+
+    fn answer(&self, request: Request<Bytes>) -> Answer {
+        let parts = Arc::clone(&self.parts);
+        Box::pin(async move {
+            let mut response = route(&parts, request).await;
+            let revision = parts.view.load().revision();
+            response.headers_mut().entry(REVISION).or_insert_with(|| HeaderValue::from(revision));
+            parts.dress.finish(response)
+        })
+    }
+}
+
+async fn route(parts: &Arc<AdminParts>, request: Request<Bytes>) -> Response<Bytes> {
+    let (head, body) = request.into_parts();
+    if head.method == Method::OPTIONS {
+        return parts.dress.options();
+    }
+    if is_probe(&head) {
+        return respond::empty(StatusCode::OK);
+    }
+    let path = segments(head.uri.path());
+    let known_method =
+        matches!(head.method, Method::GET | Method::PUT | Method::POST | Method::PATCH | Method::DELETE);
+    let behind = match path.as_slice() {
+        [first, second, behind @ ..] if first == "apisix" && second == "admin" && known_method => {
+            behind.to_vec()
+        }
+        _ => return respond::error(StatusCode::NOT_FOUND, "not found"),
+    };
+    if behind.iter().map(String::as_str).eq(["configs", "validate"]) && head.method == Method::POST {
+        return validate::configs(parts, &head.headers, &body);
+    }
+    let body = match parse_body(&body) {
+        Ok(body) => body,
+        Err(refusal) => return refusal,
+    };
+    let query = Query::parse(head.uri.query().unwrap_or_default());
+    if query.get("ttl").is_some() && query.number("ttl").is_none_or(|ttl| ttl <= 0.0) {
+        return respond::error(StatusCode::BAD_REQUEST, "invalid argument ttl: should be a number");
+    }
+    dispatch(parts, Call { method: head.method, segments: behind, query, body }).await
+}
+
+async fn dispatch(parts: &Arc<AdminParts>, call: Call) -> Response<Bytes> {
+    let Some(collection) = call.segments.first() else {
+        return respond::error(StatusCode::NOT_FOUND, "not found");
+    };
+    match collection.as_str() {
+        "plugins" => plugins::answer(parts, &call).await,
+        "schema" => schema::answer(parts, &call).await,
+        "weir" => weir::answer(parts, &call),
+        name => match Target::parse(&call.segments) {
+            Some(target) => resources::answer(parts, target, call).await,
+            None => unsupported(name),
+        },
+    }
+}
+
+/// The answer for a collection that does not exist.
+pub(super) fn unsupported(name: &str) -> Response<Bytes> {
+    respond::error(StatusCode::NOT_FOUND, format!("Unsupported resource type: {name}"))
+}
+
+fn parse_body(body: &Bytes) -> Result<Option<Value>, Response<Bytes>> {
+    if body.is_empty() {
+        return Ok(None);
+    }
+    serde_json::from_slice(body).map(Some).map_err(|fault| {
+        let body = json!({
+            "error_msg": format!("invalid request body: {fault}"),
+            "req_body": String::from_utf8_lossy(body),
+        });
+        respond::json(StatusCode::BAD_REQUEST, &body)
+    })
+}
+
+/// `HEAD /apisix/admin` says that an Admin API is here, without a key.
+fn is_probe(head: &Parts) -> bool {
+    head.method == Method::HEAD && head.uri.path().trim_end_matches('/') == PREFIX
+}
+
+/// Where the Admin API begins.
+const PREFIX: &str = "/apisix/admin";
+/// APISIX's bound: 1.5 MiB.
+const MAX_BODY_BYTES: usize = 1024 * 1024 * 3 / 2;
+/// The revision an answer is about.
+pub(super) const REVISION: HeaderName = HeaderName::from_static("x-weir-revision");

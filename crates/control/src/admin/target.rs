@@ -1,0 +1,91 @@
+//! Which object or collection a path of the Admin API names. It refuses to know whether it exists.
+
+use model::Kind;
+
+/// What a path names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Target {
+    /// The kind.
+    pub kind: Kind,
+    /// The consumer of a credential, the manager of a secret.
+    pub parent: Option<String>,
+    /// The id within the collection.
+    pub id: Option<String>,
+    /// What follows the id.
+    pub sub_path: Vec<String>,
+}
+
+impl Target {
+    /// Reads the segments behind `/apisix/admin`; none when the first names no collection.
+    pub(super) fn parse(segments: &[String]) -> Option<Target> {
+        let (collection, rest) = segments.split_first()?;
+        let kind = match Kind::from_collection(collection)? {
+            // Credentials are only found below their consumer.
+            Kind::Credential => return None,
+            kind => kind,
+        };
+        let owned = |segment: Option<&String>| segment.cloned();
+        match kind {
+            Kind::Consumer if rest.get(1).is_some_and(|segment| segment == "credentials") => Some(Target {
+                kind: Kind::Credential,
+                parent: owned(rest.first()),
+                id: owned(rest.get(2)),
+                sub_path: rest.get(3..).unwrap_or_default().to_vec(),
+            }),
+            Kind::Secret => Some(Target {
+                kind,
+                parent: owned(rest.first()),
+                id: owned(rest.get(1)),
+                sub_path: rest.get(2..).unwrap_or_default().to_vec(),
+            }),
+            _ => Some(Target {
+                kind,
+                parent: None,
+                id: owned(rest.first()),
+                sub_path: rest.get(1..).unwrap_or_default().to_vec(),
+            }),
+        }
+    }
+
+    /// The id that [`model::Key`] knows the object by, if the path has one.
+    pub(super) fn key_id(&self) -> Option<String> {
+        self.id.as_deref().map(|id| self.key_id_of(id))
+    }
+
+    /// The key id of an object of this collection with that id.
+    pub(super) fn key_id_of(&self, id: &str) -> String {
+        match (self.kind, &self.parent) {
+            (Kind::Credential, Some(consumer)) => format!("{consumer}/credentials/{id}"),
+            (Kind::Secret, Some(manager)) => format!("{manager}/{id}"),
+            _ => id.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_and_what_they_name() {
+        let check = |path: &str, expected: Option<(Kind, Option<&str>, &[&str])>| {
+            let segments = crate::admin::query::segments(path);
+            let target = Target::parse(&segments);
+            let found = target.map(|target| (target.kind, target.key_id(), target.sub_path));
+            let expected = expected.map(|(kind, id, sub)| {
+                (kind, id.map(str::to_owned), sub.iter().map(|step| (*step).to_owned()).collect::<Vec<_>>())
+            });
+            assert_eq!(found, expected, "{path}");
+        };
+        check("routes", Some((Kind::Route, None, &[])));
+        check("routes/1/upstream/nodes", Some((Kind::Route, Some("1"), &["upstream", "nodes"])));
+        check("consumers/jack", Some((Kind::Consumer, Some("jack"), &[])));
+        check("consumers/jack/credentials", Some((Kind::Credential, None, &[])));
+        check("consumers/jack/credentials/c1", Some((Kind::Credential, Some("jack/credentials/c1"), &[])));
+        check("secrets/vault/1/token", Some((Kind::Secret, Some("vault/1"), &["token"])));
+        check("secrets", Some((Kind::Secret, None, &[])));
+        check("credentials", None);
+        check("ssl", None);
+        check("", None);
+    }
+}

@@ -1,0 +1,128 @@
+//! `POST /apisix/admin/configs/validate`: a whole set of objects checked at once, nothing stored. It refuses to know
+//! references: a set may lean on objects that are not in it.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use http::{HeaderMap, Response, StatusCode, header};
+use model::{Catalog, Key, Kind, check};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::respond;
+use super::server::AdminParts;
+use crate::source::file::parse_value;
+
+/// One fault of the set.
+#[derive(Debug, Serialize)]
+struct SetFault {
+    resource_type: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    index: Option<usize>,
+    error: String,
+}
+
+/// Checks the body, JSON or YAML by its content type, against every rule that needs no other object.
+pub(super) fn configs(parts: &AdminParts, headers: &HeaderMap, body: &Bytes) -> Response<Bytes> {
+    if body.is_empty() {
+        return respond::error(StatusCode::BAD_REQUEST, "invalid request body: empty request body");
+    }
+    let set = match parse(headers, body) {
+        Ok(set) => set,
+        Err(reason) => {
+            return respond::error(StatusCode::BAD_REQUEST, format!("invalid request body: {reason}"));
+        }
+    };
+    let faults = check_set(&parts.catalog, set);
+    if faults.is_empty() {
+        return respond::empty(StatusCode::OK);
+    }
+    let answer = json!({ "error_msg": "Configuration validation failed", "errors": faults });
+    respond::json(StatusCode::BAD_REQUEST, &answer)
+}
+
+fn parse(headers: &HeaderMap, body: &Bytes) -> Result<Map<String, Value>, String> {
+    let content_type =
+        headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let set = if content_type.starts_with("application/yaml") {
+        let text = std::str::from_utf8(body).map_err(|fault| fault.to_string())?;
+        parse_value(text)?
+    } else {
+        serde_json::from_slice(body).map_err(|fault| fault.to_string())?
+    };
+    match set {
+        Value::Object(set) => Ok(set),
+        _ => Err("the set must be an object of lists".to_owned()),
+    }
+}
+
+fn check_set(catalog: &Catalog, set: Map<String, Value>) -> Vec<SetFault> {
+    let mut faults = Vec::new();
+    for (name, items) in set {
+        let fault =
+            |error: String| SetFault { resource_type: name.clone(), resource_id: None, index: None, error };
+        if let Some(of) = name.strip_suffix("_conf_version") {
+            if Kind::from_collection(of).is_some() && !items.is_number() {
+                faults.push(fault(format!("{name} must be a number")));
+            }
+            continue;
+        }
+        match (Kind::from_collection(&name), items) {
+            (Some(kind), Value::Array(items)) => check_items(catalog, kind, &name, items, &mut faults),
+            (Some(_), _) => faults.push(fault(format!("{name} must be a list"))),
+            (None, _) => faults.push(fault(format!("Unsupported resource type: {name}"))),
+        }
+    }
+    faults
+}
+
+fn check_items(catalog: &Catalog, kind: Kind, name: &str, items: Vec<Value>, faults: &mut Vec<SetFault>) {
+    let mut seen = HashSet::new();
+    for (index, item) in items.into_iter().enumerate() {
+        let id = identity(kind, &item);
+        let mut fault = |error: String| {
+            let resource_type = name.to_owned();
+            faults.push(SetFault { resource_type, resource_id: id.clone(), index: Some(index), error });
+        };
+        if let Err(reason) = check_item(catalog, kind, id.as_deref(), item) {
+            fault(format!("invalid {name} at index {index}, err: {reason}"));
+        }
+        if let Some(id) = &id
+            && !seen.insert(id.clone())
+        {
+            let field = if kind == Kind::Consumer && !id.contains('/') { "username" } else { "id" };
+            fault(format!("found duplicate {field} {id} in {name}"));
+        }
+    }
+}
+
+fn check_item(catalog: &Catalog, kind: Kind, id: Option<&str>, mut item: Value) -> Result<(), String> {
+    let is_credential = kind == Kind::Consumer && id.is_some_and(|id| id.contains("/credentials/"));
+    let kind = if is_credential { Kind::Credential } else { kind };
+    let Some(id) = id else {
+        return check::value(catalog, kind, &item).map_err(|refusal| refusal.contract_message().to_owned());
+    };
+    let key = Key::new(kind, id).map_err(|fault| fault.to_string())?;
+    if let (Kind::Credential, Some(object)) = (kind, item.as_object_mut()) {
+        object.insert("id".to_owned(), key.own_id().into());
+    }
+    check::object(catalog, &key, &item).map(drop).map_err(|refusal| refusal.contract_message().to_owned())
+}
+
+/// The id of an item, or the name of a consumer.
+fn identity(kind: Kind, item: &Value) -> Option<String> {
+    let text = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    };
+    let id = item.get("id").and_then(text);
+    match kind {
+        Kind::Consumer if !id.as_deref().is_some_and(|id| id.contains('/')) => {
+            item.get("username").and_then(text)
+        }
+        _ => id,
+    }
+}

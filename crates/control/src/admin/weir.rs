@@ -1,0 +1,68 @@
+//! `/apisix/admin/weir`: what Weir tells beyond the contract: revisions, faults, how a request would be routed. It
+//! refuses to know how any of it comes about.
+
+use bytes::Bytes;
+use http::{Method, Response, StatusCode};
+use model::Fault;
+use serde_json::{Value, json};
+
+use super::respond;
+use super::server::{AdminParts, Call};
+
+/// Answers one request below `weir`.
+pub(super) fn answer(parts: &AdminParts, call: &Call) -> Response<Bytes> {
+    match (&call.method, call.segments.get(1).map(String::as_str)) {
+        (&Method::GET, Some("status")) => status(parts),
+        (&Method::POST, Some("explain")) => explain(parts, call.body.as_ref()),
+        _ => respond::error(StatusCode::NOT_FOUND, "not found"),
+    }
+}
+
+/// `{"revision", "workers": [{"worker", "revision"}], "objects": {...}, "faults": [...]}`.
+fn status(parts: &AdminParts) -> Response<Bytes> {
+    let view = parts.view.load();
+    let workers: Vec<Value> = parts
+        .reports
+        .workers
+        .revisions()
+        .into_iter()
+        .map(|worker| json!({ "worker": worker.worker, "revision": worker.revision }))
+        .collect();
+    let objects: serde_json::Map<String, Value> = model::Kind::ALL
+        .into_iter()
+        .map(|kind| (kind.collection().to_owned(), view.snapshot.len(kind).into()))
+        .collect();
+    let mut faults: Vec<Value> = view.faults.iter().map(|reason| json!({ "reason": reason })).collect();
+    faults.extend(view.snapshot.faults().iter().chain(&view.compile_faults).map(describe));
+    let body =
+        json!({ "revision": view.revision(), "workers": workers, "objects": objects, "faults": faults });
+    respond::json(StatusCode::OK, &body)
+}
+
+fn describe(fault: &Fault) -> Value {
+    json!({
+        "key": fault.key.as_ref().map(model::Key::path),
+        "pointer": fault.pointer,
+        "reason": fault.reason,
+        "kept": fault.kept,
+    })
+}
+
+/// The body is `{"method": "GET", "url": "http://...", "headers": [["name", "value"]]}`.
+fn explain(parts: &AdminParts, body: Option<&Value>) -> Response<Bytes> {
+    let Some(explain) = &parts.reports.explain else {
+        return respond::error(StatusCode::NOT_FOUND, "this gateway cannot explain its routing");
+    };
+    let text = |name: &str| body.and_then(|body| body.get(name)).and_then(Value::as_str);
+    let (Some(method), Some(url)) = (text("method"), text("url")) else {
+        return respond::error(StatusCode::BAD_REQUEST, "the body needs a `method` and a `url`");
+    };
+    let headers = body.and_then(|body| body.get("headers")).cloned().unwrap_or_else(|| json!([]));
+    let Ok(headers) = serde_json::from_value::<Vec<(String, String)>>(headers) else {
+        return respond::error(StatusCode::BAD_REQUEST, "`headers` must be a list of pairs of texts");
+    };
+    match explain.explain(method, url, &headers) {
+        Ok(record) => respond::json(StatusCode::OK, &record),
+        Err(reason) => respond::error(StatusCode::BAD_REQUEST, reason),
+    }
+}

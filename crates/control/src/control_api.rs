@@ -1,0 +1,289 @@
+//! The control API (contract 2.6): what this node runs, for people and agents on the same machine. It refuses to change
+//! anything but to reload.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use model::catalog::Subsystem;
+use model::report::UpstreamHealth;
+use model::{Catalog, Key, Kind, Written, schema};
+use serde_json::{Map, Value, json};
+
+use crate::admin::{all_plugins, respond, segments, shown};
+use crate::reconcile::Reconcile;
+use crate::report::Reports;
+use crate::serve::{Answer, Handler};
+use crate::view::{SharedView, View};
+
+/// Answers everything below `/v1`.
+pub struct ControlApi {
+    parts: Arc<ControlParts>,
+}
+
+/// What the control API is made of.
+pub struct ControlParts {
+    /// What it reads.
+    pub view: SharedView,
+    /// Whom it asks to reload.
+    pub reconcile: Reconcile,
+    /// The plugins there are.
+    pub catalog: Arc<Catalog>,
+    /// The gateway as it runs.
+    pub reports: Reports,
+}
+
+impl ControlApi {
+    /// A control API of those parts.
+    pub fn new(parts: ControlParts) -> ControlApi {
+        ControlApi { parts: Arc::new(parts) }
+    }
+}
+
+impl Handler for ControlApi {
+    fn admit(&self, head: &Parts, _peer: SocketAddr) -> Result<(), Response<Bytes>> {
+        let known = matches!(head.method, Method::GET | Method::PUT | Method::POST);
+        if known { Ok(()) } else { Err(not_found()) }
+    }
+
+    fn too_large(&self, _size: Option<u64>) -> Response<Bytes> {
+        respond::error(StatusCode::PAYLOAD_TOO_LARGE, "no body is expected here")
+    }
+
+    fn max_body_bytes(&self) -> usize {
+        MAX_BODY_BYTES
+    }
+
+    fn answer(&self, request: Request<Bytes>) -> Answer {
+        let parts = Arc::clone(&self.parts);
+        Box::pin(async move {
+            let path = segments(request.uri().path());
+            let path: Vec<&str> = path.iter().map(String::as_str).collect();
+            let mut response = match (request.method(), path.as_slice()) {
+                (&Method::GET, ["v1", rest @ ..]) => parts.get(rest, request.headers()),
+                (&Method::POST, ["v1", "gc"]) => respond::empty(StatusCode::OK),
+                (&Method::PUT, ["v1", "plugins", "reload"]) => {
+                    parts.reconcile.reload().await;
+                    respond::text(StatusCode::OK, "done")
+                }
+                _ => not_found(),
+            };
+            response.headers_mut().entry(header::CONTENT_TYPE).or_insert(JSON);
+            response
+        })
+    }
+}
+
+impl ControlParts {
+    fn get(&self, path: &[&str], headers: &HeaderMap) -> Response<Bytes> {
+        let view = self.view.load();
+        match path {
+            ["schema"] => respond::json(StatusCode::OK, &self.schema()),
+            ["routes"] => all(&view, Kind::Route),
+            ["services"] => all(&view, Kind::Service),
+            ["upstreams"] => all(&view, Kind::Upstream),
+            ["route", id] => one(&view, Kind::Route, id),
+            ["service", id] => one(&view, Kind::Service, id),
+            ["upstream", id] => one(&view, Kind::Upstream, id),
+            ["plugin_metadatas"] => {
+                let all: Vec<Value> =
+                    in_force(&view, Kind::PluginMetadata).into_iter().map(metadata).collect();
+                respond::json(StatusCode::OK, &all)
+            }
+            ["plugin_metadata", name] => match find(&view, Kind::PluginMetadata, name) {
+                Some(written) => respond::json(StatusCode::OK, &metadata(written)),
+                None => missing(&format!("plugin metadata[{name}] not found")),
+            },
+            ["healthcheck"] => health(headers, self.reports.health.health(), Shape::List),
+            ["healthcheck", kind, rest @ ..] => self.health_of(&view, kind, rest.first().copied(), headers),
+            _ => not_found(),
+        }
+    }
+
+    fn schema(&self) -> Value {
+        let main: Map<String, Value> = Kind::ALL
+            .into_iter()
+            .map(|kind| (kind.singular().to_owned(), schema::of(kind).clone()))
+            .collect();
+        json!({
+            "main": main,
+            "plugins": all_plugins(&self.catalog, Subsystem::Http),
+            "stream_plugins": all_plugins(&self.catalog, Subsystem::Stream),
+        })
+    }
+
+    fn health_of(
+        &self,
+        view: &View,
+        collection: &str,
+        id: Option<&str>,
+        headers: &HeaderMap,
+    ) -> Response<Bytes> {
+        let Some(id) = id else {
+            return missing(&format!("missing src id for src type {collection}"));
+        };
+        let kind = match Kind::from_collection(collection) {
+            Some(kind @ (Kind::Route | Kind::Service | Kind::Upstream)) => kind,
+            _ => return respond::error(StatusCode::BAD_REQUEST, format!("invalid src type {collection}")),
+        };
+        if find(view, kind, id).is_none() {
+            return missing(&format!("{collection}[{id}] not found"));
+        }
+        let name = format!("/{collection}/{id}");
+        match self.reports.health.health().into_iter().find(|upstream| upstream.name == name) {
+            Some(upstream) => health(headers, vec![upstream], Shape::Single),
+            None => missing(&format!("no checker for {collection}[{id}]")),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    List,
+    Single,
+}
+
+fn health(headers: &HeaderMap, upstreams: Vec<UpstreamHealth>, shape: Shape) -> Response<Bytes> {
+    let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if accepts.contains("text/html") {
+        let mut response = Response::new(Bytes::from(health_page(&upstreams)));
+        response
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+        return response;
+    }
+    let mut all: Vec<Value> = upstreams.iter().map(health_value).collect();
+    match shape {
+        Shape::Single if all.len() == 1 => respond::json(StatusCode::OK, &all.remove(0)),
+        _ => respond::json(StatusCode::OK, &all),
+    }
+}
+
+fn health_value(upstream: &UpstreamHealth) -> Value {
+    let node = |node: &model::report::NodeStatus| {
+        let mut value = json!({
+            "ip": node.ip,
+            "port": node.port,
+            "status": node.status.as_str(),
+            "counter": {
+                "success": node.counter.success,
+                "http_failure": node.counter.http_failure,
+                "tcp_failure": node.counter.tcp_failure,
+                "timeout_failure": node.counter.timeout_failure,
+            },
+        });
+        if let (Some(hostname), Some(object)) = (&node.hostname, value.as_object_mut()) {
+            object.insert("hostname".to_owned(), Value::from(&**hostname));
+        }
+        value
+    };
+    let nodes: Vec<Value> = upstream.nodes.iter().map(node).collect();
+    json!({ "name": format!("{KEY_PREFIX}{}", upstream.name), "type": upstream.check_type, "nodes": nodes })
+}
+
+/// A table for browsers. Names and addresses come from users, so everything is escaped.
+fn health_page(upstreams: &[UpstreamHealth]) -> String {
+    let mut page = String::from(
+        "<!doctype html><title>Upstream health</title><h1>Upstream health</h1><table border=\"1\">\
+         <tr><th>Upstream<th>Check<th>Node<th>Status<th>Successes<th>HTTP failures<th>TCP failures<th>Timeouts</tr>\n",
+    );
+    for upstream in upstreams {
+        for node in &upstream.nodes {
+            page.push_str(&format!(
+                "<tr><td>{}<td>{}<td>{}:{}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>\n",
+                escaped(&upstream.name),
+                escaped(upstream.check_type),
+                escaped(&node.ip),
+                node.port,
+                node.status.as_str(),
+                node.counter.success,
+                node.counter.http_failure,
+                node.counter.tcp_failure,
+                node.counter.timeout_failure,
+            ));
+        }
+    }
+    page.push_str("</table>\n");
+    page
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+fn all(view: &View, kind: Kind) -> Response<Bytes> {
+    let all: Vec<Value> = in_force(view, kind).into_iter().map(dump).collect();
+    respond::json(StatusCode::OK, &all)
+}
+
+fn one(view: &View, kind: Kind, id: &str) -> Response<Bytes> {
+    match find(view, kind, id) {
+        Some(written) => respond::json(StatusCode::OK, &dump(written)),
+        None => missing(&format!("{}[{id}] not found", kind.singular())),
+    }
+}
+
+/// The objects that requests are served by, ordered by id.
+fn in_force(view: &View, kind: Kind) -> Vec<&Written> {
+    let mut all: Vec<&Written> = view.snapshot.iter(kind).map(|object| &object.written).collect();
+    all.sort_by(|left, right| left.key.id.cmp(&right.key.id));
+    all
+}
+
+fn find<'a>(view: &'a View, kind: Kind, id: &str) -> Option<&'a Written> {
+    let key = Key::new(kind, id).ok()?;
+    view.snapshot.get(&key).map(|object| &object.written)
+}
+
+fn dump(written: &Written) -> Value {
+    let value: Value = serde_json::from_str(&written.text).unwrap_or(Value::Null);
+    let has_domain =
+        [value.get("nodes"), value.pointer("/upstream/nodes")].into_iter().flatten().any(names_domain);
+    json!({
+        "key": format!("{KEY_PREFIX}{}", written.key.path()),
+        "value": shown(written.key.kind, &written.text),
+        "createdIndex": written.created_index,
+        "modifiedIndex": written.modified_index,
+        "has_domain": has_domain,
+    })
+}
+
+/// Whether some node is named rather than addressed.
+fn names_domain(nodes: &Value) -> bool {
+    let is_domain = |host: &str| host.trim_matches(['[', ']']).parse::<IpAddr>().is_err();
+    match nodes {
+        Value::Object(nodes) => nodes.keys().any(|node| {
+            let host = if node.ends_with(']') {
+                node
+            } else {
+                node.rsplit_once(':').map_or(node.as_str(), |(host, _)| host)
+            };
+            is_domain(host)
+        }),
+        Value::Array(nodes) => nodes.iter().filter_map(|node| node.get("host")?.as_str()).any(is_domain),
+        _ => false,
+    }
+}
+
+/// Metadata is shown with the plugin's name as its id, as APISIX's own copy has it.
+fn metadata(written: &Written) -> Value {
+    let mut value: Map<String, Value> = serde_json::from_str(&written.text).unwrap_or_default();
+    value.insert("id".to_owned(), Value::from(&*written.key.id));
+    Value::Object(value)
+}
+
+fn missing(message: &str) -> Response<Bytes> {
+    respond::error(StatusCode::NOT_FOUND, message)
+}
+
+fn not_found() -> Response<Bytes> {
+    respond::error(StatusCode::NOT_FOUND, "not found")
+}
+
+/// Nothing here takes a body; a small one is read and ignored.
+const MAX_BODY_BYTES: usize = 16 * 1024;
+/// The prefix of every key (contract 2.2).
+const KEY_PREFIX: &str = "/apisix";
+const JSON: HeaderValue = HeaderValue::from_static("application/json");

@@ -1,0 +1,29 @@
+//! The control side: the source of the configuration, the thread that brings changes into force, and the HTTP
+//! listeners that show and change it. Everything here may block, on threads of its own. It refuses to know how requests
+//! are served: boot hands in a [`Publisher`] and [`Reports`].
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod admin;
+pub mod clock;
+pub mod control_api;
+pub mod key;
+pub mod metrics_server;
+pub mod reconcile;
+pub mod report;
+pub mod serve;
+pub mod source;
+pub mod status;
+pub mod view;
+
+mod start;
+mod stored_key;
+#[cfg(test)]
+mod testing;
+
+pub use admin::auth::{AdminKey, Role};
+pub use clock::{Clock, SystemClock};
+pub use reconcile::Publisher;
+pub use report::Reports;
+pub use source::file::{FileFault, check};
+pub use start::{AdminConfig, Control, ControlConfig, Listeners, SourceConfig, StartError};
+pub use view::{SharedView, View};

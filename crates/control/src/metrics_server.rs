@@ -1,0 +1,93 @@
+//! The metrics listener (contract 2.6): one path, one text. It refuses to know any metric.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use model::report::MetricsText;
+
+use crate::admin::respond;
+use crate::serve::{Answer, Handler};
+
+/// Answers `/apisix/prometheus/metrics`.
+pub struct Metrics {
+    metrics: Arc<dyn MetricsText>,
+}
+
+impl Metrics {
+    /// A metrics listener that renders `metrics`.
+    pub fn new(metrics: Arc<dyn MetricsText>) -> Metrics {
+        Metrics { metrics }
+    }
+}
+
+impl Handler for Metrics {
+    fn admit(&self, head: &Parts, _peer: SocketAddr) -> Result<(), Response<Bytes>> {
+        let readable = matches!(head.method, Method::GET | Method::HEAD);
+        if readable { Ok(()) } else { Err(respond::empty(StatusCode::METHOD_NOT_ALLOWED)) }
+    }
+
+    fn too_large(&self, _size: Option<u64>) -> Response<Bytes> {
+        respond::empty(StatusCode::PAYLOAD_TOO_LARGE)
+    }
+
+    fn max_body_bytes(&self) -> usize {
+        0
+    }
+
+    fn answer(&self, request: Request<Bytes>) -> Answer {
+        if request.uri().path() != METRICS_PATH {
+            return Box::pin(std::future::ready(respond::empty(StatusCode::NOT_FOUND)));
+        }
+        let metrics = Arc::clone(&self.metrics);
+        Box::pin(async move {
+            // A scrape of many series takes milliseconds; the runtime's threads serve others meanwhile.
+            let text = tokio::task::spawn_blocking(move || {
+                let mut text = String::new();
+                metrics.write_metrics(&mut text);
+                text
+            });
+            match text.await {
+                Ok(text) => {
+                    let mut response = Response::new(Bytes::from(text));
+                    response.headers_mut().insert(header::CONTENT_TYPE, TEXT_FORMAT);
+                    response
+                }
+                Err(_) => respond::empty(StatusCode::INTERNAL_SERVER_ERROR),
+            }
+        })
+    }
+}
+
+/// Where APISIX's exporter answers.
+const METRICS_PATH: &str = "/apisix/prometheus/metrics";
+/// The Prometheus text exposition format.
+const TEXT_FORMAT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{ask, block_on};
+
+    struct One;
+
+    impl MetricsText for One {
+        fn write_metrics(&self, text: &mut String) {
+            text.push_str("apisix_up 1\n");
+        }
+    }
+
+    #[test]
+    fn one_path_one_text() {
+        let check = |method: &str, path: &str, expected: (u16, &str)| {
+            let (code, _, body) = block_on(ask(&Metrics::new(Arc::new(One)), method, path, &[], ""));
+            assert_eq!((code, body.as_str()), expected, "{method} {path}");
+        };
+        check("GET", "/apisix/prometheus/metrics", (200, "apisix_up 1\n"));
+        check("GET", "/apisix/prometheus/metrics?x=1", (200, "apisix_up 1\n"));
+        check("GET", "/metrics", (404, ""));
+        check("POST", "/apisix/prometheus/metrics", (405, ""));
+    }
+}

@@ -1,0 +1,302 @@
+//! The one thread that owns the configuration: writes, reloads and expiries come in by a channel, go through the
+//! source, the snapshot and the publisher in that order, and are answered when they are in force. It refuses to know
+//! HTTP and the data plane.
+//!
+//! Writes that wait together share one durable transaction, so that an fsync serves many.
+
+mod batch;
+mod file;
+mod write;
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use model::{Applied, Catalog, Change, Fault, Policy, Snapshot};
+use tokio::sync::oneshot;
+
+use crate::clock::Clock;
+use crate::source::file::FileSource;
+use crate::source::store::{Store, StoreError};
+use crate::stored_key;
+use crate::view::{SharedView, View};
+
+pub use write::{Done, Part, Refused, Write};
+
+/// Makes a snapshot the one that requests are served by.
+pub trait Publisher: Send {
+    /// Compiles what differs and hands it to every worker. Gives back the faults that only compiling shows; such an
+    /// object keeps its former compiled form.
+    fn publish(&mut self, applied: &Applied) -> Vec<Fault>;
+}
+
+/// Where the configuration comes from.
+#[derive(Debug)]
+pub enum Source {
+    /// The embedded store; the Admin API writes it.
+    Store(Store),
+    /// A declarative file; the Admin API only reads. `strict`: a file with any fault changes nothing.
+    File {
+        /// The file.
+        file: FileSource,
+        /// All or nothing.
+        strict: bool,
+    },
+}
+
+/// What the reconciling thread is made of.
+pub struct Parts {
+    /// The source.
+    pub source: Source,
+    /// The plugins there are.
+    pub catalog: Arc<Catalog>,
+    /// The way to the workers.
+    pub publisher: Box<dyn Publisher>,
+    /// The time of day.
+    pub clock: Arc<dyn Clock>,
+    /// Where readers find the result.
+    pub view: SharedView,
+}
+
+/// The way to the reconciling thread.
+#[derive(Debug, Clone)]
+pub struct Reconcile {
+    commands: SyncSender<Command>,
+}
+
+/// What the thread can be asked for.
+#[derive(Debug)]
+enum Command {
+    Write(Write, oneshot::Sender<Result<Done, Refused>>),
+    Reload(oneshot::Sender<Vec<String>>),
+    Stop,
+}
+
+impl Reconcile {
+    /// Loads the source, publishes what it holds and starts the thread. When this returns, the configuration is in
+    /// force.
+    ///
+    /// # Errors
+    /// The store cannot be read, or in strict mode the file has a fault.
+    pub fn start(parts: Parts) -> Result<(Reconcile, JoinHandle<()>), StoreError> {
+        let mut reconciler = Reconciler {
+            parts,
+            snapshot: Snapshot::default(),
+            faults: Vec::new(),
+            compile_faults: Vec::new(),
+        };
+        reconciler.load()?;
+        let (commands, inbox) = sync_channel(MAX_WAITING);
+        let thread = std::thread::Builder::new()
+            .name("reconcile".to_owned())
+            .spawn(move || reconciler.run(&inbox))
+            .map_err(|fault| StoreError::Failed(format!("cannot start a thread: {fault}")))?;
+        Ok((Reconcile { commands }, thread))
+    }
+
+    /// Asks for a write; the answer comes when it is durable and published.
+    pub async fn write(&self, write: Write) -> Result<Done, Refused> {
+        let (reply, answer) = oneshot::channel();
+        match self.commands.try_send(Command::Write(write, reply)) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => {
+                return Err(Refused::Store("too many writes are waiting".to_owned()));
+            }
+            Err(TrySendError::Disconnected(_)) => return Err(stopping()),
+        }
+        answer.await.unwrap_or_else(|_| Err(stopping()))
+    }
+
+    /// Asks for the file to be read again now; the answer is the faults found. With the store it does nothing.
+    pub async fn reload(&self) -> Vec<String> {
+        let (reply, answer) = oneshot::channel();
+        if self.commands.try_send(Command::Reload(reply)).is_err() {
+            return vec!["the gateway is too busy to reload, or stopping".to_owned()];
+        }
+        answer.await.unwrap_or_default()
+    }
+
+    /// Asks for the file to be read again without waiting for it; for signal handlers.
+    pub fn request_reload(&self) {
+        let (reply, _) = oneshot::channel();
+        if self.commands.try_send(Command::Reload(reply)).is_err() {
+            tracing::warn!("a reload was asked for, but the control thread is too busy");
+        }
+    }
+
+    /// Asks the thread to end after what is already waiting.
+    pub fn stop(&self) {
+        // A full channel drains while this waits; a closed one has nobody left to stop.
+        let _ = self.commands.send(Command::Stop);
+    }
+}
+
+/// The thread's own state.
+struct Reconciler {
+    parts: Parts,
+    snapshot: Snapshot,
+    /// What is wrong with the file as a whole, or with its shape.
+    faults: Vec<String>,
+    /// What compiling found and no later change has mended.
+    compile_faults: Vec<Fault>,
+}
+
+impl Reconciler {
+    fn run(mut self, inbox: &Receiver<Command>) {
+        let mut next_tick = Instant::now() + TICK;
+        loop {
+            match inbox.recv_timeout(next_tick.saturating_duration_since(Instant::now())) {
+                Ok(command) => {
+                    if self.serve(command, inbox) == Flow::Stop {
+                        return;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if Instant::now() >= next_tick {
+                self.tick();
+                next_tick = Instant::now() + TICK;
+            }
+        }
+    }
+
+    /// Serves one command and the writes that wait right behind it.
+    fn serve(&mut self, command: Command, inbox: &Receiver<Command>) -> Flow {
+        let mut writes = Vec::new();
+        let mut next = Some(command);
+        while let Some(command) = next.take() {
+            match command {
+                Command::Write(write, reply) => {
+                    writes.push((write, reply));
+                    if writes.len() < MAX_BATCH {
+                        next = inbox.try_recv().ok();
+                    }
+                }
+                other => {
+                    self.write_all(std::mem::take(&mut writes));
+                    return self.serve_other(other);
+                }
+            }
+        }
+        self.write_all(writes);
+        Flow::Continue
+    }
+
+    fn serve_other(&mut self, command: Command) -> Flow {
+        match command {
+            Command::Reload(reply) => {
+                let faults = self.reload();
+                // Whoever asked may have gone.
+                let _ = reply.send(faults);
+                Flow::Continue
+            }
+            Command::Stop => Flow::Stop,
+            Command::Write(..) => unreachable!("writes are gathered by the caller"),
+        }
+    }
+
+    fn write_all(&mut self, writes: Vec<(Write, oneshot::Sender<Result<Done, Refused>>)>) {
+        if writes.is_empty() {
+            return;
+        }
+        let (writes, replies): (Vec<_>, Vec<_>) = writes.into_iter().unzip();
+        for (result, reply) in self.write(writes).into_iter().zip(replies) {
+            // A client that has gone has its write nevertheless.
+            let _ = reply.send(result);
+        }
+    }
+
+    /// The first configuration.
+    fn load(&mut self) -> Result<(), StoreError> {
+        match &mut self.parts.source {
+            Source::Store(store) => {
+                let revision = store.revision();
+                let mut changes: Vec<Change> = Vec::new();
+                for (path, record) in store.load()? {
+                    match stored_key::parse(&path) {
+                        Some(key) => changes.push(stored_key::change(key, record.into())),
+                        None => self
+                            .faults
+                            .push(format!("the store holds {path}, which is no object this version knows")),
+                    }
+                }
+                let applied = self.snapshot.apply(&self.parts.catalog, &changes, revision, Policy::Lenient);
+                self.publish(applied);
+                Ok(())
+            }
+            Source::File { strict, .. } => {
+                let strict = *strict;
+                let faults = self.reload();
+                if strict && !faults.is_empty() {
+                    return Err(StoreError::Failed(faults.join("\n")));
+                }
+                // Also a file with nothing usable in it makes a first, empty configuration.
+                if self.snapshot.revision() == 0 {
+                    let applied =
+                        self.snapshot.apply(&self.parts.catalog, &[], FIRST_REVISION, Policy::Lenient);
+                    self.publish(applied);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// What happens by itself, each second.
+    fn tick(&mut self) {
+        match &self.parts.source {
+            Source::Store(_) => self.sweep(),
+            Source::File { file, .. } => {
+                if file.changed() {
+                    self.reload();
+                }
+            }
+        }
+    }
+
+    /// Hands a new snapshot to workers and readers.
+    fn publish(&mut self, applied: Applied) {
+        let faults = self.parts.publisher.publish(&applied);
+        let touched =
+            |fault: &Fault| applied.diff.iter().any(|difference| Some(&difference.key) == fault.key.as_ref());
+        self.compile_faults.retain(|fault| !touched(fault));
+        for fault in &faults {
+            tracing::error!(%fault, "an object was accepted but cannot be compiled");
+        }
+        for fault in &applied.faults {
+            tracing::warn!(%fault, "a faulty object is not in force as written");
+        }
+        self.compile_faults.extend(faults);
+        self.snapshot = applied.snapshot;
+        self.show();
+    }
+
+    /// Lets readers see what is.
+    fn show(&self) {
+        self.parts.view.store(View {
+            snapshot: self.snapshot.clone(),
+            faults: self.faults.clone(),
+            compile_faults: self.compile_faults.clone(),
+        });
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Flow {
+    Continue,
+    Stop,
+}
+
+fn stopping() -> Refused {
+    Refused::Store("the gateway is stopping".to_owned())
+}
+
+/// Commands that wait; more callers than the Admin listener has seats cannot be.
+const MAX_WAITING: usize = 1024;
+/// Writes in one transaction: an fsync is worth sharing, but not for longer than a few milliseconds of checking.
+const MAX_BATCH: usize = 256;
+/// How often files are looked at and expiries swept (APISIX looks once a second).
+const TICK: Duration = Duration::from_secs(1);
+/// A configuration that comes from a file counts its revisions from here.
+const FIRST_REVISION: u64 = 1;

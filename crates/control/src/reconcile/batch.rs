@@ -1,0 +1,258 @@
+//! Writing many objects in one durable transaction: each is checked against the snapshot as the writes before it left
+//! it, and none is published unless all of them are durable. It refuses to know where the writes come from.
+
+use std::sync::Arc;
+
+use model::{Catalog, Change, Difference, Fault, Key, Kind, Policy, Snapshot, Written};
+use serde_json::{Map, Value};
+
+use super::write::{Done, Part, Refused, Write, forbid_times, set_times};
+use super::{Reconciler, Source};
+use crate::source::store::{Expect, StoreError, Transaction};
+use crate::stored_key;
+
+impl Reconciler {
+    /// Does the writes, in order, as far as they are allowed; one result each.
+    pub(super) fn write(&mut self, writes: Vec<Write>) -> Vec<Result<Done, Refused>> {
+        let now_ms = self.parts.clock.unix_ms();
+        let count = writes.len();
+        let store = match &mut self.parts.source {
+            Source::Store(store) => store,
+            Source::File { file, .. } => {
+                let refusal = Refused::ReadOnly(format!(
+                    "the configuration comes from the file {}; change it there, it is read again at once",
+                    file.path().display()
+                ));
+                return vec![Err(refusal); count];
+            }
+        };
+        let transaction = match store.begin() {
+            Ok(transaction) => transaction,
+            Err(fault) => return vec![Err(Refused::Store(fault.to_string())); count],
+        };
+        let mut batch = Batch::new(transaction, &self.parts.catalog, self.snapshot.clone(), now_ms);
+        let mut results: Vec<Result<Done, Refused>> =
+            writes.into_iter().map(|write| batch.write(write)).collect();
+        match batch.commit() {
+            Ok(Some(applied)) => self.publish(applied),
+            Ok(None) => {}
+            Err(fault) => {
+                tracing::error!(%fault, "writes were lost before they were acknowledged");
+                let refusal = Refused::Store(fault.to_string());
+                results
+                    .iter_mut()
+                    .filter(|result| result.is_ok())
+                    .for_each(|result| *result = Err(refusal.clone()));
+            }
+        }
+        results
+    }
+
+    /// Removes objects whose time is up.
+    pub(super) fn sweep(&mut self) {
+        let now_ms = self.parts.clock.unix_ms();
+        let Source::Store(store) = &mut self.parts.source else { return };
+        let expired = store.expired(now_ms, MAX_SWEPT);
+        if expired.is_empty() {
+            return;
+        }
+        let transaction = match store.begin() {
+            Ok(transaction) => transaction,
+            Err(fault) => {
+                tracing::warn!(%fault, "objects whose time is up cannot be removed");
+                return;
+            }
+        };
+        let mut batch = Batch::new(transaction, &self.parts.catalog, self.snapshot.clone(), now_ms);
+        for path in expired {
+            if let Err(refusal) = batch.expire(&path) {
+                tracing::warn!(path, ?refusal, "an object whose time is up cannot be removed");
+            }
+        }
+        match batch.commit() {
+            Ok(Some(applied)) => self.publish(applied),
+            Ok(None) => {}
+            Err(fault) => tracing::warn!(%fault, "objects whose time is up cannot be removed"),
+        }
+    }
+}
+
+/// The writes of one transaction so far.
+struct Batch<'a> {
+    transaction: Transaction<'a>,
+    catalog: &'a Catalog,
+    snapshot: Snapshot,
+    differences: Vec<Difference>,
+    faults: Vec<Fault>,
+    now_ms: u64,
+    /// Whether anything was written at all.
+    dirty: bool,
+}
+
+impl<'a> Batch<'a> {
+    fn new(transaction: Transaction<'a>, catalog: &'a Catalog, snapshot: Snapshot, now_ms: u64) -> Batch<'a> {
+        Batch {
+            transaction,
+            catalog,
+            snapshot,
+            differences: Vec::new(),
+            faults: Vec::new(),
+            now_ms,
+            dirty: false,
+        }
+    }
+
+    /// Makes the writes durable; what they changed, if they changed anything.
+    fn commit(self) -> Result<Option<model::Applied>, StoreError> {
+        if !self.dirty {
+            return Ok(None);
+        }
+        self.transaction.commit()?;
+        Ok(Some(model::Applied { snapshot: self.snapshot, diff: self.differences, faults: self.faults }))
+    }
+
+    fn write(&mut self, write: Write) -> Result<Done, Refused> {
+        match write {
+            Write::Put { key, body, ttl_s } => self.put(key, body, ttl_s),
+            Write::Create { kind, body, ttl_s } => self.create(kind, body, ttl_s),
+            Write::Patch { key, part, ttl_s } => self.patch(key, part, ttl_s),
+            Write::Delete { key, force } => self.delete(&key, force),
+        }
+    }
+
+    fn put(&mut self, key: Key, mut body: Map<String, Value>, ttl_s: Option<f64>) -> Result<Done, Refused> {
+        if let Some(consumer) = key.consumer()
+            && !Key::new(Kind::Consumer, consumer).is_ok_and(|consumer| self.written(&consumer).is_some())
+        {
+            return Err(Refused::NoConsumer);
+        }
+        if key.kind != Kind::PluginMetadata {
+            forbid_times(&body).map_err(Refused::Invalid)?;
+        }
+        set_times(key.kind, &mut body, self.written(&key).map(|written| &*written.text), self.now_ms / 1000);
+        self.store(key, body, Expect::Any, ttl_s)
+    }
+
+    /// The id is a revision of its own, as wide as etcd users know it.
+    fn create(
+        &mut self,
+        kind: Kind,
+        mut body: Map<String, Value>,
+        ttl_s: Option<f64>,
+    ) -> Result<Done, Refused> {
+        forbid_times(&body).map_err(Refused::Invalid)?;
+        let id = format!("{:020}", self.transaction.advance());
+        let key = Key::new(kind, &id).expect("twenty digits are an id");
+        body.insert("id".to_owned(), Value::String(id));
+        set_times(kind, &mut body, None, self.now_ms / 1000);
+        self.store(key, body, Expect::Any, ttl_s)
+    }
+
+    fn patch(&mut self, key: Key, part: Part, ttl_s: Option<f64>) -> Result<Done, Refused> {
+        let before = self.written(&key).ok_or(Refused::NotFound)?;
+        let index = before.modified_index;
+        let object = part.apply(&before.text, self.now_ms / 1000).map_err(Refused::Invalid)?;
+        self.store(key, object, Expect::ModifiedIndex(index), ttl_s)
+    }
+
+    fn store(
+        &mut self,
+        key: Key,
+        body: Map<String, Value>,
+        expect: Expect,
+        ttl_s: Option<f64>,
+    ) -> Result<Done, Refused> {
+        let value = Value::Object(body);
+        self.snapshot
+            .admit(self.catalog, &key, &value)
+            .map_err(|refusal| Refused::Invalid(refusal.contract_message().to_owned()))?;
+        let created = self.written(&key).is_none();
+        let text: Arc<str> = value.to_string().into();
+        let revision = self.transaction.advance();
+        let expires_at_ms = ttl_s.map(|seconds| self.expiry(seconds));
+        let record = self
+            .transaction
+            .put(&stored_key::text(&key), &text, expect, expires_at_ms)
+            .map_err(|fault| Refused::Store(fault.to_string()))?;
+        let written = Written {
+            key: key.clone(),
+            text: Arc::clone(&text),
+            created_index: record.created_index,
+            modified_index: record.modified_index,
+        };
+        self.apply(&[Change { key: key.clone(), written: Some(written) }]);
+        Ok(Done::Stored { key, text, created, revision })
+    }
+
+    fn delete(&mut self, key: &Key, force: bool) -> Result<Done, Refused> {
+        if self.written(key).is_none() {
+            return Err(Refused::NotFound);
+        }
+        if !force && let Some(user) = self.snapshot.still_used(key) {
+            return Err(Refused::Invalid(user));
+        }
+        let revision = self.transaction.advance();
+        let mut keys = self.credentials_of(key);
+        keys.push(key.clone());
+        for key in &keys {
+            self.transaction
+                .delete(&stored_key::text(key))
+                .map_err(|fault| Refused::Store(fault.to_string()))?;
+        }
+        let changes: Vec<Change> = keys.into_iter().map(|key| Change { key, written: None }).collect();
+        self.apply(&changes);
+        Ok(Done::Deleted { key: key.clone(), revision })
+    }
+
+    /// Removes an object whose time is up, whoever still refers to it.
+    fn expire(&mut self, path: &str) -> Result<(), Refused> {
+        match stored_key::parse(path) {
+            Some(key) => self.delete(&key, true).map(drop),
+            None => {
+                self.transaction.advance();
+                self.dirty = true;
+                self.transaction.delete(path).map(drop).map_err(|fault| Refused::Store(fault.to_string()))
+            }
+        }
+    }
+
+    /// A consumer takes its credentials along.
+    fn credentials_of(&self, key: &Key) -> Vec<Key> {
+        if key.kind != Kind::Consumer {
+            return Vec::new();
+        }
+        self.snapshot.dependents(key).into_iter().filter(|user| user.kind == Kind::Credential).collect()
+    }
+
+    fn apply(&mut self, changes: &[Change]) {
+        let applied =
+            self.snapshot.apply(self.catalog, changes, self.transaction.revision(), Policy::Lenient);
+        self.snapshot = applied.snapshot;
+        self.faults.extend(applied.faults);
+        for difference in applied.diff {
+            match self.differences.iter_mut().find(|earlier| earlier.key == difference.key) {
+                Some(earlier) => earlier.after = difference.after,
+                None => self.differences.push(difference),
+            }
+        }
+        self.dirty = true;
+    }
+
+    fn written(&self, key: &Key) -> Option<&Written> {
+        match self.snapshot.faulty_at(key) {
+            Some(faulty) => Some(&faulty.written),
+            None => self.snapshot.get(key).map(|object| &object.written),
+        }
+    }
+
+    /// When `seconds` from now are over; a time that is over already ends at the next sweep.
+    fn expiry(&self, seconds: f64) -> u64 {
+        // A float becomes the nearest number that fits: never negative, at most the end of time.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let after_ms = (seconds * 1000.0) as u64;
+        self.now_ms.saturating_add(after_ms)
+    }
+}
+
+/// Objects removed in one sweep; the rest goes with the next.
+const MAX_SWEPT: usize = 10_000;

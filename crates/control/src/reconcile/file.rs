@@ -1,0 +1,92 @@
+//! Taking over a changed file: what differs from the configuration in force is applied, what does not is left alone.
+//! It refuses to know the file's format.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use model::{Applied, Change, Key, Kind, Policy, Written};
+
+use super::{Reconciler, Source};
+use crate::source::file::{Document, FileFault};
+
+impl Reconciler {
+    /// Reads the file and applies it; gives back every fault, each as one line. With the store there is no file.
+    pub(super) fn reload(&mut self) -> Vec<String> {
+        let Source::File { file, strict } = &mut self.parts.source else { return Vec::new() };
+        let strict = *strict;
+        let faults = match file.read() {
+            Ok(document) => self.take_over(&document, strict),
+            Err(faults) => lines(faults),
+        };
+        for fault in &faults {
+            tracing::error!("{fault}");
+        }
+        self.faults.clone_from(&faults);
+        self.show();
+        faults
+    }
+
+    fn take_over(&mut self, document: &Document, strict: bool) -> Vec<String> {
+        if strict && !document.faults.is_empty() {
+            return lines(document.faults.clone());
+        }
+        let revision = self.snapshot.revision() + 1;
+        let changes = self.changes(document, revision);
+        let policy = if strict { Policy::Strict } else { Policy::Lenient };
+        let applied = self.snapshot.apply(&self.parts.catalog, &changes, revision, policy);
+        let mut faults = document.faults.clone();
+        // Objects that were faulty before and are the same now are not among the applied ones.
+        let all = if strict { applied.faults.clone() } else { applied.snapshot.faults() };
+        faults.extend(all.iter().map(|fault| document.place(fault)));
+        faults.sort_by_key(|fault| fault.line);
+        let refused = strict && !faults.is_empty();
+        if !refused && (!changes.is_empty() || self.snapshot.revision() == 0) {
+            self.announce(&applied, changes.len());
+            self.publish(applied);
+        }
+        lines(faults)
+    }
+
+    /// The objects that are new or differ, and those that are gone.
+    fn changes(&self, document: &Document, revision: u64) -> Vec<Change> {
+        let mut changes = Vec::new();
+        let mut present: HashSet<&Key> = HashSet::with_capacity(document.objects.len());
+        for object in &document.objects {
+            present.insert(&object.key);
+            let before = self.written(&object.key);
+            if before.is_none_or(|before| before.text != object.text) {
+                let written = Written {
+                    key: object.key.clone(),
+                    text: Arc::clone(&object.text),
+                    created_index: before.map_or(revision, |before| before.created_index),
+                    modified_index: revision,
+                };
+                changes.push(Change { key: object.key.clone(), written: Some(written) });
+            }
+        }
+        let good = Kind::ALL.into_iter().flat_map(|kind| self.snapshot.iter(kind)).map(|object| object.key());
+        let faulty = self.snapshot.faulty().map(|faulty| &faulty.written.key);
+        let gone: HashSet<&Key> = good.chain(faulty).filter(|key| !present.contains(key)).collect();
+        // Where an item could not be told from the others, an object that seems gone may be that item.
+        let gone = gone.into_iter().filter(|key| !document.unclear.contains(&key.kind));
+        changes.extend(gone.map(|key| Change { key: key.clone(), written: None }));
+        changes
+    }
+
+    fn written(&self, key: &Key) -> Option<&Written> {
+        match self.snapshot.faulty_at(key) {
+            Some(faulty) => Some(&faulty.written),
+            None => self.snapshot.get(key).map(|object| &object.written),
+        }
+    }
+
+    fn announce(&self, applied: &Applied, changes: usize) {
+        let Source::File { file, .. } = &self.parts.source else { return };
+        let path = file.path().display();
+        tracing::info!(%path, revision = applied.snapshot.revision(), changes, "took over the resource file");
+    }
+}
+
+fn lines(faults: Vec<FileFault>) -> Vec<String> {
+    faults.iter().map(ToString::to_string).collect()
+}

@@ -1,0 +1,195 @@
+//! One write of the Admin API and what became of it, and the text that a write stores (contract 2.1: ids, times). It
+//! refuses to know how writes are checked against others and made durable.
+
+use std::sync::Arc;
+
+use model::{Key, Kind};
+use serde_json::{Map, Value};
+
+use crate::admin::patch;
+
+/// A write that somebody asks for.
+#[derive(Debug)]
+pub enum Write {
+    /// Makes or replaces an object.
+    Put {
+        /// Where.
+        key: Key,
+        /// The object as sent, its id filled in where its kind has one.
+        body: Map<String, Value>,
+        /// Seconds until it ends by itself.
+        ttl_s: Option<f64>,
+    },
+    /// Makes an object under an id of its own.
+    Create {
+        /// Of which kind.
+        kind: Kind,
+        /// The object as sent.
+        body: Map<String, Value>,
+        /// Seconds until it ends by itself.
+        ttl_s: Option<f64>,
+    },
+    /// Changes part of an object.
+    Patch {
+        /// Which.
+        key: Key,
+        /// How.
+        part: Part,
+        /// Seconds until it ends by itself.
+        ttl_s: Option<f64>,
+    },
+    /// Removes an object.
+    Delete {
+        /// Which.
+        key: Key,
+        /// Even if others refer to it.
+        force: bool,
+    },
+}
+
+/// The part of a PATCH.
+#[derive(Debug)]
+pub enum Part {
+    /// Merged into the object.
+    Merge(Map<String, Value>),
+    /// Put at a sub-path.
+    At(Vec<String>, Value),
+}
+
+/// A write that is durable and published.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Done {
+    /// An object was written.
+    Stored {
+        /// Its key.
+        key: Key,
+        /// Its text.
+        text: Arc<str>,
+        /// Whether it was not there before.
+        created: bool,
+        /// The revision of the write.
+        revision: u64,
+    },
+    /// An object was removed.
+    Deleted {
+        /// Its key.
+        key: Key,
+        /// The revision of the write.
+        revision: u64,
+    },
+}
+
+/// Why a write was not done; nothing has changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused {
+    /// The object is not there.
+    NotFound,
+    /// The consumer a credential is for is not there.
+    NoConsumer,
+    /// The write breaks a rule; the contract's text.
+    Invalid(String),
+    /// The source of the configuration is a file; which one and what to do.
+    ReadOnly(String),
+    /// The store could not take it, or it changed meanwhile.
+    Store(String),
+}
+
+impl Part {
+    /// The object with this part in it, its update time renewed as the contract wants it.
+    ///
+    /// # Errors
+    /// The contract's text.
+    pub(super) fn apply(self, text: &str, now_s: u64) -> Result<Map<String, Value>, String> {
+        let mut object: Map<String, Value> = serde_json::from_str(text)
+            .map_err(|fault| format!("the stored object is no JSON object: {fault}"))?;
+        let keeps_update_time = match self {
+            Part::Merge(part) => {
+                let given = part.contains_key(UPDATE_TIME);
+                patch::merge(&mut object, part);
+                given
+            }
+            Part::At(path, value) => {
+                patch::replace_at(&mut object, &path, value)?;
+                false
+            }
+        };
+        if !object.contains_key(CREATE_TIME) {
+            object.insert(CREATE_TIME.to_owned(), now_s.into());
+        }
+        if !keeps_update_time || !object.contains_key(UPDATE_TIME) {
+            object.insert(UPDATE_TIME.to_owned(), now_s.into());
+        }
+        Ok(object)
+    }
+}
+
+/// Refuses the times that only the gateway sets.
+///
+/// # Errors
+/// The contract's text.
+pub(super) fn forbid_times(body: &Map<String, Value>) -> Result<(), String> {
+    let given: Vec<&str> =
+        [CREATE_TIME, UPDATE_TIME].into_iter().filter(|name| body.contains_key(*name)).collect();
+    if given.is_empty() { Ok(()) } else { Err(format!("the property is forbidden:  {}", given.join(" "))) }
+}
+
+/// Sets the times of a whole object; `before` is the text it replaces.
+pub(super) fn set_times(kind: Kind, body: &mut Map<String, Value>, before: Option<&str>, now_s: u64) {
+    // Metadata belongs to the plugin down to its last field.
+    if kind == Kind::PluginMetadata {
+        return;
+    }
+    let created =
+        before.and_then(|text| serde_json::from_str::<Map<String, Value>>(text).ok()?.remove(CREATE_TIME));
+    body.insert(CREATE_TIME.to_owned(), created.unwrap_or_else(|| now_s.into()));
+    body.insert(UPDATE_TIME.to_owned(), now_s.into());
+}
+
+const CREATE_TIME: &str = "create_time";
+const UPDATE_TIME: &str = "update_time";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn object(value: Value) -> Map<String, Value> {
+        value.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn times_are_set_and_kept() {
+        let check = |kind, before: Option<&str>, expected: Value| {
+            let mut body = object(json!({"uri": "/"}));
+            set_times(kind, &mut body, before, 9);
+            assert_eq!(Value::Object(body), expected);
+        };
+        check(Kind::Route, None, json!({"uri": "/", "create_time": 9, "update_time": 9}));
+        check(
+            Kind::Route,
+            Some(r#"{"create_time":5,"update_time":6}"#),
+            json!({"uri": "/", "create_time": 5, "update_time": 9}),
+        );
+        check(Kind::Route, Some("{}"), json!({"uri": "/", "create_time": 9, "update_time": 9}));
+        check(Kind::PluginMetadata, None, json!({"uri": "/"}));
+        assert!(forbid_times(&object(json!({"uri": 1}))).is_ok());
+        assert_eq!(
+            forbid_times(&object(json!({"update_time": 1, "create_time": 1}))).unwrap_err(),
+            "the property is forbidden:  create_time update_time"
+        );
+    }
+
+    #[test]
+    fn parts_renew_the_update_time() {
+        let check = |part: Part, expected: Value| {
+            let patched = part.apply(r#"{"a":1,"create_time":5,"update_time":6}"#, 9).unwrap();
+            assert_eq!(Value::Object(patched), expected);
+        };
+        check(Part::Merge(object(json!({"a": 2}))), json!({"a": 2, "create_time": 5, "update_time": 9}));
+        check(
+            Part::Merge(object(json!({"update_time": 7}))),
+            json!({"a": 1, "create_time": 5, "update_time": 7}),
+        );
+        check(Part::At(vec!["a".to_owned()], json!(3)), json!({"a": 3, "create_time": 5, "update_time": 9}));
+    }
+}

@@ -1,0 +1,150 @@
+//! One small HTTP/1.1 server for all listeners of the control side. It refuses to know what is answered: each
+//! listener hands in a [`Handler`].
+//!
+//! Everything a peer can spend is bounded: connections, time for the head and the body, bytes of the body.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+
+/// The answer a handler is still working on.
+pub type Answer = Pin<Box<dyn Future<Output = Response<Bytes>> + Send>>;
+
+/// What a listener does with requests.
+pub trait Handler: Send + Sync + 'static {
+    /// Looks at the head before a byte of the body is read; an `Err` is the answer and the body is not read.
+    ///
+    /// # Errors
+    /// The answer for who may not ask this.
+    fn admit(&self, head: &Parts, peer: SocketAddr) -> Result<(), Response<Bytes>>;
+
+    /// The answer for a body over [`Handler::max_body_bytes`]. `size` is the declared length, if there is one.
+    fn too_large(&self, size: Option<u64>) -> Response<Bytes>;
+
+    /// The longest body that is read, in bytes.
+    fn max_body_bytes(&self) -> usize;
+
+    /// The answer to an admitted request with its whole body.
+    fn answer(&self, request: Request<Bytes>) -> Answer;
+}
+
+/// Serves `listener` until `stop` says true; connections then finish the request they are at.
+pub async fn serve(listener: TcpListener, handler: Arc<dyn Handler>, mut stop: watch::Receiver<bool>) {
+    let seats = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let seat = Arc::clone(&seats).acquire_owned().await.expect("the semaphore is never closed");
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stopped(&mut stop) => return,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let handler = Arc::clone(&handler);
+                let stop = stop.clone();
+                tokio::spawn(async move {
+                    connection(stream, peer, handler, stop).await;
+                    drop(seat);
+                });
+            }
+            Err(fault) => {
+                // Out of descriptors, usually: others must close something before accepting makes sense.
+                tracing::warn!(%fault, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Turns one request into its answer: admission, body, handler. Public so that tests need no sockets.
+pub async fn respond<B>(handler: &dyn Handler, request: Request<B>, peer: SocketAddr) -> Response<Bytes>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let (head, body) = request.into_parts();
+    if let Err(refusal) = handler.admit(&head, peer) {
+        return closing(refusal);
+    }
+    let limit = handler.max_body_bytes();
+    let declared = body.size_hint().exact();
+    if declared.is_some_and(|size| size > limit as u64) {
+        return closing(handler.too_large(declared));
+    }
+    let collected = tokio::time::timeout(BODY_TIMEOUT, Box::pin(Limited::new(body, limit).collect())).await;
+    match collected {
+        Ok(Ok(body)) => handler.answer(Request::from_parts(head, body.to_bytes())).await,
+        Ok(Err(fault)) if fault.is::<LengthLimitError>() => closing(handler.too_large(None)),
+        Ok(Err(_)) => closing(plain(StatusCode::BAD_REQUEST)),
+        Err(_) => closing(plain(StatusCode::REQUEST_TIMEOUT)),
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    handler: Arc<dyn Handler>,
+    mut stop: watch::Receiver<bool>,
+) {
+    // Answers are written in one piece; waiting for more would only delay them.
+    let _ = stream.set_nodelay(true);
+    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        let handler = Arc::clone(&handler);
+        async move { Ok::<_, Infallible>(respond(&*handler, request, peer).await.map(Full::new)) }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stopped(&mut stop) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(fault) = ended {
+        tracing::debug!(%peer, %fault, "a control connection broke off");
+    }
+}
+
+/// Until the sender says so or is gone.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// The body was not read, so the connection cannot carry another request.
+fn closing(mut response: Response<Bytes>) -> Response<Bytes> {
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+fn plain(status: StatusCode) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::new());
+    *response.status_mut() = status;
+    response
+}
+
+/// Per listener. Admin clients are few; the bound keeps a flood from taking the process's descriptors.
+const MAX_CONNECTIONS: usize = 512;
+/// An idle connection or a slow head ends after this.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+/// A body of the largest size at 50 KB/s.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Hyper's smallest buffer is 8 KiB; a head with a long query still fits 64 KiB.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// After a failed accept.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -1,0 +1,179 @@
+//! The declarative file: YAML or JSON with the collections' names at the top, read again when it changes. It refuses
+//! to know what the objects mean; it only finds them, their keys and their lines.
+
+mod document;
+mod expand;
+mod yaml;
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use model::{Catalog, Change, Policy, Snapshot};
+
+pub use document::{Document, FileObject};
+
+/// A fault with its place in the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileFault {
+    /// The file.
+    pub path: PathBuf,
+    /// Its line, from 1.
+    pub line: usize,
+    /// The place in the document, `routes[3].plugins.limit-count.count`; empty for the document itself.
+    pub place: String,
+    /// What is wrong, and what to do where that is not plain.
+    pub reason: String,
+}
+
+impl fmt::Display for FileFault {
+    /// `file:line: path: reason`.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:{}: ", self.path.display(), self.line)?;
+        if !self.place.is_empty() {
+            write!(formatter, "{}: ", self.place)?;
+        }
+        formatter.write_str(&self.reason)
+    }
+}
+
+/// A file that is watched by asking for its state now and then (survives the symlink swaps of mounted volumes).
+#[derive(Debug)]
+pub struct FileSource {
+    path: PathBuf,
+    seen: Option<State>,
+}
+
+/// What tells one version of a file from the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct State {
+    modified: (i64, i64),
+    inode: u64,
+    size: u64,
+}
+
+impl FileSource {
+    /// A source that has not been read yet.
+    pub fn new(path: PathBuf) -> FileSource {
+        FileSource { path, seen: None }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the file differs from what was read last (or was never read). A file that is gone has not changed:
+    /// the last good configuration stays.
+    pub fn changed(&self) -> bool {
+        state(&self.path).is_ok_and(|state| self.seen != Some(state))
+    }
+
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// The faults that keep the text from being a document; nothing of it is to be applied then.
+    pub fn read(&mut self) -> Result<Document, Vec<FileFault>> {
+        // Taken before reading: a write in between is then seen as a change, not missed.
+        self.seen = state(&self.path).ok();
+        read(&self.path)
+    }
+}
+
+/// Every fault of the file at `path`, in the order of lines, as a gateway with these plugins would find them.
+/// Neither the running configuration nor anything on disk is touched.
+pub fn check(path: &Path, catalog: &Catalog) -> Vec<FileFault> {
+    let document = match read(path) {
+        Ok(document) => document,
+        Err(faults) => return faults,
+    };
+    let changes: Vec<Change> = document.objects.iter().map(|object| object.change(FIRST_REVISION)).collect();
+    let applied = Snapshot::default().apply(catalog, &changes, FIRST_REVISION, Policy::Lenient);
+    let mut faults = document.faults.clone();
+    faults.extend(applied.faults.iter().map(|fault| document.place(fault)));
+    faults.sort_by_key(|fault| fault.line);
+    faults
+}
+
+/// The value of a YAML or JSON text, within the same limits as a file; the error names its line.
+pub(crate) fn parse_value(text: &str) -> Result<serde_json::Value, String> {
+    yaml::parse(text)
+        .map(|marked| marked.value)
+        .map_err(|fault| format!("line {}: {}", fault.line, fault.reason))
+}
+
+/// Reads and splits the file at `path`. Errors: as for [`FileSource::read`].
+pub fn read(path: &Path) -> Result<Document, Vec<FileFault>> {
+    let general =
+        |line, reason| vec![FileFault { path: path.to_owned(), line, place: String::new(), reason }];
+    let text = text(path).map_err(|reason| general(1, reason))?;
+    Document::parse(path, &text, &|name| std::env::var(name).ok())
+}
+
+fn text(path: &Path) -> Result<String, String> {
+    let file = File::open(path).map_err(|fault| format!("cannot be read: {fault}"))?;
+    let mut text = String::new();
+    let read = file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text);
+    match read {
+        Ok(size) if size as u64 > MAX_FILE_BYTES => {
+            Err(format!("is larger than {} MiB", MAX_FILE_BYTES >> 20))
+        }
+        Ok(_) => Ok(text),
+        Err(fault) if fault.kind() == io::ErrorKind::InvalidData => Err("is not UTF-8 text".to_owned()),
+        Err(fault) => Err(format!("cannot be read: {fault}")),
+    }
+}
+
+fn state(path: &Path) -> io::Result<State> {
+    let metadata = std::fs::metadata(path)?;
+    Ok(State {
+        modified: (metadata.mtime(), metadata.mtime_nsec()),
+        inode: metadata.ino(),
+        size: metadata.size(),
+    })
+}
+
+/// 100,000 routes of 2.5 KB; a larger file is a mistake (a log, an archive).
+const MAX_FILE_BYTES: u64 = 256 << 20;
+/// A document that is only checked has no history.
+const FIRST_REVISION: u64 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_a_new_time_size_or_inode() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("weir.yaml");
+        let mut source = FileSource::new(path.clone());
+        assert!(!source.changed(), "a file that is not there has not changed");
+        std::fs::write(&path, "routes: []\n").unwrap();
+        assert!(source.changed());
+        source.read().unwrap();
+        assert!(!source.changed());
+        std::fs::write(&path, "routes: []\n\n").unwrap();
+        assert!(source.changed(), "another size");
+        source.read().unwrap();
+        let beside = directory.path().join("beside");
+        std::fs::copy(&path, &beside).unwrap();
+        std::fs::rename(&beside, &path).unwrap();
+        assert!(source.changed(), "another inode");
+        source.read().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert!(!source.changed());
+        assert_eq!(source.read().unwrap_err()[0].line, 1);
+    }
+
+    #[test]
+    fn unreadable_files_are_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("weir.yaml");
+        std::fs::write(&path, [0xff, 0xfe]).unwrap();
+        let faults = read(&path).unwrap_err();
+        assert_eq!(faults[0].to_string(), format!("{}:1: is not UTF-8 text", path.display()));
+        assert!(read(directory.path()).unwrap_err()[0].reason.contains("cannot be read"));
+    }
+}

@@ -1,0 +1,323 @@
+//! The objects of one resource file: which there are, under which keys, at which lines. It refuses to know whether
+//! they are any good.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use model::{Change, Fault, Key, Kind, Written};
+
+use super::FileFault;
+use super::expand::{Expanded, expand};
+use super::yaml::{self, Marked};
+
+/// One object of a file.
+#[derive(Debug, Clone)]
+pub struct FileObject {
+    /// What it is stored under.
+    pub key: Key,
+    /// Its JSON, with the id filled in.
+    pub text: Arc<str>,
+    /// Where it is in the document (`/routes/3`).
+    pub pointer: String,
+}
+
+/// A file that could be read, and what is wrong with its outer shape.
+#[derive(Debug)]
+pub struct Document {
+    /// The objects, in the file's order.
+    pub objects: Vec<FileObject>,
+    /// Items that are no objects of any kind; the others stand nevertheless.
+    pub faults: Vec<FileFault>,
+    /// Kinds of which some item could not be told from the others: what seems gone of them may be that item.
+    pub unclear: HashSet<Kind>,
+    path: PathBuf,
+    marked: Marked,
+    expanded: Expanded,
+    pointers: HashMap<Key, String>,
+}
+
+impl FileObject {
+    /// The change that makes this object new at `revision`.
+    pub fn change(&self, revision: u64) -> Change {
+        let written = Written {
+            key: self.key.clone(),
+            text: Arc::clone(&self.text),
+            created_index: revision,
+            modified_index: revision,
+        };
+        Change { key: self.key.clone(), written: Some(written) }
+    }
+}
+
+impl Document {
+    /// Splits `text`, the content of `path`, replacing variables by what `lookup` knows.
+    ///
+    /// # Errors
+    /// Unset variables, faults of syntax, a top level that is no mapping: the text is no document.
+    pub fn parse(
+        path: &Path,
+        text: &str,
+        lookup: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Document, Vec<FileFault>> {
+        let general = |line, reason| FileFault { path: path.to_owned(), line, place: String::new(), reason };
+        let expanded = expand(text, lookup).map_err(|unset| {
+            unset.into_iter().map(|unset| general(unset.line, unset.reason)).collect::<Vec<_>>()
+        })?;
+        let mut marked = yaml::parse(&expanded.text)
+            .map_err(|fault| vec![general(expanded.file_line(fault.line), fault.reason)])?;
+        let collections = match marked.value.take() {
+            Value::Object(collections) => collections,
+            Value::Null => Map::new(),
+            _ => {
+                return Err(vec![general(
+                    1,
+                    "the top level must be a mapping: routes, services, upstreams, ...".to_owned(),
+                )]);
+            }
+        };
+        let mut document = Document {
+            objects: Vec::new(),
+            faults: Vec::new(),
+            unclear: HashSet::new(),
+            path: path.to_owned(),
+            marked,
+            expanded,
+            pointers: HashMap::new(),
+        };
+        for (name, items) in collections {
+            document.collection(&name, items);
+        }
+        document.pointers =
+            document.objects.iter().map(|object| (object.key.clone(), object.pointer.clone())).collect();
+        Ok(document)
+    }
+
+    /// The place of a fault the model found in one of the objects.
+    pub fn place(&self, fault: &Fault) -> FileFault {
+        let object = fault.key.as_ref().and_then(|key| self.pointers.get(key)).map_or("", String::as_str);
+        let mut reason = fault.reason.clone();
+        if fault.kept {
+            reason.push_str(" (its last good form stays in force)");
+        }
+        self.fault(&format!("{object}{}", fault.pointer), reason)
+    }
+
+    fn collection(&mut self, name: &str, items: Value) {
+        let pointer = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+        let kind = match Kind::from_collection(name) {
+            Some(Kind::Credential) | None => {
+                self.faults.push(self.fault(&pointer, unknown_collection(name)));
+                return;
+            }
+            Some(kind) => kind,
+        };
+        let items = match items {
+            Value::Array(items) => items,
+            Value::Null => return,
+            _ => {
+                self.unclear.insert(kind);
+                self.faults.push(self.fault(&pointer, format!("`{name}` must be a list")));
+                return;
+            }
+        };
+        let mut seen = HashSet::new();
+        for (index, item) in items.into_iter().enumerate() {
+            let pointer = format!("{pointer}/{index}");
+            match object(kind, index, item, &pointer) {
+                Ok(object) if seen.insert(object.key.clone()) => self.objects.push(object),
+                Ok(object) => {
+                    let reason = format!("the id `{}` is there twice; the first one counts", object.key.id);
+                    self.faults.push(self.fault(&pointer, reason));
+                }
+                Err((below, reason)) => {
+                    self.unclear.insert(kind);
+                    if kind == Kind::Consumer {
+                        self.unclear.insert(Kind::Credential);
+                    }
+                    self.faults.push(self.fault(&format!("{pointer}{below}"), reason));
+                }
+            }
+        }
+    }
+
+    fn fault(&self, pointer: &str, reason: String) -> FileFault {
+        let line = self.expanded.file_line(self.marked.line(pointer));
+        FileFault { path: self.path.clone(), line, place: dotted(pointer), reason }
+    }
+}
+
+/// One item of a collection; the error is a pointer below it and the reason.
+fn object(
+    kind: Kind,
+    index: usize,
+    item: Value,
+    pointer: &str,
+) -> Result<FileObject, (&'static str, String)> {
+    let Value::Object(mut item) = item else {
+        return Err(("", format!("a {kind} must be a mapping")));
+    };
+    let id = match item.get(id_field(kind, &item)) {
+        Some(Value::String(id)) => id.clone(),
+        Some(Value::Number(id)) => id.to_string(),
+        Some(_) => return Err(("/id", "an id is a text or a number".to_owned())),
+        None if kind == Kind::Consumer => return Err(("", "a consumer needs a `username`".to_owned())),
+        // APISIX names nameless items by their place, counted from 1.
+        None => format!("arr_{}", index + 1),
+    };
+    let is_credential = kind == Kind::Consumer && id.contains("/credentials/");
+    let kind = if is_credential { Kind::Credential } else { kind };
+    let key = Key::new(kind, &id).map_err(|fault| ("/id", fault.to_string()))?;
+    match kind {
+        // These have no id of their own: the file's `id` only says where they belong.
+        Kind::PluginMetadata | Kind::Consumer => {
+            item.shift_remove("id");
+        }
+        Kind::Credential | Kind::Secret => {
+            item.insert("id".to_owned(), Value::String(key.own_id().to_owned()));
+        }
+        _ => {
+            item.entry("id").or_insert(Value::String(id));
+        }
+    }
+    let text = Value::Object(item).to_string().into();
+    Ok(FileObject { key, text, pointer: pointer.to_owned() })
+}
+
+/// Consumers are named by `username`, unless an `id` says that the item is a credential.
+fn id_field(kind: Kind, item: &Map<String, Value>) -> &'static str {
+    let names_credential = |id: &Value| id.as_str().is_some_and(|id| id.contains("/credentials/"));
+    if kind == Kind::Consumer && !item.get("id").is_some_and(names_credential) { "username" } else { "id" }
+}
+
+fn unknown_collection(name: &str) -> String {
+    match name {
+        "credentials" => {
+            "credentials are written among the consumers, with the id `USERNAME/credentials/ID`".to_owned()
+        }
+        "plugins" => "a list of plugins to load has no place here: every plugin that is built in can be used"
+            .to_owned(),
+        _ => {
+            let known: Vec<&str> = Kind::ALL
+                .into_iter()
+                .filter(|kind| *kind != Kind::Credential)
+                .map(Kind::collection)
+                .collect();
+            format!("`{name}` is no kind of object; known are {}", known.join(", "))
+        }
+    }
+}
+
+/// `/routes/3/plugins/limit-count` as people write it: `routes[3].plugins.limit-count`.
+fn dotted(pointer: &str) -> String {
+    let mut place = String::new();
+    for step in pointer.split('/').skip(1) {
+        let step = step.replace("~1", "/").replace("~0", "~");
+        if !step.is_empty() && step.bytes().all(|byte| byte.is_ascii_digit()) {
+            place.push_str(&format!("[{step}]"));
+        } else {
+            if !place.is_empty() {
+                place.push('.');
+            }
+            place.push_str(&step);
+        }
+    }
+    place
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Document, Vec<FileFault>> {
+        let lookup = |name: &str| (name == "PORT").then(|| "8080".to_owned());
+        Document::parse(Path::new("weir.yaml"), text, &lookup)
+    }
+
+    fn check(text: &str, objects: &[(&str, &str)], faults: &[&str]) {
+        let (found, found_faults) = match parse(text) {
+            Ok(document) => (document.objects, document.faults),
+            Err(faults) => (Vec::new(), faults),
+        };
+        let found: Vec<(String, String)> =
+            found.iter().map(|object| (object.key.path(), object.text.to_string())).collect();
+        let expected: Vec<(String, String)> =
+            objects.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
+        assert_eq!(found, expected, "{text}");
+        let found_faults: Vec<String> = found_faults.iter().map(ToString::to_string).collect();
+        assert_eq!(found_faults.len(), faults.len(), "{found_faults:#?}");
+        for (found, part) in found_faults.iter().zip(faults) {
+            assert!(found.contains(part), "{found:?} lacks {part:?}");
+        }
+    }
+
+    #[test]
+    fn objects_and_their_keys() {
+        check("", &[], &[]);
+        check("routes:\n#END\n", &[], &[]);
+        check("routes:\n  - uri: /a\n", &[("/routes/arr_1", r#"{"uri":"/a","id":"arr_1"}"#)], &[]);
+        check(
+            "upstreams:\n  - id: 1\n    nodes: {\"h:${{PORT}}\": 1}\n  - id: b",
+            &[("/upstreams/1", r#"{"id":1,"nodes":{"h:8080":1}}"#), ("/upstreams/b", r#"{"id":"b"}"#)],
+            &[],
+        );
+        check(
+            "consumers:\n  - username: jack\n  - id: jack/credentials/c1\n    plugins: {}\n",
+            &[
+                ("/consumers/jack", r#"{"username":"jack"}"#),
+                ("/consumers/jack/credentials/c1", r#"{"id":"c1","plugins":{}}"#),
+            ],
+            &[],
+        );
+        check("plugin_metadata: [{id: a-log, x: 1}]", &[("/plugin_metadata/a-log", r#"{"x":1}"#)], &[]);
+        check("secrets: [{id: vault/1, uri: u}]", &[("/secrets/vault/1", r#"{"id":"1","uri":"u"}"#)], &[]);
+        check(r#"{"routes": [{"id": "r", "uri": "/"}]}"#, &[("/routes/r", r#"{"id":"r","uri":"/"}"#)], &[]);
+    }
+
+    #[test]
+    fn faults_name_file_line_and_place() {
+        check(
+            "routes:\n  - uri: /a\n  - 7\n",
+            &[("/routes/arr_1", r#"{"uri":"/a","id":"arr_1"}"#)],
+            &["weir.yaml:3: routes[1]: a route must be a mapping"],
+        );
+        check(
+            "a: 1\nroutes: {}\n",
+            &[],
+            &["weir.yaml:1: a: `a` is no kind", "weir.yaml:2: routes: `routes` must be a list"],
+        );
+        check(
+            "routes:\n- id: 1\n- id: '1'\n",
+            &[("/routes/1", r#"{"id":1}"#)],
+            &["weir.yaml:3: routes[1]: the id `1` is there twice"],
+        );
+        check("routes:\n- uri: /\n  id: a b\n", &[], &["weir.yaml:3: routes[0].id: the id may only have"]);
+        check(
+            "consumers:\n- plugins: {}\n",
+            &[],
+            &["weir.yaml:2: consumers[0]: a consumer needs a `username`"],
+        );
+        check("credentials: []", &[], &["among the consumers"]);
+        check("- a", &[], &["weir.yaml:1: the top level must be a mapping"]);
+        check(
+            "routes: []\nx: ${{UNSET}}\ny: ${{UNSET2}}",
+            &[],
+            &["weir.yaml:2: the environment variable UNSET", "weir.yaml:3: "],
+        );
+        check("routes: [\n\n}", &[], &["weir.yaml:3: "]);
+    }
+
+    #[test]
+    fn faults_of_objects_get_their_line() {
+        let document = parse("routes:\n- id: a\n- id: b\n  plugins:\n    x/y:\n      count: 0\n").unwrap();
+        let fault = Fault {
+            key: Some(Key::new(Kind::Route, "b").unwrap()),
+            pointer: "/plugins/x~1y/count".to_owned(),
+            reason: "too small".to_owned(),
+            kept: false,
+        };
+        assert_eq!(document.place(&fault).to_string(), "weir.yaml:6: routes[1].plugins.x/y.count: too small");
+    }
+}

@@ -1,0 +1,390 @@
+//! The embedded store: the text of every object under its key, a revision that only grows, durable before it
+//! is acknowledged. It refuses to know what the texts mean and who may write them.
+//!
+//! Many writes share one [`Transaction`] and so one fsync (group commit): the caller opens one, puts every
+//! waiting write into it and answers them all after [`Transaction::commit`].
+
+mod lock;
+mod record;
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+use thiserror::Error;
+
+pub use lock::{DirectoryLock, LockError};
+pub use record::{Record, RecordError};
+
+/// The store of one data directory, held by one process and used by one thread.
+#[derive(Debug)]
+pub struct Store {
+    path: PathBuf,
+    database: Option<Database>,
+    revision: u64,
+    cluster_id: String,
+    /// `(expiry in ms, key)` of all objects that expire, soonest first.
+    expiries: BTreeSet<(u64, String)>,
+    _lock: DirectoryLock,
+}
+
+/// Why the store cannot be opened, read or written.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// The directory's lock.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The file is not a store of this program, or cannot be read as one.
+    #[error(
+        "{path} is not a usable store: {reason}. Nothing was changed; restore the file from a backup, or start with an empty directory (--data)"
+    )]
+    Unusable {
+        /// The store's file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The file was written by a newer version.
+    #[error(
+        "{path} has store format {found}, this version knows {FORMAT}: start the newer version again, or restore a backup"
+    )]
+    Newer {
+        /// The store's file.
+        path: PathBuf,
+        /// The format found.
+        found: u64,
+    },
+    /// The key changed since it was read.
+    #[error("value changed before overwritten")]
+    Conflict,
+    /// Reading or writing failed; nothing of the transaction is kept.
+    #[error("the store cannot be written: {0}")]
+    Failed(String),
+}
+
+/// Condition of a put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    /// Whatever is there.
+    Any,
+    /// The object's `modified_index` is still this one (compare-and-swap).
+    ModifiedIndex(u64),
+}
+
+impl Store {
+    /// Opens the store in `directory`, making both if they do not exist.
+    ///
+    /// # Errors
+    /// The directory is in use; the file is foreign, damaged or of a newer format. It is never reset.
+    pub fn open(directory: &Path) -> Result<Store, StoreError> {
+        let lock = DirectoryLock::take(directory)?;
+        let path = directory.join(STORE_FILE);
+        if !path.exists() {
+            create(directory, &path)?;
+        }
+        let database = open_database(&path)?;
+        let meta = read_meta(&path, &database)?;
+        let mut store = Store {
+            path,
+            database: Some(database),
+            revision: meta.revision,
+            cluster_id: meta.cluster_id,
+            expiries: BTreeSet::new(),
+            _lock: lock,
+        };
+        for (key, record) in store.load()? {
+            if let Some(at) = record.expires_at_ms {
+                store.expiries.insert((at, key));
+            }
+        }
+        Ok(store)
+    }
+
+    /// The revision of the last committed write; 0 in a fresh store.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// A name for this store, made at random when it was created.
+    pub fn cluster_id(&self) -> &str {
+        &self.cluster_id
+    }
+
+    /// Where the store lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Every object, in the order of keys.
+    pub fn load(&self) -> Result<Vec<(String, Record)>, StoreError> {
+        let database = self.database.as_ref().ok_or_else(|| self.unusable(NOT_OPEN))?;
+        let read = database.begin_read().map_err(|fault| self.unusable(fault))?;
+        let table = read.open_table(OBJECTS).map_err(|fault| self.unusable(fault))?;
+        let mut objects = Vec::new();
+        for entry in table.iter().map_err(|fault| self.unusable(fault))? {
+            let (key, bytes) = entry.map_err(|fault| self.unusable(fault))?;
+            let record = Record::decode(bytes.value())
+                .map_err(|fault| self.unusable(format!("object {}: {fault}", key.value())))?;
+            objects.push((key.value().to_owned(), record));
+        }
+        Ok(objects)
+    }
+
+    /// Keys whose time is up at `now_ms`, at most `limit` of them, soonest first.
+    pub fn expired(&self, now_ms: u64, limit: usize) -> Vec<String> {
+        self.expiries
+            .iter()
+            .take_while(|(at, _)| *at <= now_ms)
+            .take(limit)
+            .map(|(_, key)| key.clone())
+            .collect()
+    }
+
+    /// Starts a transaction. Dropping it without a commit undoes it.
+    ///
+    /// # Errors
+    /// The file cannot be used. After an I/O fault (a full disk) the file is opened anew, so that writing goes
+    /// on once the cause is gone.
+    pub fn begin(&mut self) -> Result<Transaction<'_>, StoreError> {
+        if self.database.is_none() {
+            self.database = Some(open_database(&self.path)?);
+        }
+        let database = self.database.as_ref().expect("opened in the line above");
+        let began = database.begin_write();
+        match began {
+            Ok(write) => Ok(Transaction {
+                revision: self.revision,
+                write: Some(write),
+                expiry_changes: Vec::new(),
+                store: self,
+            }),
+            Err(fault) => {
+                self.database = None;
+                Err(StoreError::Failed(fault.to_string()))
+            }
+        }
+    }
+
+    fn unusable(&self, reason: impl ToString) -> StoreError {
+        StoreError::Unusable { path: self.path.clone(), reason: reason.to_string() }
+    }
+}
+
+/// Writes that become durable together.
+pub struct Transaction<'a> {
+    store: &'a mut Store,
+    write: Option<WriteTransaction>,
+    revision: u64,
+    expiry_changes: Vec<ExpiryChange>,
+}
+
+#[derive(Debug)]
+struct ExpiryChange {
+    key: String,
+    before_ms: Option<u64>,
+    after_ms: Option<u64>,
+}
+
+impl Transaction<'_> {
+    /// The next revision. Every write of its own takes one, so that a write's answer names exactly it.
+    pub fn advance(&mut self) -> u64 {
+        self.revision += 1;
+        self.revision
+    }
+
+    /// The revision reached so far.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Writes one object under the current revision and gives back its record.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] when `expect` does not hold (the transaction stays usable), or a failure of the
+    /// file (it does not).
+    pub fn put(
+        &mut self,
+        key: &str,
+        text: &str,
+        expect: Expect,
+        expires_at_ms: Option<u64>,
+    ) -> Result<Record, StoreError> {
+        let before = self.get(key)?;
+        if let Expect::ModifiedIndex(index) = expect
+            && before.as_ref().is_none_or(|record| record.modified_index != index)
+        {
+            return Err(StoreError::Conflict);
+        }
+        let record = Record {
+            text: text.to_owned(),
+            created_index: before.as_ref().map_or(self.revision, |record| record.created_index),
+            modified_index: self.revision,
+            expires_at_ms,
+        };
+        let mut table = self.write().open_table(OBJECTS).map_err(failed)?;
+        table.insert(key, record.encode().as_slice()).map_err(failed)?;
+        drop(table);
+        self.note_expiry(key, before.and_then(|record| record.expires_at_ms), expires_at_ms);
+        Ok(record)
+    }
+
+    /// Removes one object; says whether it was there.
+    pub fn delete(&mut self, key: &str) -> Result<bool, StoreError> {
+        let Some(before) = self.get(key)? else { return Ok(false) };
+        let mut table = self.write().open_table(OBJECTS).map_err(failed)?;
+        table.remove(key).map_err(failed)?;
+        drop(table);
+        self.note_expiry(key, before.expires_at_ms, None);
+        Ok(true)
+    }
+
+    /// One object as this transaction sees it.
+    pub fn get(&self, key: &str) -> Result<Option<Record>, StoreError> {
+        let table = self.write().open_table(OBJECTS).map_err(failed)?;
+        let bytes = table.get(key).map_err(failed)?;
+        bytes.map(|bytes| Record::decode(bytes.value()).map_err(failed)).transpose()
+    }
+
+    /// Makes everything durable (fsync) and gives back the revision now reached.
+    pub fn commit(mut self) -> Result<u64, StoreError> {
+        let revision = self.revision;
+        let write = self.write.take().expect("taken only here, and commit consumes");
+        let committed = put_number(&write, REVISION, revision).and_then(|()| {
+            catch_unwind(AssertUnwindSafe(|| write.commit())).map_err(panicked)?.map_err(failed)
+        });
+        if let Err(fault) = committed {
+            self.store.database = None;
+            return Err(fault);
+        }
+        self.store.revision = revision;
+        for change in self.expiry_changes.drain(..) {
+            if let Some(at) = change.before_ms {
+                self.store.expiries.remove(&(at, change.key.clone()));
+            }
+            if let Some(at) = change.after_ms {
+                self.store.expiries.insert((at, change.key));
+            }
+        }
+        Ok(revision)
+    }
+
+    fn write(&self) -> &WriteTransaction {
+        self.write.as_ref().expect("present until commit")
+    }
+
+    fn note_expiry(&mut self, key: &str, before_ms: Option<u64>, after_ms: Option<u64>) {
+        if before_ms.is_some() || after_ms.is_some() {
+            self.expiry_changes.push(ExpiryChange { key: key.to_owned(), before_ms, after_ms });
+        }
+    }
+}
+
+struct Meta {
+    revision: u64,
+    cluster_id: String,
+}
+
+/// Makes the file beside its place and renames it in, so that a crash in between leaves no half store behind
+/// and an empty file in its place is always foreign.
+fn create(directory: &Path, path: &Path) -> Result<(), StoreError> {
+    let unfinished = directory.join(UNFINISHED_FILE);
+    let made = || -> Result<(), StoreError> {
+        match std::fs::remove_file(&unfinished) {
+            Err(fault) if fault.kind() != io::ErrorKind::NotFound => return Err(failed(fault)),
+            _ => {}
+        }
+        let mut random = [0; CLUSTER_ID_BYTES];
+        getrandom::fill(&mut random).map_err(failed)?;
+        let cluster_id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let database = Database::create(&unfinished).map_err(failed)?;
+        let write = database.begin_write().map_err(failed)?;
+        write.open_table(OBJECTS).map_err(failed)?;
+        put_number(&write, FORMAT_VERSION, FORMAT)?;
+        put_number(&write, REVISION, 0)?;
+        put_bytes(&write, APPLICATION, APPLICATION_ID)?;
+        put_bytes(&write, CLUSTER, cluster_id.as_bytes())?;
+        write.commit().map_err(failed)?;
+        drop(database);
+        std::fs::rename(&unfinished, path).map_err(failed)?;
+        File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed)
+    };
+    made().map_err(|fault| StoreError::Unusable { path: path.to_owned(), reason: fault.to_string() })
+}
+
+fn open_database(path: &Path) -> Result<Database, StoreError> {
+    // A damaged file may trip an assertion inside the library; that too is an error of the file, not a crash.
+    catch_unwind(|| Database::open(path))
+        .map_err(|_| "its pages are damaged".to_owned())
+        .and_then(|opened| opened.map_err(|fault| fault.to_string()))
+        .map_err(|reason| StoreError::Unusable { path: path.to_owned(), reason })
+}
+
+fn read_meta(path: &Path, database: &Database) -> Result<Meta, StoreError> {
+    let unusable = |reason: String| StoreError::Unusable { path: path.to_owned(), reason };
+    let read = database.begin_read().map_err(|fault| unusable(fault.to_string()))?;
+    let table = read.open_table(META).map_err(|_| unusable("it belongs to another program".to_owned()))?;
+    let bytes = |name: &str| -> Result<Vec<u8>, StoreError> {
+        let found = table.get(name).map_err(|fault| unusable(fault.to_string()))?;
+        found.map(|value| value.value().to_vec()).ok_or_else(|| unusable(format!("it has no `{name}`")))
+    };
+    let number = |name: &str| -> Result<u64, StoreError> {
+        let bytes = bytes(name)?;
+        let array = bytes.try_into().map_err(|_| unusable(format!("its `{name}` is not a number")))?;
+        Ok(u64::from_le_bytes(array))
+    };
+    if bytes(APPLICATION)? != APPLICATION_ID {
+        return Err(unusable("it belongs to another program".to_owned()));
+    }
+    match number(FORMAT_VERSION)? {
+        FORMAT => {}
+        found => return Err(StoreError::Newer { path: path.to_owned(), found }),
+    }
+    Ok(Meta {
+        revision: number(REVISION)?,
+        cluster_id: String::from_utf8_lossy(&bytes(CLUSTER)?).into_owned(),
+    })
+}
+
+fn put_number(write: &WriteTransaction, name: &str, value: u64) -> Result<(), StoreError> {
+    put_bytes(write, name, &value.to_le_bytes())
+}
+
+fn put_bytes(write: &WriteTransaction, name: &str, value: &[u8]) -> Result<(), StoreError> {
+    let mut table = write.open_table(META).map_err(failed)?;
+    table.insert(name, value).map_err(failed)?;
+    Ok(())
+}
+
+fn failed(fault: impl ToString) -> StoreError {
+    StoreError::Failed(fault.to_string())
+}
+
+fn panicked(_: Box<dyn std::any::Any + Send>) -> StoreError {
+    StoreError::Failed("its pages are damaged".to_owned())
+}
+
+/// Name of the store in the data directory.
+const STORE_FILE: &str = "store.redb";
+/// The store while it is being made.
+const UNFINISHED_FILE: &str = "store.redb.unfinished";
+/// Key text → [`Record`].
+const OBJECTS: TableDefinition<&str, &[u8]> = TableDefinition::new("objects");
+/// Facts about the store itself.
+const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");
+const FORMAT_VERSION: &str = "format";
+const REVISION: &str = "revision";
+const CLUSTER: &str = "cluster_id";
+const APPLICATION: &str = "application";
+/// Tells our files from other users of the same library.
+const APPLICATION_ID: &[u8] = b"weir-store";
+/// The format written and the only one read so far.
+const FORMAT: u64 = 1;
+/// 128 random bits: two stores never get the same.
+const CLUSTER_ID_BYTES: usize = 16;
+const NOT_OPEN: &str = "an earlier fault closed it";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! How one stored object is laid out in bytes. It refuses to know what the text means.
+
+use thiserror::Error;
+
+/// One object as the store keeps it: the text as written and what etcd would call its metadata.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// The JSON as stored, byte for byte.
+    pub text: String,
+    /// Revision of the write that created the object.
+    pub created_index: u64,
+    /// Revision of the last write.
+    pub modified_index: u64,
+    /// When the object ends by itself, in milliseconds since the Unix epoch.
+    pub expires_at_ms: Option<u64>,
+}
+
+/// Why bytes found in the store are not a record.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum RecordError {
+    /// Fewer bytes than the fixed part.
+    #[error("{0} bytes are fewer than a record's fixed part")]
+    Short(usize),
+    /// A layout this version does not know.
+    #[error("record layout {0} is not known to this version")]
+    Layout(u8),
+    /// The text is not UTF-8.
+    #[error("the text is not UTF-8")]
+    Text,
+}
+
+impl Record {
+    /// The bytes kept in the store: layout byte, three little-endian numbers, the text.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(FIXED_BYTES + self.text.len());
+        bytes.push(LAYOUT);
+        bytes.extend_from_slice(&self.created_index.to_le_bytes());
+        bytes.extend_from_slice(&self.modified_index.to_le_bytes());
+        bytes.extend_from_slice(&self.expires_at_ms.unwrap_or(NEVER).to_le_bytes());
+        bytes.extend_from_slice(self.text.as_bytes());
+        bytes
+    }
+
+    /// Reads what `encode` wrote. Errors: see [`RecordError`].
+    pub fn decode(bytes: &[u8]) -> Result<Record, RecordError> {
+        let (fixed, text) = bytes.split_at_checked(FIXED_BYTES).ok_or(RecordError::Short(bytes.len()))?;
+        if fixed[0] != LAYOUT {
+            return Err(RecordError::Layout(fixed[0]));
+        }
+        let expires_at_ms = number(fixed, 17);
+        Ok(Record {
+            text: std::str::from_utf8(text).map_err(|_| RecordError::Text)?.to_owned(),
+            created_index: number(fixed, 1),
+            modified_index: number(fixed, 9),
+            expires_at_ms: (expires_at_ms != NEVER).then_some(expires_at_ms),
+        })
+    }
+}
+
+fn number(fixed: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(fixed[at..at + 8].try_into().expect("the fixed part holds three numbers of 8 bytes"))
+}
+
+/// The only layout so far.
+const LAYOUT: u8 = 1;
+/// Layout byte and three numbers.
+const FIXED_BYTES: usize = 1 + 3 * 8;
+/// The expiry of what does not expire; no clock reaches it.
+const NEVER: u64 = u64::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn decode_reads_what_encode_wrote(text in ".*", created in 0u64.., modified in 0u64.., expiry in proptest::option::of(0u64..NEVER)) {
+            let record = Record { text, created_index: created, modified_index: modified, expires_at_ms: expiry };
+            prop_assert_eq!(Record::decode(&record.encode()), Ok(record));
+        }
+
+        #[test]
+        fn decode_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let _ = Record::decode(&bytes);
+        }
+    }
+
+    #[test]
+    fn faults_are_named() {
+        assert_eq!(Record::decode(&[LAYOUT; 3]), Err(RecordError::Short(3)));
+        assert_eq!(Record::decode(&[9; FIXED_BYTES]), Err(RecordError::Layout(9)));
+        let mut bytes = vec![LAYOUT; FIXED_BYTES];
+        bytes.push(0xff);
+        assert_eq!(Record::decode(&bytes), Err(RecordError::Text));
+    }
+}

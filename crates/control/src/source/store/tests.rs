@@ -1,0 +1,172 @@
+//! What the store promises: order of revisions, compare-and-swap, survival of a crash, refusal of what is not its own.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+fn put(store: &mut Store, key: &str, text: &str) -> Record {
+    let mut transaction = store.begin().unwrap();
+    transaction.advance();
+    let record = transaction.put(key, text, Expect::Any, None).unwrap();
+    transaction.commit().unwrap();
+    record
+}
+
+#[test]
+fn revisions_grow_and_survive_reopening() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = Store::open(directory.path()).unwrap();
+    let cluster_id = store.cluster_id().to_owned();
+    assert_eq!(store.revision(), 0);
+    let first = put(&mut store, "routes/1", "{}");
+    assert_eq!((first.created_index, first.modified_index), (1, 1));
+    let second = put(&mut store, "routes/1", "{\"a\":1}");
+    assert_eq!((second.created_index, second.modified_index), (1, 2));
+    drop(store);
+    let store = Store::open(directory.path()).unwrap();
+    assert_eq!((store.revision(), store.cluster_id()), (2, cluster_id.as_str()));
+    assert_eq!(store.load().unwrap(), vec![("routes/1".to_owned(), second)]);
+}
+
+#[test]
+fn compare_and_swap_refuses_a_changed_object_and_leaves_the_rest() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = Store::open(directory.path()).unwrap();
+    put(&mut store, "routes/1", "a");
+    put(&mut store, "routes/1", "b");
+    let mut transaction = store.begin().unwrap();
+    transaction.advance();
+    transaction.put("routes/2", "kept", Expect::Any, None).unwrap();
+    for index in [0, 1, 3] {
+        let refusal = transaction.put("routes/1", "c", Expect::ModifiedIndex(index), None).unwrap_err();
+        assert!(matches!(refusal, StoreError::Conflict));
+    }
+    assert!(matches!(
+        transaction.put("routes/9", "c", Expect::ModifiedIndex(1), None),
+        Err(StoreError::Conflict)
+    ));
+    transaction.put("routes/1", "c", Expect::ModifiedIndex(2), None).unwrap();
+    transaction.commit().unwrap();
+    let texts: Vec<_> = store.load().unwrap().into_iter().map(|(_, record)| record.text).collect();
+    assert_eq!(texts, ["c", "kept"]);
+}
+
+#[test]
+fn a_dropped_transaction_leaves_nothing_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = Store::open(directory.path()).unwrap();
+    let mut transaction = store.begin().unwrap();
+    transaction.advance();
+    transaction.put("routes/1", "a", Expect::Any, Some(5)).unwrap();
+    drop(transaction);
+    assert_eq!((store.revision(), store.load().unwrap().len(), store.expired(9, 9).len()), (0, 0, 0));
+}
+
+#[test]
+fn expiries_follow_the_objects() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = Store::open(directory.path()).unwrap();
+    let mut transaction = store.begin().unwrap();
+    transaction.advance();
+    for (key, at_ms) in [("a", Some(30)), ("b", Some(10)), ("c", None), ("d", Some(20))] {
+        transaction.put(key, "", Expect::Any, at_ms).unwrap();
+    }
+    transaction.commit().unwrap();
+    assert_eq!(store.expired(9, 10), Vec::<String>::new());
+    assert_eq!(store.expired(30, 2), ["b", "d"]);
+    put(&mut store, "b", "without an end");
+    drop(store);
+    let mut store = Store::open(directory.path()).unwrap();
+    assert_eq!(store.expired(30, 10), ["d", "a"]);
+    let mut transaction = store.begin().unwrap();
+    transaction.advance();
+    assert!(transaction.delete("d").unwrap());
+    assert!(!transaction.delete("d").unwrap());
+    transaction.commit().unwrap();
+    assert_eq!(store.expired(30, 10), ["a"]);
+}
+
+#[test]
+fn what_is_not_our_store_is_refused_and_left_alone() {
+    let check = |bytes: &[u8], reason: &str| {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(STORE_FILE);
+        std::fs::write(&path, bytes).unwrap();
+        let refusal = Store::open(directory.path()).unwrap_err().to_string();
+        assert!(refusal.contains(reason), "{refusal}");
+        assert_eq!(std::fs::read(&path).unwrap(), bytes, "the file was changed");
+    };
+    check(b"", "is not a usable store");
+    check(b"SQLite format 3\0", "is not a usable store");
+    check(&[0; 70_000], "is not a usable store");
+}
+
+#[test]
+fn a_store_of_another_program_or_of_a_newer_version_is_refused() {
+    let check = |change: fn(&WriteTransaction), reason: &str| {
+        let directory = tempfile::tempdir().unwrap();
+        drop(Store::open(directory.path()).unwrap());
+        let database = Database::open(directory.path().join(STORE_FILE)).unwrap();
+        let write = database.begin_write().unwrap();
+        change(&write);
+        write.commit().unwrap();
+        drop(database);
+        let refusal = Store::open(directory.path()).unwrap_err().to_string();
+        assert!(refusal.contains(reason), "{refusal}");
+    };
+    check(|write| put_number(write, FORMAT_VERSION, 2).unwrap(), "format 2");
+    check(|write| put_bytes(write, APPLICATION, b"other").unwrap(), "another program");
+    check(|write| assert!(write.delete_table(META).unwrap()), "another program");
+}
+
+#[test]
+fn a_truncated_store_is_an_error_and_not_a_crash() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = Store::open(directory.path()).unwrap();
+    put(&mut store, "routes/1", &"x".repeat(100_000));
+    drop(store);
+    let path = directory.path().join(STORE_FILE);
+    let bytes = std::fs::read(&path).unwrap();
+    for length in [1, 100, 4096, 5000, bytes.len() / 2] {
+        std::fs::write(&path, &bytes[..length]).unwrap();
+        assert!(matches!(Store::open(directory.path()), Err(StoreError::Unusable { .. })), "{length} bytes");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    /// Whatever was committed is there after a crash (the file as it lay on disk while the store was still
+    /// open), whatever was not is not.
+    #[test]
+    fn what_was_acknowledged_survives_a_crash(
+        transactions in proptest::collection::vec(
+            (proptest::collection::vec((0u8..6, proptest::option::of("[a-z]{0,8}")), 1..5), any::<bool>()), 1..8),
+    ) {
+        let directory = tempfile::tempdir().unwrap();
+        let mut store = Store::open(directory.path()).unwrap();
+        let mut expected = BTreeMap::new();
+        for (writes, committed) in transactions {
+            let mut after = expected.clone();
+            let mut transaction = store.begin().unwrap();
+            transaction.advance();
+            for (key, text) in writes {
+                let key = format!("routes/{key}");
+                match text {
+                    Some(text) => { transaction.put(&key, &text, Expect::Any, None).unwrap(); after.insert(key, text); }
+                    None => { transaction.delete(&key).unwrap(); after.remove(&key); }
+                }
+            }
+            if committed {
+                transaction.commit().unwrap();
+                expected = after;
+            }
+            let crashed = tempfile::tempdir().unwrap();
+            std::fs::copy(directory.path().join(STORE_FILE), crashed.path().join(STORE_FILE)).unwrap();
+            let survivor = Store::open(crashed.path()).unwrap();
+            let found: BTreeMap<_, _> = survivor.load().unwrap().into_iter().map(|(key, record)| (key, record.text)).collect();
+            prop_assert_eq!(&found, &expected);
+            prop_assert_eq!(survivor.revision(), store.revision());
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Starting and stopping the control side: source, reconciling thread, listeners, in that order. It refuses to know
+//! settings files and flags; boot hands in what they came to.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use model::Catalog;
+use thiserror::Error;
+use tokio::sync::watch;
+
+use crate::admin::auth::{AdminKey, Gate};
+use crate::admin::{Admin, AdminParts, Dress};
+use crate::clock::Clock;
+use crate::control_api::{ControlApi, ControlParts};
+use crate::metrics_server::Metrics;
+use crate::reconcile::{Parts, Publisher, Reconcile, Source};
+use crate::report::Reports;
+use crate::serve::{Handler, serve};
+use crate::source::file::FileSource;
+use crate::source::store::{Store, StoreError};
+use crate::status::Status;
+use crate::view::SharedView;
+
+/// What the control side needs to start.
+pub struct ControlConfig {
+    /// Where the configuration comes from.
+    pub source: SourceConfig,
+    /// The plugins there are.
+    pub catalog: Arc<Catalog>,
+    /// The way to the workers.
+    pub publisher: Box<dyn Publisher>,
+    /// The gateway as it runs.
+    pub reports: Reports,
+    /// The time of day.
+    pub clock: Arc<dyn Clock>,
+    /// Sockets that are bound already.
+    pub listeners: Listeners,
+    /// The Admin API's rules.
+    pub admin: AdminConfig,
+}
+
+/// Where the configuration comes from.
+#[derive(Debug, Clone)]
+pub enum SourceConfig {
+    /// The embedded store in this data directory.
+    Store {
+        /// The data directory; made if it is missing.
+        directory: PathBuf,
+    },
+    /// A declarative file.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// A file with any fault changes nothing, and none starts.
+        strict: bool,
+    },
+}
+
+/// Bound sockets; none means that the listener is off.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    /// The Admin API.
+    pub admin: Option<TcpListener>,
+    /// The control API.
+    pub control: Option<TcpListener>,
+    /// `/status`.
+    pub status: Option<TcpListener>,
+    /// The metrics.
+    pub metrics: Option<TcpListener>,
+}
+
+/// The Admin API's rules.
+#[derive(Debug, Clone)]
+pub struct AdminConfig {
+    /// Keys and what they allow.
+    pub keys: Vec<AdminKey>,
+    /// Off: everybody on the allow list may do everything (`admin_key_required: false`).
+    pub key_required: bool,
+    /// Networks that may connect; empty means the contract's default.
+    pub allow: Vec<IpNet>,
+    /// `enable_admin_cors`.
+    pub cors: bool,
+    /// The APISIX version shown in `Server`.
+    pub emulated_version: String,
+    /// Whether layer 4 is on.
+    pub stream_enabled: bool,
+}
+
+impl Default for AdminConfig {
+    fn default() -> AdminConfig {
+        AdminConfig {
+            keys: Vec::new(),
+            key_required: true,
+            allow: Vec::new(),
+            cors: true,
+            emulated_version: EMULATED_VERSION.to_owned(),
+            stream_enabled: false,
+        }
+    }
+}
+
+/// Why the control side does not start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The configuration cannot be read; with a strict file, every fault of it.
+    #[error(transparent)]
+    Source(#[from] StoreError),
+    /// The runtime or a listener cannot be set up.
+    #[error("cannot start the control side: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// The running control side.
+#[derive(Debug)]
+pub struct Control {
+    reconcile: Reconcile,
+    view: SharedView,
+    reconcile_thread: Option<JoinHandle<()>>,
+    runtime: Option<tokio::runtime::Runtime>,
+    stop: watch::Sender<bool>,
+}
+
+impl Control {
+    /// Loads the configuration, publishes it (both before this returns), then opens the listeners.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing is left running then.
+    pub fn start(config: ControlConfig) -> Result<Control, StartError> {
+        let source = match config.source {
+            SourceConfig::Store { directory } => Source::Store(Store::open(&directory)?),
+            SourceConfig::File { path, strict } => Source::File { file: FileSource::new(path), strict },
+        };
+        let view = SharedView::default();
+        let (reconcile, thread) = Reconcile::start(Parts {
+            source,
+            catalog: Arc::clone(&config.catalog),
+            publisher: config.publisher,
+            clock: config.clock,
+            view: view.clone(),
+        })?;
+        let (stop, stopped) = watch::channel(false);
+        let mut control = Control { reconcile, view, reconcile_thread: Some(thread), runtime: None, stop };
+        let handlers = control.handlers(config.admin, config.catalog, config.reports);
+        match listen(config.listeners, handlers, &stopped) {
+            Ok(runtime) => control.runtime = Some(runtime),
+            Err(fault) => {
+                control.end();
+                return Err(fault.into());
+            }
+        }
+        Ok(control)
+    }
+
+    /// The revision in force.
+    pub fn revision(&self) -> u64 {
+        self.view.load().revision()
+    }
+
+    /// What readers see.
+    pub fn view(&self) -> SharedView {
+        self.view.clone()
+    }
+
+    /// Asks for the file to be read again (signal HUP); returns at once.
+    pub fn reload(&self) {
+        self.reconcile.request_reload();
+    }
+
+    /// Stops the listeners, finishes the writes that wait and lets go of the data directory.
+    pub fn shutdown(mut self) {
+        self.end();
+    }
+
+    fn handlers(&self, admin: AdminConfig, catalog: Arc<Catalog>, reports: Reports) -> Handlers {
+        let control = ControlApi::new(ControlParts {
+            view: self.view.clone(),
+            reconcile: self.reconcile.clone(),
+            catalog: Arc::clone(&catalog),
+            reports: reports.clone(),
+        });
+        let status = Status::new(Arc::clone(&reports.readiness));
+        let metrics = Metrics::new(Arc::clone(&reports.metrics));
+        let admin = Admin::new(AdminParts {
+            gate: Gate::new(admin.keys, admin.key_required, admin.allow),
+            dress: Dress::new(&admin.emulated_version, admin.cors),
+            view: self.view.clone(),
+            reconcile: self.reconcile.clone(),
+            catalog,
+            reports,
+            stream_enabled: admin.stream_enabled,
+        });
+        Handlers {
+            admin: Arc::new(admin),
+            control: Arc::new(control),
+            status: Arc::new(status),
+            metrics: Arc::new(metrics),
+        }
+    }
+
+    fn end(&mut self) {
+        // Nobody may be listening any more, which is what is asked for.
+        let _ = self.stop.send(true);
+        if let Some(thread) = self.reconcile_thread.take() {
+            self.reconcile.stop();
+            if thread.join().is_err() {
+                tracing::error!("the control thread had panicked");
+            }
+        }
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
+        }
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+struct Handlers {
+    admin: Arc<dyn Handler>,
+    control: Arc<dyn Handler>,
+    status: Arc<dyn Handler>,
+    metrics: Arc<dyn Handler>,
+}
+
+fn listen(
+    listeners: Listeners,
+    handlers: Handlers,
+    stopped: &watch::Receiver<bool>,
+) -> std::io::Result<tokio::runtime::Runtime> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(RUNTIME_THREADS)
+        .max_blocking_threads(MAX_BLOCKING_THREADS)
+        .thread_name("control")
+        .enable_all()
+        .build()?;
+    let all = [
+        (listeners.admin, handlers.admin),
+        (listeners.control, handlers.control),
+        (listeners.status, handlers.status),
+        (listeners.metrics, handlers.metrics),
+    ];
+    for (listener, handler) in all {
+        let Some(listener) = listener else { continue };
+        listener.set_nonblocking(true)?;
+        let entered = runtime.enter();
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        drop(entered);
+        runtime.spawn(serve(listener, handler, stopped.clone()));
+    }
+    Ok(runtime)
+}
+
+/// The interface emulated: 3.14 and later do not write schema defaults back, as Weir does not.
+const EMULATED_VERSION: &str = "3.14.0";
+/// One that listens while the other serves; the data plane needs the cores.
+const RUNTIME_THREADS: usize = 2;
+/// Listings and scrapes that run at once.
+const MAX_BLOCKING_THREADS: usize = 4;
+/// For answers under way when the gateway stops.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,0 +1,99 @@
+//! The status listener (contract 2.6): is the process alive, can it take traffic. It refuses to know why it could not.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use model::report::Readiness;
+use serde_json::json;
+
+use crate::admin::respond;
+use crate::serve::{Answer, Handler};
+
+/// Answers `/status` and `/status/ready`.
+pub struct Status {
+    readiness: Arc<dyn Readiness>,
+}
+
+impl Status {
+    /// A status listener that asks `readiness`.
+    pub fn new(readiness: Arc<dyn Readiness>) -> Status {
+        Status { readiness }
+    }
+
+    fn get(&self, path: &str) -> Response<Bytes> {
+        match path {
+            "/status" => respond::json(StatusCode::OK, &json!({ "status": "ok" })),
+            "/status/ready" => match self.readiness.ready() {
+                Ok(()) => respond::json(StatusCode::OK, &json!({ "status": "ok" })),
+                Err(missing) => respond::json(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    &json!({ "status": "error", "error": missing }),
+                ),
+            },
+            _ => respond::error(StatusCode::NOT_FOUND, "not found"),
+        }
+    }
+}
+
+impl Handler for Status {
+    fn admit(&self, head: &Parts, _peer: SocketAddr) -> Result<(), Response<Bytes>> {
+        if matches!(head.method, Method::GET | Method::HEAD) {
+            return Ok(());
+        }
+        let mut refusal = respond::error(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD");
+        refusal.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+        Err(refusal)
+    }
+
+    fn too_large(&self, _size: Option<u64>) -> Response<Bytes> {
+        respond::error(StatusCode::PAYLOAD_TOO_LARGE, "no body is expected here")
+    }
+
+    fn max_body_bytes(&self) -> usize {
+        0
+    }
+
+    fn answer(&self, request: Request<Bytes>) -> Answer {
+        let mut response = self.get(request.uri().path());
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        Box::pin(std::future::ready(response))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{ask, block_on};
+
+    struct Missing(Option<&'static str>);
+
+    impl Readiness for Missing {
+        fn ready(&self) -> Result<(), String> {
+            self.0.map_or(Ok(()), |missing| Err(missing.to_owned()))
+        }
+    }
+
+    fn check(missing: Option<&'static str>, method: &str, path: &str, expected: (u16, &str)) {
+        let status = Status::new(Arc::new(Missing(missing)));
+        let (code, _, body) = block_on(ask(&status, method, path, &[], ""));
+        assert_eq!((code, body.as_str()), expected, "{method} {path}");
+    }
+
+    #[test]
+    fn transcripts() {
+        check(None, "GET", "/status", (200, "{\"status\":\"ok\"}\n"));
+        check(Some("worker 1 waits"), "GET", "/status", (200, "{\"status\":\"ok\"}\n"));
+        check(None, "GET", "/status/ready", (200, "{\"status\":\"ok\"}\n"));
+        check(
+            Some("worker 1 waits"),
+            "GET",
+            "/status/ready",
+            (503, "{\"status\":\"error\",\"error\":\"worker 1 waits\"}\n"),
+        );
+        check(None, "GET", "/other", (404, "{\"error_msg\":\"not found\"}\n"));
+        check(None, "PUT", "/status", (405, "{\"error_msg\":\"only GET and HEAD\"}\n"));
+    }
+}

@@ -1,0 +1,58 @@
+//! Keys as the store writes them: the path below the prefix (`routes/1`, `consumers/jack/credentials/c1`), as etcd
+//! would hold them. It refuses to know the objects.
+
+use model::{Change, Key, Kind, Written};
+
+use crate::source::store::Record;
+
+/// The text of a key in the store.
+pub(crate) fn text(key: &Key) -> String {
+    key.path().trim_start_matches('/').to_owned()
+}
+
+/// The key of a text found in the store; none when this version knows no such object.
+pub(crate) fn parse(path: &str) -> Option<Key> {
+    let (collection, id) = path.split_once('/')?;
+    let kind = match Kind::from_collection(collection)? {
+        Kind::Consumer if id.contains('/') => Kind::Credential,
+        Kind::Credential => return None,
+        kind => kind,
+    };
+    Key::new(kind, id).ok()
+}
+
+/// The change that puts a stored object in force.
+pub(crate) fn change(key: Key, record: Record) -> Change {
+    let written = Written {
+        key: key.clone(),
+        text: record.text.into(),
+        created_index: record.created_index,
+        modified_index: record.modified_index,
+    };
+    Change { key, written: Some(written) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_lead_back_to_their_key() {
+        let check = |path: &str, kind: Option<Kind>| {
+            let key = parse(path);
+            assert_eq!(key.as_ref().map(|key| key.kind), kind, "{path}");
+            if let Some(key) = key {
+                assert_eq!(text(&key), path);
+            }
+        };
+        check("routes/1", Some(Kind::Route));
+        check("consumers/jack", Some(Kind::Consumer));
+        check("consumers/jack/credentials/c1", Some(Kind::Credential));
+        check("secrets/vault/1", Some(Kind::Secret));
+        check("plugin_metadata/a-log", Some(Kind::PluginMetadata));
+        check("routes/a b", None);
+        check("routes", None);
+        check("credentials/x", None);
+        check("other/1", None);
+    }
+}

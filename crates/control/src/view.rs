@@ -1,0 +1,64 @@
+//! What readers of the control side look at: the snapshot in force and what is wrong, as one value that the
+//! reconciling thread replaces. It refuses to change anything.
+
+use std::sync::Arc;
+
+use model::{Fault, Key, Kind, Snapshot, Written};
+use parking_lot::RwLock;
+
+/// The configuration at one revision, for reading.
+#[derive(Debug, Clone, Default)]
+pub struct View {
+    /// What is in force, and what is faulty.
+    pub snapshot: Snapshot,
+    /// Faults that belong to no object: lines of a file, what compiling found.
+    pub faults: Vec<String>,
+    /// Faults of objects that only showed when they were compiled.
+    pub compile_faults: Vec<Fault>,
+}
+
+impl View {
+    /// The object as it was written last, in force or not.
+    pub fn written(&self, key: &Key) -> Option<&Written> {
+        match self.snapshot.faulty_at(key) {
+            Some(faulty) => Some(&faulty.written),
+            None => self.snapshot.get(key).map(|object| &object.written),
+        }
+    }
+
+    /// All objects of a kind as they were written last, ordered by key.
+    pub fn all_written(&self, kind: Kind) -> Vec<&Written> {
+        let faulty =
+            self.snapshot.faulty().map(|faulty| &faulty.written).filter(|written| written.key.kind == kind);
+        let good = self.snapshot.iter(kind).map(|object| &object.written);
+        let good = good.filter(|written| self.snapshot.faulty_at(&written.key).is_none());
+        let mut all: Vec<&Written> = good.chain(faulty).collect();
+        all.sort_by(|left, right| left.key.id.cmp(&right.key.id));
+        all
+    }
+
+    /// The revision in force.
+    pub fn revision(&self) -> u64 {
+        self.snapshot.revision()
+    }
+}
+
+/// The view that is current, shared by all readers.
+#[derive(Debug, Clone, Default)]
+pub struct SharedView {
+    current: Arc<RwLock<Arc<View>>>,
+}
+
+impl SharedView {
+    /// The view as it is now; it stays as it is while it is held.
+    pub fn load(&self) -> Arc<View> {
+        Arc::clone(&self.current.read())
+    }
+
+    /// Replaces the view for those who load it from now on.
+    pub(crate) fn store(&self, view: View) {
+        let old = std::mem::replace(&mut *self.current.write(), Arc::new(view));
+        // Dropped outside the lock: the last holder of a large snapshot frees it.
+        drop(old);
+    }
+}
