@@ -159,7 +159,7 @@ impl CatalogPlugin {
         if !faults.is_empty() {
             return faults;
         }
-        own(config).err().map(|reason| SchemaFault::at_root(reason)).into_iter().collect()
+        own(config).err().map(SchemaFault::at_root).into_iter().collect()
     }
 }
 

@@ -184,3 +184,6 @@ impl Snapshot {
         &mut self.objects[kind as usize]
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -364,9 +364,7 @@ fn consumers_and_credentials() {
     check(
         Kind::Credential,
         json!({"plugins": {"auth": {"key": "a"}, "count": {"count": 1}}}),
-        concat!(
-            "invalid configuration: property \"plugins\" validation failed: expect object to have at most 1 properties"
-        ),
+        "invalid configuration: property \"plugins\" validation failed: expect object to have at most 1 properties",
     );
 }
 

@@ -1,0 +1,344 @@
+//! Applying changes: dependencies, policies, kept forms, and that the order of arrival does not matter.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::catalog::{Catalog, PluginInfo};
+
+fn catalog() -> Catalog {
+    let mut auth = PluginInfo::new("auth", 1, json!({"type": "object"}));
+    auth.is_auth = true;
+    auth.consumer_key = Some("key");
+    Catalog::new(vec![auth, PluginInfo::new("split", 2, json!({"type": "object"}))]).unwrap()
+}
+
+fn key(path: &str) -> Key {
+    let (collection, id) = path.split_once('/').unwrap();
+    Key::new(Kind::from_collection(collection).unwrap(), id).unwrap()
+}
+
+fn put(path: &str, object: Value) -> Change {
+    let key = key(path);
+    let text = object.to_string().into();
+    Change { key: key.clone(), written: Some(Written { key, text, created_index: 1, modified_index: 1 }) }
+}
+
+fn delete(path: &str) -> Change {
+    Change { key: key(path), written: None }
+}
+
+fn upstream(id: &str) -> Change {
+    put(&format!("upstreams/{id}"), json!({"nodes": {"127.0.0.1:80": 1}}))
+}
+
+fn route(id: &str, upstream: &str) -> Change {
+    put(&format!("routes/{id}"), json!({"uri": format!("/{id}"), "upstream_id": upstream}))
+}
+
+fn apply(snapshot: &Snapshot, changes: &[Change]) -> Applied {
+    snapshot.apply(&catalog(), changes, snapshot.revision() + 1, Policy::Lenient)
+}
+
+/// What is in force, what is faulty, what differs, each as words.
+fn check(applied: &Applied, in_force: &str, faulty: &str, differs: &str) {
+    let snapshot = &applied.snapshot;
+    let mut keys: Vec<Key> = Kind::ALL
+        .into_iter()
+        .flat_map(|kind| snapshot.iter(kind))
+        .map(|object| object.key().clone())
+        .collect();
+    keys.sort();
+    let words =
+        |keys: &mut dyn Iterator<Item = Key>| keys.map(|key| key.to_string()).collect::<Vec<_>>().join(" ");
+    assert_eq!(words(&mut keys.into_iter()), in_force, "in force");
+    let mut faults: Vec<Key> = snapshot.faulty().map(|faulty| faulty.written.key.clone()).collect();
+    faults.sort();
+    assert_eq!(words(&mut faults.into_iter()), faulty, "faulty");
+    assert_eq!(words(&mut applied.diff.iter().map(|difference| difference.key.clone())), differs, "differs");
+}
+
+#[test]
+fn a_route_waits_for_its_upstream() {
+    let applied = apply(&Snapshot::empty(), &[route("1", "u")]);
+    check(&applied, "", "routes/1", "");
+    let fault = &applied.faults[0];
+    assert_eq!(fault.reason, "failed to fetch upstream info by upstream id [u], response code: 404");
+    assert_eq!((fault.pointer.as_str(), fault.kept), ("/upstream_id", false));
+    let applied = apply(&applied.snapshot, &[upstream("u")]);
+    check(&applied, "upstreams/u routes/1", "", "upstreams/u routes/1");
+    assert!(applied.faults.is_empty());
+    assert_eq!(applied.snapshot.revision(), 2);
+}
+
+#[test]
+fn one_batch_may_come_in_any_order_and_waits_reach_through() {
+    let service = put("services/s", json!({"upstream_id": "u"}));
+    let route = put("routes/1", json!({"uri": "/", "service_id": "s"}));
+    let applied = apply(&Snapshot::empty(), &[route.clone(), service.clone(), upstream("u")]);
+    check(&applied, "upstreams/u services/s routes/1", "", "upstreams/u services/s routes/1");
+    let waiting = apply(&Snapshot::empty(), &[route, service]);
+    check(&waiting, "", "services/s routes/1", "");
+    check(
+        &apply(&waiting.snapshot, &[upstream("u")]),
+        "upstreams/u services/s routes/1",
+        "",
+        "upstreams/u services/s routes/1",
+    );
+}
+
+#[test]
+fn a_faulty_write_keeps_the_last_good_form_until_it_is_mended() {
+    let good = apply(&Snapshot::empty(), &[upstream("u"), route("1", "u")]);
+    let bad = apply(&good.snapshot, &[put("routes/1", json!({"uri": "/x", "colour": "red"}))]);
+    check(&bad, "upstreams/u routes/1", "routes/1", "");
+    assert!(bad.faults.iter().all(|fault| fault.kept));
+    assert_eq!(
+        bad.snapshot.get(&key("routes/1")).unwrap().written.text,
+        good.snapshot.get(&key("routes/1")).unwrap().written.text
+    );
+    let other = apply(&bad.snapshot, &[upstream("v")]);
+    assert!(other.faults.is_empty(), "what did not change is not reported again");
+    assert_eq!(other.snapshot.faults().len(), 2, "but remembered: the unknown field, and nothing to do");
+    check(&apply(&other.snapshot, &[route("1", "v")]), "upstreams/u upstreams/v routes/1", "", "routes/1");
+    check(&apply(&other.snapshot, &[delete("routes/1")]), "upstreams/u upstreams/v", "", "routes/1");
+}
+
+#[test]
+fn what_is_left_dangling_stays_and_is_told() {
+    let good = apply(&Snapshot::empty(), &[upstream("u"), route("1", "u"), route("2", "u")]);
+    let gone = apply(&good.snapshot, &[delete("upstreams/u")]);
+    check(&gone, "routes/1 routes/2", "routes/1 routes/2", "upstreams/u routes/1 routes/2");
+    assert!(gone.faults.iter().all(|fault| fault.kept));
+    let same = &gone.diff[1];
+    assert!(Arc::ptr_eq(same.before.as_ref().unwrap(), same.after.as_ref().unwrap()));
+    check(
+        &apply(&gone.snapshot, &[upstream("u")]),
+        "upstreams/u routes/1 routes/2",
+        "",
+        "upstreams/u routes/1 routes/2",
+    );
+}
+
+#[test]
+fn a_credential_never_outlives_its_consumer() {
+    let consumer = put("consumers/jack", json!({"username": "jack"}));
+    let credential = put("credentials/jack/credentials/c1", json!({"plugins": {"auth": {}}}));
+    let good = apply(&Snapshot::empty(), &[credential, consumer.clone()]);
+    check(
+        &good,
+        "consumers/jack credentials/jack/credentials/c1",
+        "",
+        "consumers/jack credentials/jack/credentials/c1",
+    );
+    let gone = apply(&good.snapshot, &[delete("consumers/jack")]);
+    check(&gone, "", "credentials/jack/credentials/c1", "consumers/jack credentials/jack/credentials/c1");
+    check(
+        &apply(&gone.snapshot, &[consumer]),
+        "consumers/jack credentials/jack/credentials/c1",
+        "",
+        "consumers/jack credentials/jack/credentials/c1",
+    );
+}
+
+#[test]
+fn a_changed_upstream_touches_nothing_else() {
+    let many: Vec<Change> =
+        std::iter::once(upstream("u")).chain((0..200).map(|id| route(&id.to_string(), "u"))).collect();
+    let good = apply(&Snapshot::empty(), &many);
+    let changed = apply(&good.snapshot, &[put("upstreams/u", json!({"nodes": {"127.0.0.1:81": 1}}))]);
+    assert_eq!(changed.diff.len(), 1);
+    assert_eq!(good.snapshot.dependents(&key("upstreams/u")).len(), 200);
+}
+
+#[test]
+fn strict_is_all_or_nothing() {
+    let good = apply(&Snapshot::empty(), &[upstream("u")]);
+    let changes = [route("1", "u"), route("2", "nowhere")];
+    let refused = good.snapshot.apply(&catalog(), &changes, 9, Policy::Strict);
+    check(&refused, "upstreams/u", "", "");
+    assert_eq!((refused.faults.len(), refused.snapshot.revision()), (1, 1));
+    let accepted = good.snapshot.apply(&catalog(), &changes[..1], 9, Policy::Strict);
+    check(&accepted, "upstreams/u routes/1", "", "routes/1");
+}
+
+#[test]
+fn the_last_change_of_a_key_counts() {
+    let applied =
+        apply(&Snapshot::empty(), &[upstream("u"), delete("upstreams/u"), upstream("v"), upstream("v")]);
+    check(&applied, "upstreams/v", "", "upstreams/v");
+}
+
+#[test]
+fn a_text_that_is_not_json_is_a_fault() {
+    let mut change = upstream("u");
+    change.written.as_mut().unwrap().text = "{".into();
+    let applied = apply(&Snapshot::empty(), &[change]);
+    assert!(applied.faults[0].reason.starts_with("the text is not JSON"));
+}
+
+/// The contract's line against deleting, empty when nothing uses it.
+fn used(snapshot: &Snapshot, path: &str, expected: &str) {
+    assert_eq!(snapshot.still_used(&key(path)).unwrap_or_default(), expected, "{path}");
+}
+
+#[test]
+fn what_is_used_must_not_be_deleted() {
+    let changes = [
+        upstream("u"),
+        upstream("v"),
+        upstream("w"),
+        upstream("x"),
+        upstream("free"),
+        put("services/s", json!({"upstream_id": "v"})),
+        put("plugin_configs/p", json!({"id": "p", "plugins": {}})),
+        put("consumer_groups/g", json!({"id": "g", "plugins": {}})),
+        put("consumers/jack", json!({"username": "jack", "group_id": "g"})),
+        put("credentials/jack/credentials/c1", json!({"plugins": {"auth": {}}})),
+        put("protos/1", json!({"content": "x"})),
+        put(
+            "routes/1",
+            json!({"uri": "/", "upstream_id": "u", "service_id": "s", "plugin_config_id": "p",
+            "plugins": {"split": {"rules": [{"upstream_id": "w"}], "proto_id": 1}}}),
+        ),
+        put("stream_routes/a", json!({"upstream_id": "x", "protocol": {"name": "p"}})),
+        put("stream_routes/b", json!({"service_id": "s", "protocol": {"name": "p", "superior_id": "a"}})),
+    ];
+    let applied = apply(&Snapshot::empty(), &changes);
+    assert_eq!(applied.faults, []);
+    let snapshot = &applied.snapshot;
+    used(snapshot, "upstreams/u", "can not delete this upstream, route [1] is still using it now");
+    used(snapshot, "upstreams/v", "can not delete this upstream, service [s] is still using it now");
+    used(snapshot, "upstreams/w", "can not delete this upstream, plugin in route [1] is still using it now");
+    used(snapshot, "upstreams/x", "can not delete this upstream, stream_route [a] is still using it now");
+    used(snapshot, "upstreams/free", "");
+    used(snapshot, "services/s", "can not delete this service directly, route [1] is still using it now");
+    used(snapshot, "plugin_configs/p", "can not delete this plugin config, route [1] is still using it now");
+    used(
+        snapshot,
+        "consumer_groups/g",
+        "can not delete this consumer group, consumer [jack] is still using it now",
+    );
+    used(snapshot, "consumers/jack", "");
+    used(snapshot, "protos/1", "can not delete this proto, route [1] is still using it now");
+    used(
+        snapshot,
+        "stream_routes/a",
+        "can not delete this stream route directly, subordinate route [b] is still using it now",
+    );
+}
+
+#[test]
+fn admission_looks_at_the_others_too() {
+    let changes = [
+        put("global_rules/1", json!({"id": "1", "plugins": {"split": {}}})),
+        put("consumers/jack", json!({"username": "jack", "plugins": {"auth": {"key": "k"}}})),
+    ];
+    let snapshot = apply(&Snapshot::empty(), &changes).snapshot;
+    let admit = |path: &str, object: Value, expected: &str| {
+        let refusal = snapshot.admit(&catalog(), &key(path), &object).err();
+        let message = refusal.map(|refusal| refusal.contract_message().to_owned()).unwrap_or_default();
+        assert_eq!(message, expected, "{path} {object}");
+    };
+    let missing = |kind: &str, field: &str| {
+        format!("failed to fetch {kind} info by {kind} id [{field}], response code: 404")
+    };
+    for (field, kind) in
+        [("upstream_id", "upstream"), ("service_id", "service"), ("plugin_config_id", "plugin config")]
+    {
+        admit("routes/1", json!({"uri": "/", "plugins": {}, field: 9}), &missing(kind, "9"));
+    }
+    admit("consumers/a", json!({"username": "a", "group_id": "g"}), &missing("consumer group", "g"));
+    admit("global_rules/1", json!({"id": "1", "plugins": {"split": {}}}), "");
+    admit(
+        "global_rules/2",
+        json!({"id": "2", "plugins": {"split": {}}}),
+        "plugin 'split' already exists in global rule with id '1'",
+    );
+    let auth = json!({"plugins": {"auth": {"key": "k"}}});
+    admit("credentials/jill/credentials/c", auth.clone(), "duplicate key found with consumer: jack");
+    admit("credentials/jack/credentials/c", auth, "");
+    admit("credentials/nobody/credentials/c", json!({"plugins": {"auth": {"key": "z"}}}), "");
+}
+
+/// The share of the 1.5 KB a route that an object of it takes by itself, without its texts.
+const OBJECT_BYTES_MAX: usize = 160;
+
+#[test]
+fn an_object_is_small() {
+    assert!(size_of::<Object>() <= OBJECT_BYTES_MAX, "{}", size_of::<Object>());
+}
+
+/// Objects that refer to each other, some faulty, some dangling.
+fn objects() -> Vec<Change> {
+    let mut changes: Vec<Change> = (0..4).map(|id| upstream(&id.to_string())).collect();
+    changes.extend((0..3).map(|id| put(&format!("services/{id}"), json!({"upstream_id": id + 2}))));
+    changes.extend((0..6).map(|id| route(&format!("u{id}"), &id.to_string())));
+    changes.extend((0..4).map(|id| put(&format!("routes/s{id}"), json!({"uri": "/", "service_id": id}))));
+    changes.push(put("routes/bad", json!({"uri": "/"})));
+    changes.push(put("consumers/jack", json!({"username": "jack", "group_id": "g"})));
+    changes.push(put("consumer_groups/g", json!({"id": "g", "plugins": {}})));
+    changes.push(put("credentials/jack/credentials/c", json!({"plugins": {"auth": {}}})));
+    changes.push(put("credentials/jill/credentials/c", json!({"plugins": {"auth": {}}})));
+    changes.push(put("stream_routes/a", json!({"protocol": {"name": "p", "superior_id": "b"}})));
+    changes.push(put("stream_routes/b", json!({"protocol": {"name": "p"}})));
+    changes
+}
+
+/// What can be seen of a snapshot.
+fn seen(snapshot: &Snapshot) -> impl PartialEq + std::fmt::Debug + use<> {
+    let mut in_force: Vec<(String, Arc<str>)> = Kind::ALL
+        .into_iter()
+        .flat_map(|kind| snapshot.iter(kind))
+        .map(|object| (object.key().to_string(), Arc::clone(&object.written.text)))
+        .collect();
+    in_force.sort();
+    let dependents = objects().iter().map(|change| snapshot.dependents(&change.key)).collect();
+    (in_force, snapshot.faults(), dependents)
+}
+
+proptest! {
+    #[test]
+    fn the_order_of_arrival_does_not_matter(
+        order in Just(objects()).prop_shuffle(),
+        batch in 1_usize..8,
+    ) {
+        let whole = apply(&Snapshot::empty(), &objects()).snapshot;
+        let mut snapshot = Snapshot::empty();
+        for changes in order.chunks(batch) {
+            snapshot = apply(&snapshot, changes).snapshot;
+        }
+        prop_assert_eq!(seen(&snapshot), seen(&whole));
+    }
+
+    #[test]
+    fn the_differences_lead_from_one_snapshot_to_the_next(
+        steps in prop::collection::vec(prop::sample::subsequence(objects(), 0..8), 1..6),
+        deleted in prop::collection::vec(any::<bool>(), 8),
+    ) {
+        let mut snapshot = Snapshot::empty();
+        for (step, changes) in steps.into_iter().enumerate() {
+            let changes: Vec<Change> = changes
+                .into_iter()
+                .zip(deleted.iter().cycle().skip(step))
+                .map(|(change, deleted)| Change { written: change.written.filter(|_| !deleted), ..change })
+                .collect();
+            let applied = apply(&snapshot, &changes);
+            for change in objects() {
+                let (before, after) = (snapshot.get(&change.key), applied.snapshot.get(&change.key));
+                let same = match (before, after) {
+                    (Some(before), Some(after)) => Arc::ptr_eq(before, after),
+                    (None, None) => true,
+                    _ => false,
+                };
+                let listed = applied.diff.iter().find(|difference| difference.key == change.key);
+                prop_assert!(same || listed.is_some(), "{} is missing in the differences", change.key);
+                if let Some(listed) = listed {
+                    prop_assert_eq!(listed.after.as_ref().map(Arc::as_ptr), after.map(Arc::as_ptr));
+                    prop_assert_eq!(listed.before.as_ref().map(Arc::as_ptr), before.map(Arc::as_ptr));
+                }
+            }
+            snapshot = applied.snapshot;
+        }
+    }
+}
