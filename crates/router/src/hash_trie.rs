@@ -177,22 +177,9 @@ fn slot(hash: u32, depth: u32) -> usize {
     (hash >> (BITS * depth)) as usize % FAN_OUT
 }
 
-/// Folds eight bytes at a time by a wide multiplication, which reaches every bit of the result.
+/// The lower half of a good hash is a good hash.
 fn hash(key: &[u8]) -> u32 {
-    let mut hash = HASH_SEED ^ key.len() as u64;
-    let mut words = key.chunks_exact(8);
-    for word in &mut words {
-        hash = fold(hash ^ u64::from_le_bytes(word.try_into().expect("chunks of eight bytes")));
-    }
-    let mut tail = [0; 8];
-    tail[..words.remainder().len()].copy_from_slice(words.remainder());
-    hash = fold(hash ^ u64::from_le_bytes(tail));
-    (hash ^ (hash >> 32)) as u32
-}
-
-fn fold(value: u64) -> u64 {
-    let wide = u128::from(value) * u128::from(HASH_MULTIPLIER);
-    (wide as u64) ^ ((wide >> 64) as u64)
+    stdx::hash::hash_bytes(HASH_SEED, key) as u32
 }
 
 /// Bits of the hash used at each step.
@@ -203,10 +190,8 @@ const FAN_OUT: usize = 1 << BITS;
 const DEPTH_MAX: u32 = 5;
 /// Items a leaf holds before it becomes a branch. A binary search in 64 costs less than the step it saves.
 const LEAF_ITEMS_MAX: usize = 64;
-/// Any number but zero: it only has to be the same everywhere.
+/// Any number: it only has to be the same everywhere.
 const HASH_SEED: u64 = 0x243f_6a88_85a3_08d3;
-/// Odd, with bits all over: the golden ratio.
-const HASH_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[cfg(test)]
 mod tests {

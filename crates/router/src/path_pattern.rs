@@ -89,6 +89,9 @@ impl PathPattern {
         let Some(reading) = self.reading(with_parameters) else {
             return path == self.text.as_bytes();
         };
+        if params.is_none() && matches!(*reading.tokens, [Token::Any(_)]) {
+            return true;
+        }
         let text = self.text.as_bytes();
         let mut captures = Captures::new();
         if !reading.fits(text, path, &mut captures) {

@@ -1,7 +1,7 @@
 //! A persistent radix tree: finds every stored key that a byte string begins with.
 //!
 //! Refuses to know routes. Clones share structure; a change copies the nodes from the root to its key, unless
-//! nobody shares them.
+//! nobody shares them. Nothing recurses: the keys may nest as deep as they are long.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ struct Children<V> {
 enum Index {
     /// The first bytes, in order.
     Few(SmallVec<[u8; FEW_MAX]>),
-    /// For each byte the place of its child; `ABSENT` for none. (A place may be as high as 255: see `position`.)
+    /// For each byte the place of its child; `ABSENT` for none; a place may be as high as 255, so a byte is too small.
     Many(Box<[u16; 256]>),
 }
 
@@ -57,18 +57,103 @@ impl<V: Clone> PrefixTree<V> {
 
     /// Lets `change` set, alter or take away the value of `key`.
     pub(crate) fn update(&mut self, key: &[u8], change: impl FnOnce(&mut Option<V>)) {
-        let root = self.root.get_or_insert_with(|| Arc::new(Node::new(b"")));
-        let root = Arc::make_mut(root);
-        root.update(key, change);
-        if root.value.is_none() && root.children.nodes.is_empty() {
-            self.root = None;
+        let Some(depth) = self.depth(key) else {
+            let mut value = None;
+            change(&mut value);
+            if let Some(value) = value {
+                self.insert(key, value);
+            }
+            return;
+        };
+        let (node, _) = self.descend(key, depth);
+        change(&mut node.value);
+        if node.value.is_none() {
+            self.tidy(key, depth);
         }
     }
 
-    /// Shows every value until told to stop.
+    /// Shows every value until told to stop, in no order that means anything.
     pub(crate) fn for_each<'t>(&'t self, visit: &mut dyn FnMut(&'t V) -> bool) {
-        if let Some(root) = &self.root {
-            root.for_each(visit);
+        let mut waiting: Vec<&Node<V>> = self.root.as_deref().into_iter().collect();
+        while let Some(node) = waiting.pop() {
+            if !node.value.iter().all(&mut *visit) {
+                return;
+            }
+            waiting.extend(node.children.nodes.iter().map(|child| &**child));
+        }
+    }
+
+    /// How many steps below the root the node of `key` is, if there is one.
+    fn depth(&self, key: &[u8]) -> Option<usize> {
+        let mut node = self.root.as_deref()?;
+        let mut rest = key;
+        let mut depth = 0;
+        while let Some(&first) = rest.first() {
+            node = node.children.get(first)?;
+            rest = rest.strip_prefix(&*node.label)?;
+            depth += 1;
+        }
+        Some(depth)
+    }
+
+    /// The node `depth` steps down towards `key`, unshared like all above it, and what of the key is below it.
+    fn descend<'k>(&mut self, key: &'k [u8], depth: usize) -> (&mut Node<V>, &'k [u8]) {
+        let mut node = Arc::make_mut(self.root.get_or_insert_with(|| Arc::new(Node::new(b""))));
+        let mut rest = key;
+        for _ in 0..depth {
+            let at = node.children.position(rest[0]).expect("the depth was measured on this very tree");
+            node = Arc::make_mut(&mut node.children.nodes[at]);
+            rest = &rest[node.label.len()..];
+        }
+        (node, rest)
+    }
+
+    /// Stores the value of a key that has no node, or one without a value.
+    fn insert(&mut self, key: &[u8], value: V) {
+        let (mut node, mut rest) = self.descend(key, 0);
+        while let Some(&first) = rest.first() {
+            let at = match node.children.position(first) {
+                Some(at) => at,
+                None => node.children.insert(Node::new(rest)),
+            };
+            node = Arc::make_mut(&mut node.children.nodes[at]);
+            let shared = node.label.iter().zip(rest).take_while(|(left, right)| left == right).count();
+            if shared < node.label.len() {
+                node.split(shared);
+            }
+            rest = &rest[shared..];
+        }
+        node.value = Some(value);
+    }
+
+    /// Removes or merges the node of a key that lost its value, and its parent if that needs no node of its own now.
+    fn tidy(&mut self, key: &[u8], depth: usize) {
+        if depth > 0 {
+            let (parent, rest) = self.descend(key, depth - 1);
+            let at = parent.children.position(rest[0]).expect("the node was just changed");
+            if parent.children.nodes[at].children.nodes.is_empty() {
+                parent.children.remove(at);
+                if depth > 1 {
+                    parent.absorb_only_child();
+                }
+            } else {
+                Arc::make_mut(&mut parent.children.nodes[at]).absorb_only_child();
+            }
+        }
+        if self.root.as_ref().is_some_and(|root| root.value.is_none() && root.children.nodes.is_empty()) {
+            self.root = None;
+        }
+    }
+}
+
+impl<V> Drop for PrefixTree<V> {
+    /// Takes the nodes apart one by one: thousands of nested keys must not become thousands of stack frames.
+    fn drop(&mut self) {
+        let mut waiting: Vec<Arc<Node<V>>> = self.root.take().into_iter().collect();
+        while let Some(node) = waiting.pop() {
+            if let Some(mut node) = Arc::into_inner(node) {
+                waiting.append(&mut node.children.nodes);
+            }
         }
     }
 }
@@ -83,32 +168,6 @@ impl<V: Clone> Node<V> {
     fn new(label: &[u8]) -> Self {
         let index = Index::Few(SmallVec::new());
         Self { label: label.into(), value: None, children: Children { nodes: Vec::new(), index } }
-    }
-
-    /// `key` is what follows this node's label.
-    fn update(&mut self, key: &[u8], change: impl FnOnce(&mut Option<V>)) {
-        let Some(&first) = key.first() else {
-            change(&mut self.value);
-            return;
-        };
-        let Some(at) = self.children.position(first) else {
-            let mut child = Self::new(key);
-            change(&mut child.value);
-            if child.value.is_some() {
-                self.children.insert(child);
-            }
-            return;
-        };
-        let child = Arc::make_mut(&mut self.children.nodes[at]);
-        let shared = child.label.iter().zip(key).take_while(|(left, right)| left == right).count();
-        if shared < child.label.len() {
-            child.split(shared);
-        }
-        child.update(&key[shared..], change);
-        child.absorb_only_child();
-        if child.value.is_none() && child.children.nodes.is_empty() {
-            self.children.remove(at);
-        }
     }
 
     /// Makes this node end after `length` bytes of its label, with the rest as its only child.
@@ -131,10 +190,6 @@ impl<V: Clone> Node<V> {
         self.value = child.value;
         self.children = child.children;
     }
-
-    fn for_each<'t>(&'t self, visit: &mut dyn FnMut(&'t V) -> bool) -> bool {
-        self.value.iter().all(&mut *visit) && self.children.nodes.iter().all(|child| child.for_each(visit))
-    }
 }
 
 impl<V> Children<V> {
@@ -152,11 +207,13 @@ impl<V> Children<V> {
         }
     }
 
-    fn insert(&mut self, child: Node<V>) {
+    /// Adds a child; gives its place.
+    fn insert(&mut self, child: Node<V>) -> usize {
         let first = child.label[0];
         let at = self.nodes.partition_point(|node| node.label[0] < first);
         self.nodes.insert(at, Arc::new(child));
         self.reindex();
+        at
     }
 
     fn remove(&mut self, at: usize) {

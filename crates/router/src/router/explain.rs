@@ -3,6 +3,8 @@
 //! Refuses to be quick: it is for people who ask, not for traffic. It walks the candidates as a lookup does, so it
 //! cannot tell another story.
 
+use std::fmt;
+
 use super::{RequestView, Router};
 
 /// One candidate and what became of it.
@@ -35,6 +37,23 @@ pub enum Verdict {
     LostParameter,
     /// It fits, but the route in this slot was tried before it.
     OutrankedBy(u32),
+}
+
+impl fmt::Display for Verdict {
+    /// A phrase for people, such as `weir explain` prints.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Matched => "matched",
+            Self::LostMethod => "its methods do not include the request's",
+            Self::LostRemoteAddr => "its remote_addrs do not include the client's address",
+            Self::LostHost => "its hosts do not include the request's",
+            Self::LostVars => "its vars do not hold",
+            Self::LostParameter => "the rest of the path does not fit its pattern",
+            Self::OutrankedBy(slot) => {
+                return write!(formatter, "would fit, but slot {slot} was tried first");
+            }
+        })
+    }
 }
 
 impl Router {

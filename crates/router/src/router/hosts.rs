@@ -49,9 +49,12 @@ impl HostTables {
         raw_host: &[u8],
         visit: &mut impl FnMut(&'t str, &'t Table) -> Option<R>,
     ) -> Option<R> {
+        if self.with_port.is_empty() {
+            return self.plain.visit_exact(host, visit).or_else(|| self.plain.visit_wildcards(host, visit));
+        }
         let mut lower = [0; HOST_BYTES_MAX];
         // A longer host matches no pattern with a port: patterns are not longer, and DNS names are shorter.
-        let with_port = lower.get_mut(..raw_host.len()).filter(|_| !self.with_port.is_empty()).map(|lower| {
+        let with_port = lower.get_mut(..raw_host.len()).map(|lower| {
             lower.copy_from_slice(raw_host);
             lower.make_ascii_lowercase();
             &*lower

@@ -149,7 +149,7 @@ fn condition(operator: &str, value: &Json) -> Result<Condition, String> {
         // A single value is in no list; the Lua library finds nothing in it either.
         "in" => Condition::In(value.as_array().into_iter().flatten().map(operand).collect()),
         "ipmatch" => Condition::InNetwork(networks(value)?),
-        _ => unreachable!("the operator was checked against OPERATORS"),
+        _ => return Err(format!("invalid operator '{operator}'")),
     })
 }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that unwraps nothing fails, which is its job")]
 
 mod explain;
+mod parsers;
 mod request;
 mod semantics;
 mod twin;

@@ -209,6 +209,17 @@ fn a_clone_is_not_affected_and_removal_is_complete() {
 }
 
 #[test]
+fn four_thousand_nested_prefixes_fit_the_stack() {
+    let texts: Vec<String> = (1..4095).map(|length| format!("/{}*", "a".repeat(length))).collect();
+    let mut live = Router::new(Mode::HostUri);
+    for (slot, text) in (0..).zip(&texts) {
+        live.insert(slot, Arc::new(Rule::new(paths(&[text])).unwrap()));
+    }
+    assert_eq!(find(&live, &Request::get("x", &format!("/{}", "a".repeat(5000)))), Some(4093));
+    assert_eq!(find(&live, &Request::get("x", "/aab")), Some(1));
+}
+
+#[test]
 fn bodies_are_counted() {
     let mut router = Router::new(Mode::Uri);
     let rule = Arc::new(Rule::new(paths(&["/a"]).vars(json!([["post_arg_a", "1"]]))).unwrap());
