@@ -3,7 +3,8 @@
 
 mod admit;
 mod apply;
-mod dependents;
+mod identity;
+mod index;
 mod reference;
 
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use crate::resource::Resource;
 use crate::{Fault, Key, Kind, Refusal, Written};
 use stdx::persistent::ShardedMap;
 
-use dependents::Dependents;
+use index::Index;
 
 pub use reference::Reference;
 
@@ -84,7 +85,11 @@ pub struct Snapshot {
     objects: [ShardedMap<Key, Arc<Object>>; Kind::ALL.len()],
     faulty: ShardedMap<Key, Arc<Faulty>>,
     /// From what is referred to, to what refers to it, in force or waiting.
-    dependents: ShardedMap<Key, Dependents>,
+    dependents: Index<Key>,
+    /// From upstreams and protos, to what names them in plugin configurations.
+    mentions: Index<Key>,
+    /// From what tells consumers apart (hashed), to the consumers and credentials that have it.
+    identities: Index<u64>,
 }
 
 /// An object that is not in force as it was written last.
@@ -170,8 +175,7 @@ impl Snapshot {
     /// What refers to that key, in force or waiting, ordered by key.
     #[must_use]
     pub fn dependents(&self, key: &Key) -> Vec<Key> {
-        let mut keys: Vec<Key> =
-            self.dependents.get(key).map(|keys| keys.iter().cloned().collect()).unwrap_or_default();
+        let mut keys: Vec<Key> = self.dependents.get(key).cloned().collect();
         keys.sort();
         keys
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Snapshot, reference};
+use super::{Snapshot, identity, reference};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Stage};
 use crate::resource::{Plugins, Resource};
@@ -51,34 +51,11 @@ impl Snapshot {
 
     /// What tells consumers apart is not the same for two of them.
     fn no_key_twice(&self, catalog: &Catalog, key: &Key, plugins: &Plugins, findings: &mut Findings) {
-        let owner = owner_of(key);
-        for plugin in plugins {
-            let Some(field) = catalog.get(&plugin.name).and_then(|entry| entry.info().consumer_key) else {
-                continue;
-            };
-            let Some(value) = plugin.config.get(field).filter(|value| !value.is_null()) else {
-                continue;
-            };
-            if let Some(other) = self.consumer_with(&plugin.name, field, value, owner) {
+        for (plugin, field, value) in identity::each(catalog, plugins) {
+            if let Some(other) = self.consumer_with(plugin, field, value, identity::owner(key)) {
                 let reason = format!("duplicate key found with consumer: {other}");
-                findings.add(Stage::Plugins, format!("/plugins/{}/{field}", plugin.name), reason);
+                findings.add(Stage::Plugins, format!("/plugins/{plugin}/{field}"), reason);
             }
         }
     }
-
-    /// Another consumer whose plugin has that value.
-    fn consumer_with(&self, plugin: &str, field: &str, value: &Value, owner: &str) -> Option<String> {
-        let objects = self.iter(Kind::Consumer).chain(self.iter(Kind::Credential));
-        let same = |object: &&Arc<super::Object>| {
-            let plugin = object.resource.plugins().get(plugin);
-            owner_of(object.key()) != owner
-                && plugin.is_some_and(|plugin| plugin.config.get(field) == Some(value))
-        };
-        objects.filter(same).map(|object| owner_of(object.key()).to_owned()).min()
-    }
-}
-
-/// The consumer that an object of kind consumer or credential stands for.
-fn owner_of(key: &Key) -> &str {
-    key.consumer().unwrap_or(&key.id)
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{Applied, Change, Difference, Faulty, Object, Policy, Snapshot, reference};
+use super::{Applied, Change, Difference, Faulty, Object, Policy, Snapshot, identity, reference};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Stage};
 use crate::{Fault, Key, Kind, Refusal, Written, check};
@@ -14,6 +14,7 @@ impl Snapshot {
     #[must_use]
     pub fn apply(&self, catalog: &Catalog, changes: &[Change], revision: u64, policy: Policy) -> Applied {
         let mut work = Work {
+            catalog,
             next: Snapshot { revision, ..self.clone() },
             before: HashMap::new(),
             queue: BTreeSet::new(),
@@ -21,7 +22,7 @@ impl Snapshot {
             candidates: HashMap::new(),
         };
         for change in changes {
-            work.take(catalog, change);
+            work.take(change);
         }
         while let Some(key) = work.queue.pop_first() {
             work.resolve(&key);
@@ -31,7 +32,8 @@ impl Snapshot {
 }
 
 /// A snapshot in the making.
-struct Work {
+struct Work<'a> {
+    catalog: &'a Catalog,
     next: Snapshot,
     /// The objects that were touched, as they were before.
     before: HashMap<Key, Option<Arc<Object>>>,
@@ -51,12 +53,12 @@ enum Candidate {
     Bad(Written, Refusal),
 }
 
-impl Work {
+impl Work<'_> {
     /// Checks one change on its own and queues it.
-    fn take(&mut self, catalog: &Catalog, change: &Change) {
+    fn take(&mut self, change: &Change) {
         let candidate = match &change.written {
             None => Candidate::Deleted,
-            Some(written) => match read(catalog, written) {
+            Some(written) => match read(self.catalog, written) {
                 Ok(object) => Candidate::Good(object),
                 Err(refusal) => Candidate::Bad(written.clone(), refusal),
             },
@@ -69,7 +71,7 @@ impl Work {
     fn resolve(&mut self, key: &Key) {
         let present = self.next.get(key).cloned();
         self.before.entry(key.clone()).or_insert_with(|| present.clone());
-        let old_targets = self.targets(key);
+        let old = self.relations(key);
         match self.candidates.remove(key) {
             Some(Candidate::Deleted) => {
                 self.next.faulty.remove(key);
@@ -88,7 +90,7 @@ impl Work {
                 }
             }
         }
-        self.link(key, old_targets);
+        self.relink(key, &old);
         if present.is_some() != self.next.contains(key) {
             self.wake_dependents(key);
         }
@@ -119,41 +121,33 @@ impl Work {
         }
     }
 
-    /// What a key refers to, in force and waiting.
-    fn targets(&self, key: &Key) -> Vec<Key> {
+    /// What an object has to do with, in force and waiting.
+    fn relations(&self, key: &Key) -> Relations {
         let waiting = self.next.faulty_at(key).and_then(|faulty| faulty.waiting.as_ref());
-        let mut targets: Vec<Key> = waiting
-            .into_iter()
-            .chain(self.next.get(key))
-            .flat_map(|object| reference::of(key, &object.resource))
-            .map(|reference| reference.target)
-            .collect();
-        targets.sort();
-        targets.dedup();
-        targets
+        let mut relations = Relations::default();
+        for object in waiting.into_iter().chain(self.next.get(key)) {
+            let references = reference::of(key, &object.resource);
+            relations.targets.extend(references.into_iter().map(|reference| reference.target));
+            relations.mentions.extend(reference::mentions(&object.resource));
+            relations.identities.extend(identity::of(self.catalog, object));
+        }
+        sort_unique(&mut relations.targets);
+        sort_unique(&mut relations.mentions);
+        sort_unique(&mut relations.identities);
+        relations
     }
 
-    /// Brings the index of dependents up to date with what a key refers to now.
-    fn link(&mut self, key: &Key, old_targets: Vec<Key>) {
-        let new_targets = self.targets(key);
-        for target in old_targets.iter().filter(|target| !new_targets.contains(target)) {
-            if let Some(mut dependents) = self.next.dependents.remove(target) {
-                dependents.remove(key);
-                if !dependents.is_empty() {
-                    self.next.dependents.insert(target.clone(), dependents);
-                }
-            }
-        }
-        for target in new_targets.into_iter().filter(|target| !old_targets.contains(target)) {
-            let mut dependents = self.next.dependents.remove(&target).unwrap_or_default();
-            dependents.insert(key.clone());
-            self.next.dependents.insert(target, dependents);
-        }
+    /// Brings the indices up to date with what an object has to do with now.
+    fn relink(&mut self, key: &Key, old: &Relations) {
+        let new = self.relations(key);
+        self.next.dependents.relink(key, &old.targets, &new.targets);
+        self.next.mentions.relink(key, &old.mentions, &new.mentions);
+        self.next.identities.relink(key, &old.identities, &new.identities);
     }
 
     /// Queues what refers to a key that has appeared or gone.
     fn wake_dependents(&mut self, key: &Key) {
-        for dependent in self.next.dependents.get(key).into_iter().flat_map(|keys| keys.iter()) {
+        for dependent in self.next.dependents.get(key) {
             self.queue.insert(dependent.clone());
             self.woken.insert(dependent.clone());
         }
@@ -181,6 +175,19 @@ impl Work {
         let diff = touched.into_iter().filter_map(difference).collect();
         Applied { snapshot: next, diff, faults }
     }
+}
+
+/// What an object has to do with; no list has an entry twice.
+#[derive(Default)]
+struct Relations {
+    targets: Vec<Key>,
+    mentions: Vec<Key>,
+    identities: Vec<u64>,
+}
+
+fn sort_unique<T: Ord>(items: &mut Vec<T>) {
+    items.sort();
+    items.dedup();
 }
 
 /// Parses and checks an object on its own.

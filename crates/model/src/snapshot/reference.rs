@@ -1,8 +1,9 @@
 //! What an object refers to, what a reference that leads nowhere is called, and who would miss an object.
 
+use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Object, Snapshot};
+use super::Snapshot;
 use crate::resource::Resource;
 use crate::{Id, Key, Kind};
 
@@ -53,53 +54,44 @@ pub(super) fn of(key: &Key, resource: &Resource) -> Vec<Reference> {
     references
 }
 
+/// What the plugins of an object name: upstreams (`traffic-split`) and protos. Nothing waits for these.
+pub(super) fn mentions(resource: &Resource) -> Vec<Key> {
+    let mut found = Vec::new();
+    for plugin in resource.plugins() {
+        add_mentions(&plugin.config, &mut found);
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
 impl Snapshot {
     /// Why an object must not be deleted: the contract's line for the first object that still uses it.
     #[must_use]
     pub fn still_used(&self, key: &Key) -> Option<String> {
-        let own =
-            self.dependents(key).into_iter().filter(|user| user.kind != Kind::Credential).min_by_key(rank);
-        if let Some(user) = own {
-            return Some(in_use(key, &user, ""));
+        let own = self.dependents.get(key).filter(|user| user.kind != Kind::Credential);
+        match own.min_by(|left, right| rank(left).cmp(&rank(right))) {
+            Some(user) => Some(in_use(key, user, "")),
+            None => self.used_by_a_plugin(key),
         }
-        if matches!(key.kind, Kind::Upstream | Kind::Proto) {
-            return self.used_by_a_plugin(key);
-        }
-        None
     }
 
-    /// Looks through all plugin configurations for the field that names an upstream or a proto.
+    /// What names an upstream or a proto in a plugin's configuration.
     fn used_by_a_plugin(&self, key: &Key) -> Option<String> {
-        let (field, place) = match key.kind {
-            Kind::Proto => ("proto_id", ""),
-            _ => ("upstream_id", "plugin in "),
-        };
-        const KINDS: [Kind; 6] = [
-            Kind::Route,
-            Kind::Service,
-            Kind::PluginConfig,
-            Kind::Consumer,
-            Kind::ConsumerGroup,
-            Kind::GlobalRule,
-        ];
-        let uses = |object: &&std::sync::Arc<Object>| {
-            object.resource.plugins().iter().any(|plugin| names(&plugin.config, field, &key.id))
-        };
-        KINDS.into_iter().find_map(|kind| {
-            let user = self.iter(kind).filter(uses).map(|object| object.key()).min()?;
-            Some(in_use(key, user, place))
-        })
+        let place = if key.kind == Kind::Upstream { "plugin in " } else { "" };
+        let user = self.mentions.get(key).min_by(|left, right| rank(left).cmp(&rank(right)))?;
+        Some(in_use(key, user, place))
     }
 }
 
 /// Routes are named before services, these before the rest.
-fn rank(user: &Key) -> (u8, Key) {
+fn rank(user: &Key) -> (u8, &Key) {
     let kind = match user.kind {
         Kind::Route => 0,
         Kind::Service => 1,
         _ => 2,
     };
-    (kind, user.clone())
+    (kind, user)
 }
 
 fn in_use(key: &Key, user: &Key, place: &str) -> String {
@@ -115,21 +107,22 @@ fn in_use(key: &Key, user: &Key, place: &str) -> String {
     )
 }
 
-/// Whether that field, anywhere inside, has that id.
-fn names(value: &Value, field: &str, id: &str) -> bool {
+/// Adds what a configuration names, anywhere inside, by the fields that plugins name other objects with.
+fn add_mentions(value: &Value, found: &mut Vec<Key>) {
     match value {
         Value::Object(fields) => {
-            fields.iter().any(|(name, value)| (name == field && is_id(value, id)) || names(value, field, id))
+            for (name, value) in fields {
+                let kind = MENTIONS.iter().find(|(field, _)| field == name).map(|(_, kind)| *kind);
+                if let Some((kind, id)) = kind.and_then(|kind| Some((kind, Id::deserialize(value).ok()?))) {
+                    found.push(Key::of(kind, &id));
+                }
+                add_mentions(value, found);
+            }
         }
-        Value::Array(items) => items.iter().any(|item| names(item, field, id)),
-        _ => false,
+        Value::Array(items) => items.iter().for_each(|item| add_mentions(item, found)),
+        _ => {}
     }
 }
 
-fn is_id(value: &Value, id: &str) -> bool {
-    match value {
-        Value::String(text) => text == id,
-        Value::Number(number) => number.to_string() == id,
-        _ => false,
-    }
-}
+/// The fields by which plugin configurations name other objects.
+const MENTIONS: [(&str, Kind); 2] = [("upstream_id", Kind::Upstream), ("proto_id", Kind::Proto)];

@@ -293,7 +293,7 @@ fn seen(snapshot: &Snapshot) -> impl PartialEq + std::fmt::Debug + use<> {
         .map(|object| (object.key().to_string(), Arc::clone(&object.written.text)))
         .collect();
     in_force.sort();
-    let dependents = objects().iter().map(|change| snapshot.dependents(&change.key)).collect();
+    let dependents: Vec<Vec<Key>> = objects().iter().map(|change| snapshot.dependents(&change.key)).collect();
     (in_force, snapshot.faults(), dependents)
 }
 

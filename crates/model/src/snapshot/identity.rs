@@ -1,0 +1,66 @@
+//! What tells consumers apart: the value of the field that an authentication plugin looks them up by. Names no plugin.
+
+use serde_json::Value;
+use stdx::hash::hash_bytes;
+
+use super::{Object, Snapshot};
+use crate::catalog::Catalog;
+use crate::resource::{Plugins, Resource};
+use crate::{Key, Kind};
+
+/// The identities of a consumer or credential, hashed; none for other kinds.
+pub(super) fn of(catalog: &Catalog, object: &Object) -> Vec<u64> {
+    if !matches!(object.resource, Resource::Consumer(_) | Resource::Credential(_)) {
+        return Vec::new();
+    }
+    each(catalog, object.resource.plugins()).map(|(plugin, _, value)| hash(plugin, value)).collect()
+}
+
+/// Plugin, field and value of each identity among those plugins.
+pub(super) fn each<'a>(
+    catalog: &'a Catalog,
+    plugins: &'a Plugins,
+) -> impl Iterator<Item = (&'a str, &'static str, &'a Value)> {
+    plugins.iter().filter_map(|plugin| {
+        let field = catalog.get(&plugin.name)?.info().consumer_key?;
+        let value = plugin.config.get(field).filter(|value| !value.is_null())?;
+        Some((&*plugin.name, field, value))
+    })
+}
+
+/// The consumer that an object of kind consumer or credential stands for.
+pub(super) fn owner(key: &Key) -> &str {
+    key.consumer().unwrap_or(&key.id)
+}
+
+impl Snapshot {
+    /// The first consumer other than `owner` that has that identity.
+    pub(super) fn consumer_with(
+        &self,
+        plugin: &str,
+        field: &str,
+        value: &Value,
+        owner: &str,
+    ) -> Option<&str> {
+        let has = |key: &&Key| {
+            self.written_at(key).is_some_and(|object| {
+                let config = object.resource.plugins().get(plugin).map(|plugin| &plugin.config);
+                config.and_then(|config| config.get(field)) == Some(value)
+            })
+        };
+        let identity = hash(plugin, value);
+        let others = self.identities.get(&identity).filter(|key| self::owner(key) != owner);
+        others.filter(has).map(self::owner).min()
+    }
+
+    /// The object under that key, in force or waiting.
+    fn written_at(&self, key: &Key) -> Option<&Object> {
+        debug_assert!(matches!(key.kind, Kind::Consumer | Kind::Credential));
+        let waiting = self.faulty_at(key).and_then(|faulty| faulty.waiting.as_deref());
+        waiting.or_else(|| self.get(key).map(|object| &**object))
+    }
+}
+
+fn hash(plugin: &str, value: &Value) -> u64 {
+    hash_bytes(hash_bytes(0, plugin.as_bytes()), value.to_string().as_bytes())
+}
