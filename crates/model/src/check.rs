@@ -102,4 +102,6 @@ fn read(kind: Kind, value: &Value) -> Result<Resource, Refusal> {
 }
 
 #[cfg(test)]
+mod agreement;
+#[cfg(test)]
 mod tests;

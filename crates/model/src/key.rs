@@ -11,6 +11,9 @@ use crate::Kind;
 /// The longest id, in bytes (APISIX's `id` schema).
 pub const ID_BYTES_MAX: usize = 64;
 
+/// The longest name of a consumer, which is its id, in bytes (APISIX's `consumer` schema).
+pub const USERNAME_BYTES_MAX: usize = 256;
+
 /// The id of an object: 1 to 64 of `[A-Za-z0-9-_.]`. An integer id (at least 1) is kept as its decimal text.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id(Arc<str>);
@@ -82,7 +85,7 @@ impl Key {
         match kind {
             Kind::Credential => {
                 let (consumer, credential) = id.split_once("/credentials/").ok_or(IdError::NotACredential)?;
-                check_id(consumer)?;
+                check_text(consumer, USERNAME_BYTES_MAX)?;
                 check_id(credential)?;
             }
             Kind::Secret => {
@@ -90,6 +93,7 @@ impl Key {
                 check_id(manager)?;
                 check_id(secret)?;
             }
+            Kind::Consumer => check_text(id, USERNAME_BYTES_MAX)?,
             _ => check_id(id)?,
         }
         Ok(Key { kind, id: id.into() })
@@ -116,6 +120,12 @@ impl Key {
             Kind::Credential => self.id.split('/').next(),
             _ => None,
         }
+    }
+
+    /// The key of the consumer a credential belongs to; none for other kinds.
+    #[must_use]
+    pub fn consumer_key(&self) -> Option<Key> {
+        self.consumer().map(|consumer| Key { kind: Kind::Consumer, id: consumer.into() })
     }
 
     /// The last part of the id: what the object's own `id` field says (`c1` of `jack/credentials/c1`).
@@ -152,9 +162,9 @@ pub enum IdError {
     /// Nothing there.
     #[error("the id is empty")]
     Empty,
-    /// More than [`ID_BYTES_MAX`] bytes.
-    #[error("the id is longer than {ID_BYTES_MAX} characters")]
-    TooLong,
+    /// More bytes than [`ID_BYTES_MAX`], or of a consumer [`USERNAME_BYTES_MAX`].
+    #[error("the id is longer than {0} characters")]
+    TooLong(usize),
     /// A character that is not allowed.
     #[error("the id may only have letters, digits, '-', '_' and '.'")]
     Character,
@@ -167,11 +177,15 @@ pub enum IdError {
 }
 
 fn check_id(text: &str) -> Result<(), IdError> {
+    check_text(text, ID_BYTES_MAX)
+}
+
+fn check_text(text: &str, bytes_max: usize) -> Result<(), IdError> {
     if text.is_empty() {
         return Err(IdError::Empty);
     }
-    if text.len() > ID_BYTES_MAX {
-        return Err(IdError::TooLong);
+    if text.len() > bytes_max {
+        return Err(IdError::TooLong(bytes_max));
     }
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     if text.bytes().all(allowed) { Ok(()) } else { Err(IdError::Character) }
@@ -244,6 +258,9 @@ mod tests {
         assert_eq!(credential.path(), "/consumers/jack/credentials/c1");
         assert_eq!(credential.consumer(), Some("jack"));
         assert_eq!(credential.own_id(), "c1");
+        let long = "j".repeat(100);
+        assert_eq!(Key::new(Kind::Route, &long), Err(IdError::TooLong(ID_BYTES_MAX)));
+        assert!(Key::new(Kind::Consumer, &long).is_ok() && Key::credential(&long, "c").is_ok());
         assert_eq!(Key::new(Kind::Route, "1").unwrap().path(), "/routes/1");
         assert_eq!(Key::new(Kind::Secret, "vault/1").unwrap().path(), "/secrets/vault/1");
     }

@@ -22,7 +22,7 @@ mod written;
 
 pub use catalog::{Catalog, PluginInfo};
 pub use fault::{Fault, Refusal};
-pub use key::{ID_BYTES_MAX, Id, IdError, Key};
+pub use key::{ID_BYTES_MAX, Id, IdError, Key, USERNAME_BYTES_MAX};
 pub use kind::Kind;
 pub use snapshot::{Applied, Change, Difference, Object, Policy, Snapshot};
 pub use written::Written;

@@ -46,8 +46,8 @@ pub(super) fn of(key: &Key, resource: &Resource) -> Vec<Reference> {
         }
         Resource::Consumer(consumer) => add("/group_id", Kind::ConsumerGroup, consumer.group_id.as_ref()),
         Resource::Credential(_) => {
-            let consumer = key.consumer().and_then(|consumer| Id::new(consumer).ok());
-            add("", Kind::Consumer, consumer.as_ref());
+            let consumer = key.consumer_key();
+            references.extend(consumer.map(|target| Reference { pointer: "", target }));
         }
         _ => {}
     }

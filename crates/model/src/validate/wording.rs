@@ -189,6 +189,10 @@ fn way(error: &ValidationError<'_>, value: &Value) -> (String, Option<&'static s
                 way.push_str(&format!("allOf {number} failed: "));
                 index += 2;
             }
+            "dependencies" if index + 2 < schema_path.len() => {
+                way.push_str(&format!("failed to validate dependent schema for \"{next}\": "));
+                index += 2;
+            }
             "then" => return (way, Some("then clause did not match")),
             "else" => return (way, Some("else clause did not match")),
             _ => index += 1,
@@ -355,6 +359,17 @@ mod tests {
             json!({"dependencies": {"a": ["b"]}}),
             json!({"a": 1}),
             "property \"b\" is required when \"a\" is set",
+        );
+        check(
+            json!({"dependencies": {"a": {"required": ["b"]}}}),
+            json!({"a": 1}),
+            "failed to validate dependent schema for \"a\": property \"b\" is required",
+        );
+        check(
+            json!({"properties": {"tls": {"dependencies": {"a": {"not": {"required": ["b"]}}}}}}),
+            json!({"tls": {"a": 1, "b": 1}}),
+            "property \"tls\" validation failed: failed to validate dependent schema for \"a\": \
+             value wasn't supposed to match schema",
         );
         check(
             json!({"if": {"required": ["a"]}, "then": {"required": ["b"]}}),

@@ -1,0 +1,179 @@
+//! The proof that schemas and Rust types accept the same, by mutating an object of each kind that has every field.
+
+use serde_json::{Map, Value, json};
+
+use super::tests::merged;
+use crate::resource::Resource;
+use crate::{Kind, schema};
+
+/// For each kind an object with every field.
+fn full(kind: Kind) -> Value {
+    let upstream = json!({
+        "id": "u", "create_time": 1, "update_time": 2, "name": "n", "desc": "d", "labels": {"a": "b"},
+        "nodes": [{"host": "a", "port": 80, "weight": 1, "priority": 0, "metadata": {"z": 1}}],
+        "retries": 1, "retry_timeout": 1.5, "timeout": {"connect": 1, "send": 1, "read": 0.5},
+        "tls": {"client_cert_id": 1, "verify": true}, "keepalive_pool": {"size": 1, "idle_timeout": 0, "requests": 1},
+        "type": "chash", "hash_on": "vars", "key": "uri", "scheme": "http", "pass_host": "node", "upstream_host": "h",
+        "checks": {
+            "active": {
+                "type": "http", "timeout": 0.5, "concurrency": 1, "host": "h", "port": 80, "http_method": "GET",
+                "http_path": "/", "http_req_body": "", "https_verify_certificate": true, "req_headers": ["a: b"],
+                "healthy": {"interval": 1, "successes": 1, "http_statuses": [200]},
+                "unhealthy": {"interval": 1, "http_failures": 1, "tcp_failures": 0, "timeouts": 1,
+                    "http_statuses": [500]},
+            },
+            "passive": {
+                "type": "tcp", "healthy": {"successes": 1, "http_statuses": [200]},
+                "unhealthy": {"http_failures": 1, "tcp_failures": 1, "timeouts": 1, "http_statuses": [500]},
+            },
+        },
+    });
+    let stamps = json!({"create_time": 1, "update_time": 2});
+    let people = merged(json!({"id": "1", "name": "n", "desc": "d", "labels": {"a": "b"}}), stamps.clone());
+    let with = |fields: Value| merged(people.clone(), fields);
+    let plugins = json!({"count": {"count": 1}});
+    let pem = "x".repeat(128);
+    match kind {
+        Kind::Upstream => upstream,
+        Kind::Route => with(json!({
+            "uri": "/a", "host": "h", "methods": ["GET"], "remote_addr": "10.0.0.0/8", "vars": [], "priority": 1,
+            "status": 1, "timeout": {"connect": 1, "send": 1, "read": 1}, "enable_websocket": true,
+            "plugins": plugins, "plugin_config_id": 1, "service_id": "s", "upstream_id": "u", "upstream": upstream,
+            "filter_func": "function(vars) end", "script_id": 1,
+        })),
+        Kind::Service => with(json!({
+            "plugins": plugins, "upstream": upstream, "upstream_id": 1, "hosts": ["h"], "enable_websocket": false,
+            "script": "0123456789",
+        })),
+        Kind::Consumer => merged(
+            json!({"id": "1", "username": "u", "group_id": 1, "plugins": {}, "desc": "d", "labels": {"a": "b"}}),
+            stamps,
+        ),
+        // At most one plugin: the test adds one.
+        Kind::Credential => with(json!({"plugins": {}})),
+        Kind::ConsumerGroup | Kind::PluginConfig => with(json!({"plugins": plugins})),
+        Kind::GlobalRule => merged(json!({"id": "1", "plugins": plugins}), stamps),
+        Kind::Proto => with(json!({"content": "c"})),
+        Kind::Ssl => with(json!({
+            "type": "server", "sni": "a", "cert": pem, "key": pem, "certs": [pem], "keys": [pem], "status": 1,
+            "client": {"ca": pem, "depth": 1, "skip_mtls_uri_regex": ["a"]}, "ssl_protocols": ["TLSv1.2"],
+        })),
+        Kind::StreamRoute => with(json!({
+            "remote_addr": "::1", "server_addr": "10.0.0.1", "server_port": 1, "sni": "a", "upstream": upstream,
+            "upstream_id": 1, "service_id": 1, "plugins": plugins,
+            "protocol": {"name": "p", "superior_id": 1, "conf": {}, "logger": [{"name": "l", "conf": {}}]},
+        })),
+        Kind::PluginMetadata | Kind::Secret => json!({"a": 1}),
+    }
+}
+
+#[test]
+fn schema_and_type_accept_the_same() {
+    for kind in Kind::ALL {
+        let full = full(kind);
+        let faults = schema::validator(kind).faults(&full);
+        assert_eq!(faults, [], "{kind}: the full object");
+        Resource::read(kind, &full).unwrap();
+        let known = schema::of(kind)["properties"].as_object().unwrap();
+        for field in full.as_object().unwrap().keys().filter(|_| !known.is_empty()) {
+            assert!(known.contains_key(field), "{kind}.{field}");
+        }
+        for mutant in mutants(&full) {
+            if schema::validator(kind).accepts(&mutant) {
+                let read = Resource::read(kind, &mutant);
+                assert!(read.is_ok(), "{kind}: the schema accepts what the type refuses: {read:?} {mutant}");
+            }
+        }
+        for unknown in with_unknown_fields(&full) {
+            if kind == Kind::PluginMetadata || kind == Kind::Secret {
+                continue;
+            }
+            let (by_schema, by_type) =
+                (schema::validator(kind).accepts(&unknown), Resource::read(kind, &unknown));
+            assert_eq!(by_schema, by_type.is_ok(), "{kind}: {unknown}");
+        }
+    }
+}
+
+/// The value with each of its parts replaced by junk, or taken away.
+fn mutants(value: &Value) -> Vec<Value> {
+    let mut found = vec![
+        json!(true),
+        json!(0),
+        json!(-1),
+        json!(1.5),
+        json!(2.0),
+        json!(5_000_000_000_i64),
+        json!(1e300),
+        json!(""),
+        json!("junk"),
+        json!([]),
+        json!({}),
+        json!(["a"]),
+        json!({"a": 1}),
+        Value::Null,
+    ];
+    match value {
+        Value::Object(fields) => {
+            for name in fields.keys() {
+                let mut without = fields.clone();
+                without.remove(name);
+                found.push(Value::Object(without));
+            }
+            found.extend(replaced(fields));
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                for mutant in mutants(item) {
+                    let mut items = items.clone();
+                    items[index] = mutant;
+                    found.push(Value::Array(items));
+                }
+            }
+        }
+        _ => {}
+    }
+    found
+}
+
+fn replaced(fields: &Map<String, Value>) -> Vec<Value> {
+    let one = |(name, value): (&String, &Value)| {
+        let put = |mutant| {
+            let mut fields = fields.clone();
+            fields.insert(name.clone(), mutant);
+            Value::Object(fields)
+        };
+        mutants(value).into_iter().map(put).collect::<Vec<_>>()
+    };
+    fields.iter().flat_map(one).collect()
+}
+
+/// The value with an unknown field in each of its objects in turn.
+fn with_unknown_fields(value: &Value) -> Vec<Value> {
+    let mut found = Vec::new();
+    match value {
+        Value::Object(fields) => {
+            let mut own = fields.clone();
+            own.insert("unknown".to_owned(), json!("value"));
+            found.push(Value::Object(own));
+            for (name, value) in fields {
+                for inner in with_unknown_fields(value) {
+                    let mut fields = fields.clone();
+                    fields.insert(name.clone(), inner);
+                    found.push(Value::Object(fields));
+                }
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                for inner in with_unknown_fields(item) {
+                    let mut items = items.clone();
+                    items[index] = inner;
+                    found.push(Value::Array(items));
+                }
+            }
+        }
+        _ => {}
+    }
+    found
+}
