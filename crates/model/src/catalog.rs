@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
+use crate::schema;
 use crate::validate::{SchemaFault, Validator};
 
 /// A plugin's own check of a configuration that its schema has let through; the error is a sentence.
@@ -263,45 +264,14 @@ fn add_meta(schema: &mut Value) {
     };
     let properties = schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
     if let Some(properties) = properties.as_object_mut() {
-        properties.insert("_meta".to_owned(), meta_schema());
+        properties.insert("_meta".to_owned(), schema::meta().clone());
     }
-}
-
-/// The schema of `_meta`.
-fn meta_schema() -> Value {
-    json!({
-        "title": "Meta",
-        "description": "What every plugin object may say beside its own fields.",
-        "type": "object",
-        "properties": {
-            "disable": {
-                "description": "Leaves the plugin out.",
-                "type": "boolean"
-            },
-            "error_response": {
-                "description": "Replaces the body when the plugin refuses a request.",
-                "oneOf": [{"type": "string"}, {"type": "object"}]
-            },
-            "priority": {
-                "description": "Its place among the plugins of the same object, instead of the plugin's own priority.",
-                "type": "integer"
-            },
-            "filter": {
-                "description": "An expression; the plugin runs only when it holds.",
-                "type": "array"
-            },
-            "pre_function": {
-                "description": "A function that runs before each phase.",
-                "type": "string"
-            }
-        },
-        "additionalProperties": false
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn catalog() -> Catalog {
         let closed = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": false});

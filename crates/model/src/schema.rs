@@ -37,6 +37,11 @@ pub fn secret_managers() -> impl Iterator<Item = &'static str> {
     SECRET_MANAGERS.iter().map(|(name, _)| *name)
 }
 
+/// The schema of `_meta`, which every plugin object may have.
+pub(crate) fn meta() -> &'static Value {
+    &loaded("meta").schema
+}
+
 /// The validator of the key of consistent hashing on a variable, and the one on a header or cookie.
 pub(crate) fn hash_key(name: &str) -> &'static Validator {
     &loaded(name).validator
@@ -52,13 +57,14 @@ const SECRET_MANAGERS: [(&str, &str); 3] =
     [("vault", "secret_vault"), ("aws", "secret_aws"), ("gcp", "secret_gcp")];
 
 /// Every schema by name.
-const TEXTS: [(&str, &str); 18] = [
+const TEXTS: [(&str, &str); 19] = [
     ("consumer", include_str!("schema/consumer.json")),
     ("consumer_group", include_str!("schema/consumer_group.json")),
     ("credential", include_str!("schema/credential.json")),
     ("global_rule", include_str!("schema/global_rule.json")),
     ("hash_header", include_str!("schema/hash_header.json")),
     ("hash_vars", include_str!("schema/hash_vars.json")),
+    ("meta", include_str!("schema/meta.json")),
     ("plugin_config", include_str!("schema/plugin_config.json")),
     ("plugin_metadata", include_str!("schema/plugin_metadata.json")),
     ("proto", include_str!("schema/proto.json")),

@@ -7,6 +7,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
+use crate::number;
+
 /// One plugin with its configuration, as written (with `_meta`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plugin {
@@ -116,10 +118,14 @@ impl<'a> Meta<'a> {
         Meta {
             disable: flag(meta, "disable"),
             error_response: meta.get("error_response"),
-            priority: meta.get("priority").and_then(Value::as_i64),
+            priority: meta.get("priority").and_then(integer),
             filter: meta.get("filter"),
         }
     }
+}
+
+fn integer(value: &Value) -> Option<i64> {
+    value.as_i64().or_else(|| value.as_f64().and_then(number::integer_of))
 }
 
 fn flag(meta: &Map<String, Value>, name: &str) -> bool {

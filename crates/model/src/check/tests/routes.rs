@@ -1,0 +1,134 @@
+//! Routes accepted and refused.
+
+use serde_json::json;
+
+use super::{catalog, route};
+use crate::{Kind, check};
+
+#[test]
+fn routes() {
+    route(json!({}), "");
+    route(
+        json!({"uri": null, "uris": ["/a", "/b/*"], "methods": ["GET", "PURGE"], "status": 0, "priority": 1.0}),
+        "",
+    );
+    route(
+        json!({"hosts": ["*.a.com", "b"], "remote_addrs": ["127.0.0.1", "::1", "fd00::/8", "10.0.0.0/8"]}),
+        "",
+    );
+    route(json!({"vars": [["arg_x", "==", "1"]], "timeout": {"connect": 0.5, "send": 1, "read": 6}}), "");
+    route(json!({"upstream": null, "service_id": 3}), "");
+    route(json!({"uri": "*"}), "");
+    route(json!({"x": 1}), "invalid configuration: additional properties forbidden, found x");
+    route(
+        json!({"upstream": null}),
+        concat!(
+            "invalid configuration: object matches none of the required: ",
+            r#"["plugins","uri"] or ["upstream","uri"] or ["upstream_id","uri"] or ["service_id","uri"] or "#,
+            r#"["plugins","uris"] or ["upstream","uris"] or ["upstream_id","uris"] or ["service_id","uris"] or "#,
+            r#"["script","uri"] or ["script","uris"]"#,
+        ),
+    );
+    route(
+        json!({"uri": null}),
+        "invalid configuration: allOf 1 failed: value should match only one schema, but matches none",
+    );
+    route(
+        json!({"uris": ["/b"]}),
+        concat!(
+            "invalid configuration: allOf 1 failed: ",
+            "value should match only one schema, but matches both schemas 1 and 2"
+        ),
+    );
+    route(
+        json!({"uri": ""}),
+        concat!(
+            "invalid configuration: property \"uri\" validation failed: ",
+            "string too short, expected at least 1, got 0"
+        ),
+    );
+    route(
+        json!({"uris": [], "uri": null}),
+        "invalid configuration: property \"uris\" validation failed: expect array to have at least 1 items",
+    );
+    route(
+        json!({"methods": ["GETT"]}),
+        concat!(
+            "invalid configuration: property \"methods\" validation failed: ",
+            "failed to validate item 1: matches none of the enum values"
+        ),
+    );
+    route(
+        json!({"methods": ["GET", "GET"]}),
+        concat!(
+            "invalid configuration: property \"methods\" validation failed: ",
+            "expected unique items but items 1 and 2 are equal"
+        ),
+    );
+    route(json!({"host": "a", "hosts": ["b"]}), "only one of host or hosts is allowed");
+    route(
+        json!({"remote_addr": "::1", "remote_addrs": ["::1"]}),
+        "only one of remote_addr or remote_addrs is allowed",
+    );
+    route(
+        json!({"remote_addr": "localhost"}),
+        concat!(
+            "invalid configuration: ",
+            "property \"remote_addr\" validation failed: object matches none of the required"
+        ),
+    );
+    route(
+        json!({"remote_addr": "::/200"}),
+        "\"::/200\" is neither an IP address nor a network (ADDRESS/BITS)",
+    );
+    route(
+        json!({"id": "a b"}),
+        "invalid configuration: property \"id\" validation failed: object matches none of the required",
+    );
+    route(
+        json!({"priority": "1"}),
+        concat!(
+            "invalid configuration: property \"priority\" validation failed: ",
+            "wrong type: expected integer, got string"
+        ),
+    );
+    route(
+        json!({"status": 2}),
+        "invalid configuration: property \"status\" validation failed: matches none of the enum values",
+    );
+    route(
+        json!({"timeout": {"connect": 1}}),
+        concat!(
+            "invalid configuration: property \"timeout\" validation failed: ",
+            "property \"send\" is required"
+        ),
+    );
+    route(
+        json!({"timeout": {"connect": 0, "send": 1, "read": 1}}),
+        concat!(
+            "invalid configuration: ",
+            "property \"timeout\" validation failed: property \"connect\" validation failed: ",
+            "expected 0 to be greater than 0"
+        ),
+    );
+    route(
+        json!({"script": "return {} -- ", "plugins": {}}),
+        "invalid configuration: value wasn't supposed to match schema",
+    );
+    route(
+        json!({"filter_func": "function(vars) return true end"}),
+        "filter_func is not supported: write the condition as vars",
+    );
+    route(json!({"script": "local a = 1; return a"}), "script is not supported: use plugins");
+    route(json!({"uri": "/a*b*c*d*e*f*g*h*i*j"}), "the path has more than 8 wildcards");
+    route(
+        json!({"labels": {"a": "b c"}}),
+        concat!(
+            "invalid configuration: property \"labels\" validation failed: ",
+            "failed to validate a (matching \".*\"): failed to match pattern \"^\\\\S+$\" with \"b c\""
+        ),
+    );
+    let nested =
+        check::value(&catalog(), Kind::Route, &json!({"uri": "/", "plugins": {}, "vars": [["a", "~", 1]]}));
+    assert!(nested.unwrap_err().contract_message().starts_with("failed to validate the 'vars' expression: "));
+}

@@ -1,0 +1,88 @@
+//! Upstreams accepted and refused.
+
+use serde_json::json;
+
+use super::upstream;
+
+#[test]
+fn upstreams() {
+    upstream(json!({}), "");
+    upstream(json!({"type": "chash", "key": "arg_x"}), "");
+    upstream(json!({"type": "chash", "hash_on": "consumer"}), "");
+    upstream(json!({"type": "chash", "hash_on": "header", "key": "X-A"}), "");
+    upstream(json!({"type": "chash", "hash_on": "vars_combinations", "key": "$host$uri"}), "");
+    upstream(json!({"nodes": [{"host": "[::1]", "port": 80, "weight": 0, "priority": -1}]}), "");
+    upstream(json!({"nodes": {}, "retries": 0, "retry_timeout": 0.5, "keepalive_pool": {"size": 1}}), "");
+    upstream(json!({"nodes": null, "service_name": "a", "discovery_type": "dns"}), "");
+    upstream(json!({"pass_host": "rewrite", "upstream_host": "a"}), "");
+    upstream(
+        json!({"nodes": null}),
+        "invalid configuration: value should match only one schema, but matches none",
+    );
+    upstream(
+        json!({"service_name": "a", "discovery_type": "dns"}),
+        "invalid configuration: value should match only one schema, but matches both schemas 1 and 2",
+    );
+    upstream(
+        json!({"nodes": null, "service_name": "a", "discovery_type": "eureka"}),
+        "discovery_type eureka: this gateway has no such registry; write nodes instead",
+    );
+    upstream(json!({"type": "chash"}), "missing key");
+    upstream(
+        json!({"type": "chash", "key": "cookie"}),
+        concat!(
+            "invalid configuration: failed to match pattern ",
+            "\"^((uri|server_name|server_addr|request_uri|remote_port|remote_addr|query_string|host|hostname|",
+            "mqtt_client_id)|arg_[0-9a-zA-Z_-]+)$\" with \"cookie\""
+        ),
+    );
+    upstream(
+        json!({"type": "chash", "hash_on": "header", "key": "a b"}),
+        "invalid configuration: failed to match pattern \"^[a-zA-Z0-9-_]+$\" with \"a b\"",
+    );
+    upstream(
+        json!({"type": "random"}),
+        "invalid configuration: property \"type\" validation failed: matches none of the enum values",
+    );
+    upstream(json!({"pass_host": "rewrite"}), "`upstream_host` can't be empty when `pass_host` is `rewrite`");
+    upstream(
+        json!({"nodes": {"::1": 1}}),
+        "invalid node \"::1\": an IPv6 address is written in brackets, [::1]:PORT",
+    );
+    upstream(json!({"nodes": {"a:99999": 1}}), "invalid node \"a:99999\": a port is 1 to 65535");
+    upstream(
+        json!({"nodes": {"a:80": -1}}),
+        concat!(
+            "invalid configuration: property \"nodes\" validation failed: ",
+            "object matches none of the required"
+        ),
+    );
+    upstream(
+        json!({"retries": -1}),
+        concat!(
+            "invalid configuration: property \"retries\" validation failed: ",
+            "expected -1 to be at least 0"
+        ),
+    );
+    upstream(json!({"scheme": "https"}), "scheme https of an upstream is not supported yet: only http");
+    upstream(
+        json!({"scheme": "ftp"}),
+        "invalid configuration: property \"scheme\" validation failed: matches none of the enum values",
+    );
+    upstream(
+        json!({"checks": {"active": {}}}),
+        "checks of an upstream are not supported yet: health checks would not run",
+    );
+    upstream(
+        json!({"checks": {"passive": {}}}),
+        concat!(
+            "invalid configuration: ",
+            "property \"checks\" validation failed: object matches none of the required: ",
+            "[\"active\"] or [\"active\",\"passive\"]"
+        ),
+    );
+    upstream(
+        json!({"tls": {"client_cert_id": "1"}}),
+        "tls of an upstream is not supported yet: origins are reached over plain http",
+    );
+}
