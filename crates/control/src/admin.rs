@@ -20,3 +20,6 @@ pub(crate) use plugins::all as all_plugins;
 pub(crate) use query::segments;
 pub use respond::Dress;
 pub use server::{Admin, AdminParts};
+
+#[cfg(test)]
+mod tests;

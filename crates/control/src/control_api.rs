@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::admin::{all_plugins, respond, segments, shown};
 use crate::reconcile::Reconcile;
 use crate::report::Reports;
-use crate::serve::{Answer, Handler};
+use crate::serve::{Answer, Handler, Refusal};
 use crate::view::{SharedView, View};
 
 /// Answers everything below `/v1`.
@@ -43,9 +43,9 @@ impl ControlApi {
 }
 
 impl Handler for ControlApi {
-    fn admit(&self, head: &Parts, _peer: SocketAddr) -> Result<(), Response<Bytes>> {
+    fn admit(&self, head: &Parts, _peer: SocketAddr) -> Result<(), Refusal> {
         let known = matches!(head.method, Method::GET | Method::PUT | Method::POST);
-        if known { Ok(()) } else { Err(not_found()) }
+        if known { Ok(()) } else { Err(Box::new(not_found())) }
     }
 
     fn too_large(&self, _size: Option<u64>) -> Response<Bytes> {
@@ -287,3 +287,6 @@ const MAX_BODY_BYTES: usize = 16 * 1024;
 /// The prefix of every key (contract 2.2).
 const KEY_PREFIX: &str = "/apisix";
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+#[cfg(test)]
+mod tests;

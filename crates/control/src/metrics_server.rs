@@ -9,7 +9,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use model::report::MetricsText;
 
 use crate::admin::respond;
-use crate::serve::{Answer, Handler};
+use crate::serve::{Answer, Handler, Refusal};
 
 /// Answers `/apisix/prometheus/metrics`.
 pub struct Metrics {
@@ -24,9 +24,9 @@ impl Metrics {
 }
 
 impl Handler for Metrics {
-    fn admit(&self, head: &Parts, _peer: SocketAddr) -> Result<(), Response<Bytes>> {
+    fn admit(&self, head: &Parts, _peer: SocketAddr) -> Result<(), Refusal> {
         let readable = matches!(head.method, Method::GET | Method::HEAD);
-        if readable { Ok(()) } else { Err(respond::empty(StatusCode::METHOD_NOT_ALLOWED)) }
+        if readable { Ok(()) } else { Err(Box::new(respond::empty(StatusCode::METHOD_NOT_ALLOWED))) }
     }
 
     fn too_large(&self, _size: Option<u64>) -> Response<Bytes> {

@@ -8,6 +8,7 @@ mod batch;
 mod file;
 mod write;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
@@ -216,7 +217,7 @@ impl Reconciler {
                 let mut changes: Vec<Change> = Vec::new();
                 for (path, record) in store.load()? {
                     match stored_key::parse(&path) {
-                        Some(key) => changes.push(stored_key::change(key, record.into())),
+                        Some(key) => changes.push(stored_key::change(key, record)),
                         None => self
                             .faults
                             .push(format!("the store holds {path}, which is no object this version knows")),
@@ -257,7 +258,14 @@ impl Reconciler {
 
     /// Hands a new snapshot to workers and readers.
     fn publish(&mut self, applied: Applied) {
-        let faults = self.parts.publisher.publish(&applied);
+        let publisher = &mut self.parts.publisher;
+        // The configuration is checked and stored by now; a mistake in compiling it must not end the control side.
+        let faults = catch_unwind(AssertUnwindSafe(|| publisher.publish(&applied))).unwrap_or_else(|_| {
+            vec![Fault::general(format!(
+                "revision {} cannot be compiled: a panic",
+                applied.snapshot.revision()
+            ))]
+        });
         let touched =
             |fault: &Fault| applied.diff.iter().any(|difference| Some(&difference.key) == fault.key.as_ref());
         self.compile_faults.retain(|fault| !touched(fault));
@@ -300,3 +308,6 @@ const MAX_BATCH: usize = 256;
 const TICK: Duration = Duration::from_secs(1);
 /// A configuration that comes from a file counts its revisions from here.
 const FIRST_REVISION: u64 = 1;
+
+#[cfg(test)]
+mod tests;

@@ -22,13 +22,16 @@ use tokio::sync::{Semaphore, watch};
 /// The answer a handler is still working on.
 pub type Answer = Pin<Box<dyn Future<Output = Response<Bytes>> + Send>>;
 
+/// An answer given instead of going on; boxed, for it is the rare case.
+pub type Refusal = Box<Response<Bytes>>;
+
 /// What a listener does with requests.
 pub trait Handler: Send + Sync + 'static {
     /// Looks at the head before a byte of the body is read; an `Err` is the answer and the body is not read.
     ///
     /// # Errors
     /// The answer for who may not ask this.
-    fn admit(&self, head: &Parts, peer: SocketAddr) -> Result<(), Response<Bytes>>;
+    fn admit(&self, head: &Parts, peer: SocketAddr) -> Result<(), Refusal>;
 
     /// The answer for a body over [`Handler::max_body_bytes`]. `size` is the declared length, if there is one.
     fn too_large(&self, size: Option<u64>) -> Response<Bytes>;
@@ -75,7 +78,7 @@ where
 {
     let (head, body) = request.into_parts();
     if let Err(refusal) = handler.admit(&head, peer) {
-        return closing(refusal);
+        return closing(*refusal);
     }
     let limit = handler.max_body_bytes();
     let declared = body.size_hint().exact();

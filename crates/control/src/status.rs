@@ -10,7 +10,7 @@ use model::report::Readiness;
 use serde_json::json;
 
 use crate::admin::respond;
-use crate::serve::{Answer, Handler};
+use crate::serve::{Answer, Handler, Refusal};
 
 /// Answers `/status` and `/status/ready`.
 pub struct Status {
@@ -39,13 +39,13 @@ impl Status {
 }
 
 impl Handler for Status {
-    fn admit(&self, head: &Parts, _peer: SocketAddr) -> Result<(), Response<Bytes>> {
+    fn admit(&self, head: &Parts, _peer: SocketAddr) -> Result<(), Refusal> {
         if matches!(head.method, Method::GET | Method::HEAD) {
             return Ok(());
         }
         let mut refusal = respond::error(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD");
         refusal.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
-        Err(refusal)
+        Err(Box::new(refusal))
     }
 
     fn too_large(&self, _size: Option<u64>) -> Response<Bytes> {

@@ -1,11 +1,28 @@
-//! What the tests of several files share: asking a handler without sockets. It refuses to know what is asked.
+//! What the tests of several files share: a whole control side in memory, asked without sockets, with a clock that is
+//! moved by hand. It refuses to know what is asked.
 
 use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{HeaderMap, Request};
 use http_body_util::Full;
+use model::report::{MetricsText, NodeHealth, Readiness, UpstreamHealth, WorkerRevision, WorkerRevisions};
+use model::{Applied, Catalog, Fault, PluginInfo};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
 
+use crate::admin::auth::{AdminKey, Gate, Role};
+use crate::admin::{Admin, AdminParts, Dress};
+use crate::clock::Clock;
+use crate::control_api::{ControlApi, ControlParts};
+use crate::reconcile::{Parts, Publisher, Reconcile, Source};
+use crate::report::Reports;
 use crate::serve::{Handler, respond};
+use crate::source::file::FileSource;
+use crate::source::store::{Store, StoreError};
+use crate::view::SharedView;
 
 /// Asks `handler` from the loopback address; gives back status, headers and body.
 pub(crate) async fn ask(
@@ -28,4 +45,178 @@ pub(crate) async fn ask(
 /// Runs a future to its end on a runtime of its own.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+/// A clock that stands still unless a test moves it.
+#[derive(Debug, Default)]
+pub(crate) struct HandClock(AtomicU64);
+
+impl HandClock {
+    pub(crate) fn advance(&self, ms: u64) {
+        self.0.fetch_add(ms, Ordering::Relaxed);
+    }
+}
+
+impl Clock for HandClock {
+    fn unix_ms(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Remembers what was published: the revision and the keys that differ.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Recorder(pub(crate) Arc<Mutex<Vec<Publication>>>);
+
+/// A revision and the keys that differ in it.
+pub(crate) type Publication = (u64, Vec<String>);
+
+impl Publisher for Recorder {
+    fn publish(&mut self, applied: &Applied) -> Vec<Fault> {
+        let keys = applied.diff.iter().map(|difference| difference.key.path()).collect();
+        self.0.lock().push((applied.snapshot.revision(), keys));
+        Vec::new()
+    }
+}
+
+/// A gateway of two workers that is always ready and checks one upstream.
+pub(crate) struct Gateway;
+
+impl WorkerRevisions for Gateway {
+    fn revisions(&self) -> Vec<WorkerRevision> {
+        vec![WorkerRevision { worker: 0, revision: 3 }, WorkerRevision { worker: 1, revision: 2 }]
+    }
+}
+
+impl MetricsText for Gateway {
+    fn write_metrics(&self, text: &mut String) {
+        text.push_str("apisix_up 1\n");
+    }
+}
+
+impl NodeHealth for Gateway {
+    fn health(&self) -> Vec<UpstreamHealth> {
+        let node = model::report::NodeStatus {
+            ip: "127.0.0.1".to_owned(),
+            port: 80,
+            hostname: Some("<a>".into()),
+            status: model::report::Verdict::MostlyHealthy,
+            counter: model::report::HealthCounter { success: 1, ..Default::default() },
+            reason: None,
+        };
+        vec![UpstreamHealth { name: "/upstreams/checked".to_owned(), check_type: "http", nodes: vec![node] }]
+    }
+}
+
+impl Readiness for Gateway {
+    fn ready(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+pub(crate) fn reports() -> Reports {
+    Reports {
+        workers: Arc::new(Gateway),
+        metrics: Arc::new(Gateway),
+        health: Arc::new(Gateway),
+        readiness: Arc::new(Gateway),
+        explain: None,
+    }
+}
+
+/// A plugin `auth` for consumers, and a plugin `count` with a schema of its own.
+pub(crate) fn catalog() -> Arc<Catalog> {
+    let mut auth = PluginInfo::new("auth", 2500, json!({ "type": "object", "additionalProperties": false }));
+    auth.is_auth = true;
+    auth.consumer_key = Some("key");
+    auth.consumer_schema =
+        Some(json!({ "type": "object", "properties": { "key": { "type": "string" } }, "required": ["key"] }));
+    let mut count = PluginInfo::new(
+        "count",
+        1002,
+        json!({
+            "type": "object",
+            "properties": { "count": { "type": "integer", "minimum": 1 } },
+            "required": ["count"],
+            "additionalProperties": false,
+        }),
+    );
+    count.metadata_schema =
+        Some(json!({ "type": "object", "properties": { "size": { "type": "integer" } } }));
+    Arc::new(Catalog::new(vec![count, auth]).unwrap())
+}
+
+/// A whole control side over a source, without listeners.
+pub(crate) struct Rig {
+    pub(crate) admin: Admin,
+    pub(crate) control: ControlApi,
+    pub(crate) view: SharedView,
+    pub(crate) clock: Arc<HandClock>,
+    pub(crate) published: Recorder,
+    pub(crate) reconcile: Reconcile,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Rig {
+    /// Over the store in `directory`.
+    pub(crate) fn store(directory: &Path) -> Rig {
+        Rig::start(Source::Store(Store::open(directory).unwrap())).unwrap()
+    }
+
+    /// Over a resource file.
+    pub(crate) fn file(path: &Path, strict: bool) -> Result<Rig, StoreError> {
+        Rig::start(Source::File { file: FileSource::new(path.to_owned()), strict })
+    }
+
+    fn start(source: Source) -> Result<Rig, StoreError> {
+        let (view, clock, published, catalog) =
+            (SharedView::default(), Arc::new(HandClock::default()), Recorder::default(), catalog());
+        // 2026-01-01, in milliseconds.
+        clock.advance(1_767_225_600_000);
+        let (reconcile, thread) = Reconcile::start(Parts {
+            source,
+            catalog: Arc::clone(&catalog),
+            publisher: Box::new(published.clone()),
+            clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            view: view.clone(),
+        })?;
+        let key = |key: &str, role| AdminKey { key: key.to_owned(), role };
+        let admin = Admin::new(AdminParts {
+            gate: Gate::new(vec![key("boss", Role::Admin), key("guest", Role::Viewer)], true, Vec::new()),
+            dress: Dress::new("3.14.0", true),
+            view: view.clone(),
+            reconcile: reconcile.clone(),
+            catalog: Arc::clone(&catalog),
+            reports: reports(),
+            stream_enabled: false,
+        });
+        let control = ControlApi::new(ControlParts {
+            view: view.clone(),
+            reconcile: reconcile.clone(),
+            catalog,
+            reports: reports(),
+        });
+        Ok(Rig { admin, control, view, clock, published, reconcile, thread: Some(thread) })
+    }
+
+    /// Asks the Admin API with the admin's key; status and body.
+    pub(crate) fn ask(&self, method: &str, target: &str, body: &str) -> (u16, String) {
+        let (status, _, body) = block_on(ask(&self.admin, method, target, &[("X-API-KEY", "boss")], body));
+        (status, body)
+    }
+
+    /// As `ask`, with a body and an answer of JSON; an empty answer is `null`.
+    pub(crate) fn json(&self, method: &str, target: &str, body: &Value) -> (u16, Value) {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let (status, answer) = self.ask(method, target, &body);
+        (status, serde_json::from_str(&answer).unwrap_or(Value::Null))
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.reconcile.stop();
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
 }

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use super::query::Query;
 use super::respond;
 use super::server::{AdminParts, Call};
+use crate::serve::Refusal;
 
 /// Answers one request below `plugins`.
 pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
@@ -32,7 +33,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
 pub(super) fn get(catalog: &Catalog, name: Option<&str>, query: &Query) -> Response<Bytes> {
     let subsystem = match subsystem(query) {
         Ok(subsystem) => subsystem,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     if query.get("all") == Some("true") {
         return respond::json(StatusCode::OK, &all(catalog, subsystem));
@@ -86,16 +87,16 @@ fn list(catalog: &Catalog, query: &Query) -> Response<Bytes> {
             let names: Vec<&str> = plugins.map(|plugin| &*plugin.info().name).collect();
             respond::json(StatusCode::OK, &json!(names))
         }
-        Err(refusal) => refusal,
+        Err(refusal) => *refusal,
     }
 }
 
-fn subsystem(query: &Query) -> Result<Subsystem, Response<Bytes>> {
+fn subsystem(query: &Query) -> Result<Subsystem, Refusal> {
     match query.get("subsystem") {
         None | Some("http") => Ok(Subsystem::Http),
         Some("stream") => Ok(Subsystem::Stream),
         Some(other) => {
-            Err(respond::error(StatusCode::BAD_REQUEST, format!("unsupported subsystem: {other}")))
+            Err(Box::new(respond::error(StatusCode::BAD_REQUEST, format!("unsupported subsystem: {other}"))))
         }
     }
 }

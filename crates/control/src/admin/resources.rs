@@ -14,6 +14,7 @@ use super::respond;
 use super::server::{AdminParts, Call, REVISION};
 use super::target::Target;
 use crate::reconcile::{Done, Part, Refused, Write};
+use crate::serve::Refusal;
 
 /// Answers one request for an object or a collection.
 pub(super) async fn answer(parts: &Arc<AdminParts>, target: Target, call: Call) -> Response<Bytes> {
@@ -35,7 +36,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, target: Target, call: Call) 
     };
     match write {
         Ok(write) => finish(parts, write).await,
-        Err(refusal) => refusal,
+        Err(refusal) => *refusal,
     }
 }
 
@@ -65,20 +66,20 @@ async fn get(parts: &Arc<AdminParts>, target: Target, call: Call) -> Response<By
 }
 
 /// The write of a PUT; its refusals follow APISIX's order: is there a body, is the id right, is the content.
-fn put(parts: &AdminParts, target: &Target, call: Call) -> Result<Write, Response<Bytes>> {
+fn put(parts: &AdminParts, target: &Target, call: Call) -> Result<Write, Refusal> {
     let kind = target.kind;
     let ttl_s = call.query.number("ttl");
-    let mut body = object(call.body.ok_or_else(|| bad("missing configurations"))?)?;
+    let mut body = object(call.body.ok_or_else(|| refused("missing configurations"))?)?;
     let id = match kind {
         Kind::Consumer => match (&target.id, body.get("username")) {
-            (Some(id), Some(Value::String(name))) if id != name => return Err(bad("wrong username")),
+            (Some(id), Some(Value::String(name))) if id != name => return Err(refused("wrong username")),
             (_, Some(Value::String(name))) => name.clone(),
             _ => return Err(content_refusal(parts, kind, body, "property \"username\" is required")),
         },
         Kind::PluginMetadata => {
-            let name = target.id.clone().ok_or_else(|| bad("missing plugin name"))?;
+            let name = target.id.clone().ok_or_else(|| refused("missing plugin name"))?;
             if parts.catalog.get(&name).is_none() {
-                return Err(bad("invalid plugin name"));
+                return Err(refused("invalid plugin name"));
             }
             name
         }
@@ -92,7 +93,7 @@ fn put(parts: &AdminParts, target: &Target, call: Call) -> Result<Write, Respons
 }
 
 /// The id from the path or else from the body; in the end the body has it.
-fn own_id(target: &Target, body: &mut Map<String, Value>) -> Result<String, Response<Bytes>> {
+fn own_id(target: &Target, body: &mut Map<String, Value>) -> Result<String, Refusal> {
     let given = body.get("id").map(|id| match id {
         Value::String(id) => id.clone(),
         other => other.to_string(),
@@ -101,7 +102,9 @@ fn own_id(target: &Target, body: &mut Map<String, Value>) -> Result<String, Resp
     // A secret's own id is `vault/1`; everything else has the last part only.
     let from_path = if target.kind == Kind::Secret { whole } else { target.id.clone() };
     match (from_path, given) {
-        (Some(id), Some(given)) if id != given => Err(bad(&format!("wrong {} id", target.kind.in_words()))),
+        (Some(id), Some(given)) if id != given => {
+            Err(refused(&format!("wrong {} id", target.kind.in_words())))
+        }
         (Some(id), _) => {
             body.insert("id".to_owned(), Value::String(id));
             Ok(target.id.clone().expect("the id from the path came from here"))
@@ -111,34 +114,34 @@ fn own_id(target: &Target, body: &mut Map<String, Value>) -> Result<String, Resp
     }
 }
 
-fn post(target: &Target, call: Call) -> Result<Write, Response<Bytes>> {
+fn post(target: &Target, call: Call) -> Result<Write, Refusal> {
     let ttl_s = call.query.number("ttl");
-    let body = object(call.body.ok_or_else(|| bad("missing configurations"))?)?;
+    let body = object(call.body.ok_or_else(|| refused("missing configurations"))?)?;
     if target.id.is_some() || body.contains_key("id") {
-        return Err(bad(&format!("wrong {} id, do not need it", target.kind.in_words())));
+        return Err(refused(&format!("wrong {} id, do not need it", target.kind.in_words())));
     }
     Ok(Write::Create { kind: target.kind, body, ttl_s })
 }
 
-fn patch(target: &Target, call: Call) -> Result<Write, Response<Bytes>> {
+fn patch(target: &Target, call: Call) -> Result<Write, Refusal> {
     if target.kind == Kind::Secret && (target.id.is_none() || target.sub_path.is_empty()) {
-        return Err(bad("no secret id and/or sub path in uri"));
+        return Err(refused("no secret id and/or sub path in uri"));
     }
     let id = target.key_id().ok_or_else(|| missing_id(target.kind))?;
     let ttl_s = call.query.number("ttl");
     let part = match (call.body, target.sub_path.is_empty()) {
-        (None, _) => return Err(bad("missing new configuration")),
+        (None, _) => return Err(refused("missing new configuration")),
         (Some(Value::Object(part)), true) => Part::Merge(part),
-        (Some(_), true) => return Err(bad("invalid configuration")),
+        (Some(_), true) => return Err(refused("invalid configuration")),
         (Some(part), false) => Part::At(target.sub_path.clone(), part),
     };
-    let key = Key::new(target.kind, &id).map_err(|_| respond::key_not_found())?;
+    let key = Key::new(target.kind, &id).map_err(|_| Box::new(respond::key_not_found()))?;
     Ok(Write::Patch { key, part, ttl_s })
 }
 
-fn delete(target: &Target, call: &Call) -> Result<Write, Response<Bytes>> {
+fn delete(target: &Target, call: &Call) -> Result<Write, Refusal> {
     let id = target.key_id().ok_or_else(|| missing_id(target.kind))?;
-    let key = Key::new(target.kind, &id).map_err(|_| respond::key_not_found())?;
+    let key = Key::new(target.kind, &id).map_err(|_| Box::new(respond::key_not_found()))?;
     Ok(Write::Delete { key, force: call.query.get("force") == Some("true") })
 }
 
@@ -174,15 +177,10 @@ fn refusal(refused: Refused) -> Response<Bytes> {
 }
 
 /// What the content check says of a body that has no usable key, or `otherwise` if it says nothing.
-fn content_refusal(
-    parts: &AdminParts,
-    kind: Kind,
-    body: Map<String, Value>,
-    otherwise: &str,
-) -> Response<Bytes> {
+fn content_refusal(parts: &AdminParts, kind: Kind, body: Map<String, Value>, otherwise: &str) -> Refusal {
     match check::value(&parts.catalog, kind, &Value::Object(body)) {
-        Err(refusal) => bad(refusal.contract_message()),
-        Ok(()) => bad(&format!("invalid configuration: {otherwise}")),
+        Err(refusal) => refused(refusal.contract_message()),
+        Ok(()) => refused(&format!("invalid configuration: {otherwise}")),
     }
 }
 
@@ -200,7 +198,7 @@ fn stamped(mut response: Response<Bytes>, revision: u64) -> Response<Bytes> {
     response
 }
 
-fn object(body: Value) -> Result<Map<String, Value>, Response<Bytes>> {
+fn object(body: Value) -> Result<Map<String, Value>, Refusal> {
     let found = match body {
         Value::Object(body) => return Ok(body),
         Value::Array(_) => "array",
@@ -209,11 +207,15 @@ fn object(body: Value) -> Result<Map<String, Value>, Response<Bytes>> {
         Value::Bool(_) => "boolean",
         Value::Null => "null",
     };
-    Err(bad(&format!("invalid configuration: wrong type: expected object, got {found}")))
+    Err(refused(&format!("invalid configuration: wrong type: expected object, got {found}")))
 }
 
-fn missing_id(kind: Kind) -> Response<Bytes> {
-    bad(&format!("missing {} id", kind.in_words()))
+fn missing_id(kind: Kind) -> Refusal {
+    refused(&format!("missing {} id", kind.in_words()))
+}
+
+fn refused(message: &str) -> Refusal {
+    Box::new(bad(message))
 }
 
 fn bad(message: &str) -> Response<Bytes> {

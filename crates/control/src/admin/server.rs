@@ -17,7 +17,7 @@ use super::target::Target;
 use super::{plugins, resources, respond, schema, validate, weir};
 use crate::reconcile::Reconcile;
 use crate::report::Reports;
-use crate::serve::{Answer, Handler};
+use crate::serve::{Answer, Handler, Refusal};
 use crate::view::SharedView;
 
 /// The Admin API of one listener.
@@ -61,11 +61,12 @@ impl Admin {
 }
 
 impl Handler for Admin {
-    fn admit(&self, head: &Parts, peer: SocketAddr) -> Result<(), Response<Bytes>> {
+    fn admit(&self, head: &Parts, peer: SocketAddr) -> Result<(), Refusal> {
         let dress = &self.parts.dress;
         if !self.parts.gate.allows(peer) {
             tracing::warn!(%peer, "an address that is not on the Admin API's allow list");
-            return Err(dress.finish(respond::error(StatusCode::FORBIDDEN, "the address is not allowed")));
+            let refusal = respond::error(StatusCode::FORBIDDEN, "the address is not allowed");
+            return Err(Box::new(dress.finish(refusal)));
         }
         if head.method == Method::OPTIONS || is_probe(head) || !head.uri.path().starts_with(PREFIX) {
             return Ok(());
@@ -73,7 +74,7 @@ impl Handler for Admin {
         self.parts.gate.check(head).map_err(|description| {
             tracing::warn!(%peer, description, "failed to check token");
             let body = json!({ "error_msg": "failed to check token", "description": description });
-            dress.finish(respond::json(StatusCode::UNAUTHORIZED, &body))
+            Box::new(dress.finish(respond::json(StatusCode::UNAUTHORIZED, &body)))
         })
     }
 
@@ -122,7 +123,7 @@ async fn route(parts: &Arc<AdminParts>, request: Request<Bytes>) -> Response<Byt
     }
     let body = match parse_body(&body) {
         Ok(body) => body,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     let query = Query::parse(head.uri.query().unwrap_or_default());
     if query.get("ttl").is_some() && query.number("ttl").is_none_or(|ttl| ttl <= 0.0) {
@@ -151,7 +152,7 @@ pub(super) fn unsupported(name: &str) -> Response<Bytes> {
     respond::error(StatusCode::NOT_FOUND, format!("Unsupported resource type: {name}"))
 }
 
-fn parse_body(body: &Bytes) -> Result<Option<Value>, Response<Bytes>> {
+fn parse_body(body: &Bytes) -> Result<Option<Value>, Refusal> {
     if body.is_empty() {
         return Ok(None);
     }
@@ -160,7 +161,7 @@ fn parse_body(body: &Bytes) -> Result<Option<Value>, Response<Bytes>> {
             "error_msg": format!("invalid request body: {fault}"),
             "req_body": String::from_utf8_lossy(body),
         });
-        respond::json(StatusCode::BAD_REQUEST, &body)
+        Box::new(respond::json(StatusCode::BAD_REQUEST, &body))
     })
 }
 

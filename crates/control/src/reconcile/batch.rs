@@ -1,6 +1,8 @@
 //! Writing many objects in one durable transaction: each is checked against the snapshot as the writes before it left
 //! it, and none is published unless all of them are durable. It refuses to know where the writes come from.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use model::{Catalog, Change, Difference, Fault, Key, Kind, Policy, Snapshot, Written};
@@ -82,7 +84,8 @@ struct Batch<'a> {
     transaction: Transaction<'a>,
     catalog: &'a Catalog,
     snapshot: Snapshot,
-    differences: Vec<Difference>,
+    /// What all writes so far changed, each object once, kinds in resolving order.
+    differences: BTreeMap<Key, Difference>,
     faults: Vec<Fault>,
     now_ms: u64,
     /// Whether anything was written at all.
@@ -95,7 +98,7 @@ impl<'a> Batch<'a> {
             transaction,
             catalog,
             snapshot,
-            differences: Vec::new(),
+            differences: BTreeMap::new(),
             faults: Vec::new(),
             now_ms,
             dirty: false,
@@ -108,7 +111,10 @@ impl<'a> Batch<'a> {
             return Ok(None);
         }
         self.transaction.commit()?;
-        Ok(Some(model::Applied { snapshot: self.snapshot, diff: self.differences, faults: self.faults }))
+        // What came and went within the batch was never there for anybody else.
+        let differs = |difference: &Difference| difference.before.is_some() || difference.after.is_some();
+        let diff = self.differences.into_values().filter(differs).collect();
+        Ok(Some(model::Applied { snapshot: self.snapshot, diff, faults: self.faults }))
     }
 
     fn write(&mut self, write: Write) -> Result<Done, Refused> {
@@ -230,9 +236,11 @@ impl<'a> Batch<'a> {
         self.snapshot = applied.snapshot;
         self.faults.extend(applied.faults);
         for difference in applied.diff {
-            match self.differences.iter_mut().find(|earlier| earlier.key == difference.key) {
-                Some(earlier) => earlier.after = difference.after,
-                None => self.differences.push(difference),
+            match self.differences.entry(difference.key.clone()) {
+                Entry::Occupied(mut earlier) => earlier.get_mut().after = difference.after,
+                Entry::Vacant(place) => {
+                    place.insert(difference);
+                }
             }
         }
         self.dirty = true;

@@ -37,7 +37,8 @@ impl Reconciler {
         let mut faults = document.faults.clone();
         // Objects that were faulty before and are the same now are not among the applied ones.
         let all = if strict { applied.faults.clone() } else { applied.snapshot.faults() };
-        faults.extend(all.iter().map(|fault| document.place(fault)));
+        // What is kept although the file no longer tells it apart has its faults told already.
+        faults.extend(all.iter().filter_map(|fault| document.place(fault)));
         faults.sort_by_key(|fault| fault.line);
         let refused = strict && !faults.is_empty();
         if !refused && (!changes.is_empty() || self.snapshot.revision() == 0) {

@@ -92,7 +92,7 @@ pub fn check(path: &Path, catalog: &Catalog) -> Vec<FileFault> {
     let changes: Vec<Change> = document.objects.iter().map(|object| object.change(FIRST_REVISION)).collect();
     let applied = Snapshot::default().apply(catalog, &changes, FIRST_REVISION, Policy::Lenient);
     let mut faults = document.faults.clone();
-    faults.extend(applied.faults.iter().map(|fault| document.place(fault)));
+    faults.extend(applied.faults.iter().filter_map(|fault| document.place(fault)));
     faults.sort_by_key(|fault| fault.line);
     faults
 }

@@ -66,8 +66,11 @@ impl Document {
         let expanded = expand(text, lookup).map_err(|unset| {
             unset.into_iter().map(|unset| general(unset.line, unset.reason)).collect::<Vec<_>>()
         })?;
-        let mut marked = yaml::parse(&expanded.text)
-            .map_err(|fault| vec![general(expanded.file_line(fault.line), fault.reason)])?;
+        let last_line = text.lines().count().max(1);
+        let mut marked = yaml::parse(&expanded.text).map_err(|fault| {
+            // What is missing at the end is missing in the last line.
+            vec![general(expanded.file_line(fault.line).min(last_line), fault.reason)]
+        })?;
         let collections = match marked.value.take() {
             Value::Object(collections) => collections,
             Value::Null => Map::new(),
@@ -95,14 +98,17 @@ impl Document {
         Ok(document)
     }
 
-    /// The place of a fault the model found in one of the objects.
-    pub fn place(&self, fault: &Fault) -> FileFault {
-        let object = fault.key.as_ref().and_then(|key| self.pointers.get(key)).map_or("", String::as_str);
+    /// The place of a fault the model found in one of the objects; none when the object is not in this document.
+    pub fn place(&self, fault: &Fault) -> Option<FileFault> {
+        let object = match &fault.key {
+            Some(key) => self.pointers.get(key)?.as_str(),
+            None => "",
+        };
         let mut reason = fault.reason.clone();
         if fault.kept {
             reason.push_str(" (its last good form stays in force)");
         }
-        self.fault(&format!("{object}{}", fault.pointer), reason)
+        Some(self.fault(&format!("{object}{}", fault.pointer), reason))
     }
 
     fn collection(&mut self, name: &str, items: Value) {
@@ -318,6 +324,9 @@ mod tests {
             reason: "too small".to_owned(),
             kept: false,
         };
-        assert_eq!(document.place(&fault).to_string(), "weir.yaml:6: routes[1].plugins.x/y.count: too small");
+        assert_eq!(
+            document.place(&fault).unwrap().to_string(),
+            "weir.yaml:6: routes[1].plugins.x/y.count: too small"
+        );
     }
 }

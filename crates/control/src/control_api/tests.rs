@@ -1,0 +1,100 @@
+//! Transcripts of control API requests and their answers (contract 2.6).
+
+use serde_json::{Value, json};
+
+use crate::testing::{Rig, ask, block_on};
+
+fn talk() -> (tempfile::TempDir, Rig) {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = Rig::store(directory.path());
+    let put = |target: &str, body: Value| {
+        let (status, answer) = rig.json("PUT", &format!("/apisix/admin/{target}"), &body);
+        assert_eq!(status, 201, "{answer}");
+    };
+    put("upstreams/1", json!({"nodes": {"127.0.0.1:80": 1}, "type": "roundrobin"}));
+    put(
+        "upstreams/checked",
+        json!({"nodes": [{"host": "example.org", "port": 80, "weight": 1}], "type": "roundrobin"}),
+    );
+    put("services/s", json!({"upstream_id": "1"}));
+    put(
+        "routes/r",
+        json!({"uri": "/", "upstream": {"nodes": {"example.org:80": 1, "[::1]:80": 1}, "type": "roundrobin"}}),
+    );
+    put("plugin_metadata/count", json!({"size": 1}));
+    (directory, rig)
+}
+
+#[test]
+fn dumps() {
+    let (_directory, rig) = talk();
+    let check = |target: &str, pointer: &str, status: u16, expected: Value| {
+        let (found, _, body) = block_on(ask(&rig.control, "GET", target, &[], ""));
+        let body: Value = serde_json::from_str(&body).unwrap();
+        let value = if pointer == "#" {
+            json!(body.as_array().map_or(0, Vec::len))
+        } else {
+            body.pointer(pointer).cloned().unwrap_or_default()
+        };
+        assert_eq!((found, value), (status, expected), "{target} {body}");
+    };
+    check("/v1/routes", "#", 200, json!(1));
+    check("/v1/routes", "/0/key", 200, json!("/apisix/routes/r"));
+    check("/v1/routes", "/0/has_domain", 200, json!(true));
+    check("/v1/route/r", "/value/uri", 200, json!("/"));
+    check("/v1/route/x", "/error_msg", 404, json!("route[x] not found"));
+    check("/v1/services", "/0/value/upstream_id", 200, json!("1"));
+    check("/v1/service/x", "/error_msg", 404, json!("service[x] not found"));
+    check("/v1/upstreams", "#", 200, json!(2));
+    check("/v1/upstream/1", "/has_domain", 200, json!(false));
+    check("/v1/upstream/1", "/modifiedIndex", 200, json!(1));
+    check("/v1/upstream/checked", "/has_domain", 200, json!(true));
+    check("/v1/upstream/x", "/error_msg", 404, json!("upstream[x] not found"));
+    check("/v1/plugin_metadatas", "", 200, json!([{"size": 1, "id": "count"}]));
+    check("/v1/plugin_metadata/count", "/size", 200, json!(1));
+    check("/v1/plugin_metadata/x", "/error_msg", 404, json!("plugin metadata[x] not found"));
+    check("/v1/schema", "/main/route/type", 200, json!("object"));
+    check("/v1/schema", "/plugins/auth/priority", 200, json!(2500));
+    check("/v1/schema", "/stream_plugins", 200, json!({}));
+    check("/v1/nothing", "/error_msg", 404, json!("not found"));
+}
+
+#[test]
+fn health() {
+    let (_directory, rig) = talk();
+    let expected = json!({
+        "name": "/apisix/upstreams/checked",
+        "type": "http",
+        "nodes": [{
+            "ip": "127.0.0.1", "port": 80, "hostname": "<a>", "status": "mostly_healthy",
+            "counter": {"success": 1, "http_failure": 0, "tcp_failure": 0, "timeout_failure": 0},
+        }],
+    });
+    let check = |target: &str, status: u16, expected: Value| {
+        let (found, _, body) = block_on(ask(&rig.control, "GET", target, &[("Accept", "*/*")], ""));
+        assert_eq!((found, serde_json::from_str::<Value>(&body).unwrap()), (status, expected), "{target}");
+    };
+    check("/v1/healthcheck", 200, json!([expected]));
+    check("/v1/healthcheck/upstreams/checked", 200, expected);
+    check("/v1/healthcheck/upstreams/1", 404, json!({"error_msg": "no checker for upstreams[1]"}));
+    check("/v1/healthcheck/upstreams/x", 404, json!({"error_msg": "upstreams[x] not found"}));
+    check("/v1/healthcheck/upstreams", 404, json!({"error_msg": "missing src id for src type upstreams"}));
+    check("/v1/healthcheck/things/1", 400, json!({"error_msg": "invalid src type things"}));
+    let (_, headers, page) =
+        block_on(ask(&rig.control, "GET", "/v1/healthcheck", &[("Accept", "text/html")], ""));
+    assert!(headers["content-type"].to_str().unwrap().starts_with("text/html"));
+    assert!(page.contains("mostly_healthy") && page.contains("127.0.0.1:80"));
+}
+
+#[test]
+fn verbs() {
+    let (_directory, rig) = talk();
+    let check = |method: &str, target: &str, expected: (u16, &str)| {
+        let (status, _, body) = block_on(ask(&rig.control, method, target, &[], ""));
+        assert_eq!((status, body.as_str()), expected, "{method} {target}");
+    };
+    check("PUT", "/v1/plugins/reload", (200, "done"));
+    check("POST", "/v1/gc", (200, ""));
+    check("DELETE", "/v1/routes", (404, "{\"error_msg\":\"not found\"}\n"));
+    check("POST", "/v1/routes", (404, "{\"error_msg\":\"not found\"}\n"));
+}

@@ -1,0 +1,259 @@
+//! What the reconciling thread promises: order, one transaction for many, expiry, and files that are taken over as far
+//! as they are good.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::testing::{Rig, block_on};
+
+fn upstream() -> Value {
+    json!({"nodes": {"127.0.0.1:8080": 1}, "type": "roundrobin"})
+}
+
+#[test]
+fn writes_survive_and_are_published_again_at_the_next_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = Rig::store(directory.path());
+    rig.json("PUT", "/apisix/admin/upstreams/1", &upstream());
+    rig.json("PUT", "/apisix/admin/routes/1", &json!({"uri": "/", "upstream_id": "1"}));
+    assert_eq!(
+        *rig.published.0.lock(),
+        [(0, vec![]), (1, vec!["/upstreams/1".into()]), (2, vec!["/routes/1".into()])]
+    );
+    let (_, before) = rig.json("GET", "/apisix/admin/routes/1", &Value::Null);
+    drop(rig);
+    let rig = Rig::store(directory.path());
+    assert_eq!(*rig.published.0.lock(), [(2, vec!["/upstreams/1".into(), "/routes/1".into()])]);
+    assert_eq!(rig.json("GET", "/apisix/admin/routes/1", &Value::Null), (200, before));
+}
+
+#[test]
+fn what_the_store_holds_is_byte_for_byte_what_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = Rig::store(directory.path());
+    let (_, written) = rig.ask(
+        "PUT",
+        "/apisix/admin/routes/1",
+        r#"{"uri":"/ä","upstream":{"nodes":{"b:1":1,"a:1":1},"type":"roundrobin"}}"#,
+    );
+    drop(rig);
+    let store = crate::source::store::Store::open(directory.path()).unwrap();
+    let (key, record) = store.load().unwrap().remove(0);
+    assert_eq!(key, "routes/1");
+    assert!(written.contains(&record.text), "{written} {}", record.text);
+}
+
+#[test]
+fn many_writers_each_get_a_revision_of_their_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = Rig::store(directory.path());
+    const WRITERS: usize = 8;
+    const WRITES: usize = 20;
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let rig = &rig;
+            scope.spawn(move || {
+                for number in 0..WRITES {
+                    let (status, _) =
+                        rig.json("PUT", &format!("/apisix/admin/upstreams/{writer}-{number}"), &upstream());
+                    assert_eq!(status, 201);
+                }
+            });
+        }
+    });
+    let view = rig.view.load();
+    assert_eq!(view.revision(), (WRITERS * WRITES) as u64);
+    let mut indexes: Vec<u64> =
+        view.all_written(model::Kind::Upstream).iter().map(|written| written.modified_index).collect();
+    indexes.sort_unstable();
+    assert_eq!(indexes, (1..=(WRITERS * WRITES) as u64).collect::<Vec<_>>());
+    let revisions: Vec<u64> = rig.published.0.lock().iter().map(|(revision, _)| *revision).collect();
+    assert!(revisions.is_sorted(), "{revisions:?}");
+}
+
+#[test]
+fn objects_end_when_their_time_is_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut reconciler = super::Reconciler {
+        parts: super::Parts {
+            source: super::Source::Store(crate::source::store::Store::open(directory.path()).unwrap()),
+            catalog: crate::testing::catalog(),
+            publisher: Box::new(crate::testing::Recorder::default()),
+            clock: std::sync::Arc::new(crate::testing::HandClock::default()),
+            view: crate::view::SharedView::default(),
+        },
+        snapshot: model::Snapshot::default(),
+        faults: Vec::new(),
+        compile_faults: Vec::new(),
+    };
+    let clock = std::sync::Arc::new(crate::testing::HandClock::default());
+    reconciler.parts.clock = std::sync::Arc::clone(&clock) as std::sync::Arc<dyn crate::clock::Clock>;
+    let put = |id: &str, ttl_s| super::Write::Put {
+        key: model::Key::new(model::Kind::Upstream, id).unwrap(),
+        body: upstream().as_object().unwrap().clone(),
+        ttl_s,
+    };
+    let results = reconciler.write(vec![put("short", Some(1.5)), put("long", Some(10.0)), put("kept", None)]);
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
+    let ids = |reconciler: &super::Reconciler| -> Vec<String> {
+        let view = reconciler.parts.view.load();
+        view.all_written(model::Kind::Upstream).iter().map(|written| written.key.id.to_string()).collect()
+    };
+    let revision = |reconciler: &super::Reconciler| reconciler.parts.view.load().revision();
+    clock.advance(1499);
+    reconciler.tick();
+    assert_eq!(ids(&reconciler), ["kept", "long", "short"]);
+    clock.advance(1);
+    reconciler.tick();
+    assert_eq!((ids(&reconciler), revision(&reconciler)), (vec!["kept".to_owned(), "long".to_owned()], 4));
+    // A write without a time takes the time away.
+    assert!(reconciler.write(vec![put("long", None)])[0].is_ok());
+    clock.advance(1_000_000);
+    reconciler.tick();
+    assert_eq!((ids(&reconciler), revision(&reconciler)), (vec!["kept".to_owned(), "long".to_owned()], 5));
+}
+
+/// A file that is written anew and reloaded, step by step.
+struct File {
+    directory: tempfile::TempDir,
+    rig: Option<Rig>,
+    strict: bool,
+}
+
+impl File {
+    fn new(strict: bool) -> File {
+        File { directory: tempfile::tempdir().unwrap(), rig: None, strict }
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.directory.path().join("weir.yaml")
+    }
+
+    /// Takes over `text`; expects these faults (parts of them) and then these uris in force.
+    #[track_caller]
+    fn check(&mut self, text: &str, faults: &[&str], uris: &[&str]) {
+        std::fs::write(self.path(), text).unwrap();
+        let found = match &self.rig {
+            Some(rig) => block_on(rig.reconcile.reload()),
+            None => {
+                let rig = Rig::file(&self.path(), self.strict).unwrap();
+                let faults = rig.view.load().faults.clone();
+                self.rig = Some(rig);
+                faults
+            }
+        };
+        assert_eq!(found.len(), faults.len(), "{found:#?}");
+        for (fault, part) in found.iter().zip(faults) {
+            assert!(fault.contains(part), "{fault} lacks {part}");
+        }
+        let view = self.rig.as_ref().unwrap().view.load();
+        let mut routes: Vec<String> = view
+            .snapshot
+            .iter(model::Kind::Route)
+            .map(|route| {
+                serde_json::from_str::<Value>(&route.written.text).unwrap()["uri"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned()
+            })
+            .collect();
+        routes.sort();
+        assert_eq!(routes, uris);
+    }
+}
+
+const GOOD: &str = "routes:\n- {id: a, uri: /a, upstream: {nodes: {\"h:1\": 1}, type: roundrobin}}\n";
+
+#[test]
+fn a_file_applies_as_far_as_it_is_good() {
+    let mut file = File::new(false);
+    file.check(GOOD, &[], &["/a"]);
+    file.check("routes: [", &["weir.yaml:1: "], &["/a"]);
+    let more = format!("{GOOD}- {{id: b, uri: /b, upstream_id: u}}\n");
+    file.check(&more, &["weir.yaml:3: routes[1].upstream_id: failed to fetch upstream info"], &["/a"]);
+    file.check(
+        &format!("{more}upstreams:\n- {{id: u, nodes: {{\"h:1\": 1}}, type: roundrobin}}\n"),
+        &[],
+        &["/a", "/b"],
+    );
+    let bad = GOOD.replace("uri: /a", "uri: 5");
+    file.check(&bad, &["weir.yaml:2: routes[0].uri: "], &["/a"]);
+    file.check("routes: 1\n", &["weir.yaml:1: routes: `routes` must be a list"], &["/a"]);
+    file.check("routes:\n- 7\n", &["weir.yaml:2: routes[0]: a route must be a mapping"], &["/a"]);
+    file.check("routes: []\n#END\n", &[], &[]);
+}
+
+#[test]
+fn an_unchanged_object_keeps_its_revision() {
+    let mut file = File::new(false);
+    file.check(GOOD, &[], &["/a"]);
+    file.check(&format!("# a comment\n{GOOD}"), &[], &["/a"]);
+    let published = file.rig.as_ref().unwrap().published.0.lock().clone();
+    assert_eq!(published, [(1, vec!["/routes/a".to_owned()])], "the second version changed nothing");
+    file.check(
+        &format!("{GOOD}- {{id: b, uri: /b, upstream: {{nodes: {{\"h:1\": 1}}, type: roundrobin}}}}\n"),
+        &[],
+        &["/a", "/b"],
+    );
+    let view = file.rig.as_ref().unwrap().view.load();
+    let indexes: Vec<_> = view
+        .all_written(model::Kind::Route)
+        .iter()
+        .map(|written| (written.created_index, written.modified_index))
+        .collect();
+    assert_eq!(indexes, [(1, 1), (2, 2)]);
+}
+
+#[test]
+fn a_strict_file_applies_whole_or_not_at_all() {
+    let mut file = File::new(true);
+    file.check(GOOD, &[], &["/a"]);
+    let half = format!("{}- {{id: b, uri: /b, upstream_id: none}}\n", GOOD.replace("/a", "/other"));
+    file.check(&half, &["weir.yaml:3: "], &["/a"]);
+    file.check(&format!("x: 1\n{}", GOOD.replace("/a", "/other")), &["weir.yaml:1: "], &["/a"]);
+    file.check(&GOOD.replace("/a", "/other"), &[], &["/other"]);
+    let bad = tempfile::tempdir().unwrap();
+    let path = bad.path().join("weir.yaml");
+    std::fs::write(&path, half).unwrap();
+    assert!(Rig::file(&path, true).is_err(), "and it does not start with half of it");
+}
+
+#[test]
+fn a_file_is_read_through_the_admin_api_but_not_written() {
+    let mut file = File::new(false);
+    file.check(GOOD, &[], &["/a"]);
+    let rig = file.rig.as_ref().unwrap();
+    assert_eq!(rig.json("GET", "/apisix/admin/routes/a", &Value::Null).0, 200);
+    for (method, target) in
+        [("PUT", "routes/b"), ("PATCH", "routes/a"), ("DELETE", "routes/a"), ("POST", "routes")]
+    {
+        let (status, body) = rig.json(method, &format!("/apisix/admin/{target}"), &json!({"uri": "/"}));
+        let message = body["error_msg"].as_str().unwrap().to_owned();
+        assert!(
+            status == 405 && message.contains("weir.yaml; change it there"),
+            "{method} {status} {message}"
+        );
+    }
+}
+
+#[test]
+fn a_check_finds_what_a_start_would() {
+    let directory = tempfile::tempdir().unwrap();
+    let check = |text: &str, faults: &[&str]| {
+        let path: &Path = &directory.path().join("weir.yaml");
+        std::fs::write(path, text).unwrap();
+        let found = crate::source::file::check(path, &crate::testing::catalog());
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(found.len(), faults.len(), "{found:#?}");
+        for (fault, part) in found.iter().zip(faults) {
+            assert!(fault.contains(part), "{fault} lacks {part}");
+        }
+    };
+    check(GOOD, &[]);
+    check(
+        "routes:\n- id: a\n  uri: /a\n  plugins:\n    count:\n      count: 0\n  desc: 5\n",
+        &["weir.yaml:6: routes[0].plugins.count.count: ", "weir.yaml:7: routes[0].desc: "],
+    );
+    check("consumers:\n- username: j\n  plugins: {none: {}}\nx: 1\n", &["weir.yaml:3: ", "weir.yaml:4: x: "]);
+}
