@@ -10,12 +10,13 @@ mod secret;
 mod ssl;
 mod upstream;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Stage};
 use crate::resource::Resource;
-use crate::{Key, Kind, Refusal, schema};
+use crate::{Id, Key, Kind, Refusal, schema};
 
 /// Checks an object on its own and reads it.
 ///
@@ -83,11 +84,10 @@ fn id(key: &Key, value: &Value, findings: &mut Findings) {
         Kind::Secret => return,
         kind => ("id", key.own_id(), format!("wrong {} id", kind.in_words())),
     };
-    let differs = match value.get(field) {
-        Some(Value::String(text)) => text != expected,
-        Some(Value::Number(number)) => number.to_string() != expected,
-        _ => false,
-    };
+    let differs = value.get(field).is_some_and(|found| match key.kind {
+        Kind::Consumer => found.as_str().is_some_and(|name| name != expected),
+        _ => Id::deserialize(found).is_ok_and(|id| &*id != expected),
+    });
     if differs {
         let stage = if key.kind == Kind::Consumer { Stage::Upstream } else { Stage::Alternatives };
         findings.add(stage, format!("/{field}"), reason);

@@ -1,10 +1,11 @@
 //! The proof that schemas and Rust types accept the same, by mutating an object of each kind that has every field.
 
+use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::tests::merged;
-use crate::resource::Resource;
-use crate::{Kind, schema};
+use super::tests::{catalog, merged};
+use crate::resource::{Resource, split_authority};
+use crate::{Kind, check, schema};
 
 /// For each kind an object with every field.
 fn full(kind: Kind) -> Value {
@@ -176,4 +177,66 @@ fn with_unknown_fields(value: &Value) -> Vec<Value> {
         _ => {}
     }
     found
+}
+
+/// Any JSON, with field names that the schemas know among others.
+fn json_of_any_shape() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "[a-z0-9:./*\\[\\]]{0,12}".prop_map(Value::from),
+        ".{0,4}".prop_map(Value::from),
+    ];
+    let name = prop_oneof![
+        prop::sample::select(vec![
+            "uri",
+            "uris",
+            "hosts",
+            "plugins",
+            "upstream",
+            "nodes",
+            "type",
+            "key",
+            "vars",
+            "id",
+            "timeout",
+            "checks",
+            "count",
+            "_meta",
+            "filter",
+            "remote_addrs",
+            "127.0.0.1:80",
+            "[::1]",
+        ])
+        .prop_map(str::to_owned),
+        ".{0,3}",
+    ];
+    leaf.prop_recursive(5, 64, 8, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((name.clone(), inner), 0..8)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_json_is_accepted_or_refused_with_reasons(value in json_of_any_shape()) {
+        let catalog = catalog();
+        for kind in Kind::ALL {
+            if let Err(refusal) = check::value(&catalog, kind, &value) {
+                prop_assert!(!refusal.contract_message().is_empty() && !refusal.faults().is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn any_text_is_an_authority_or_refused(text in "[\\[\\]:0-9a-f.]{0,20}|.{0,8}") {
+        if let Ok((host, port)) = split_authority(&text) {
+            prop_assert!(!host.is_empty() && !host.contains(['[', ']']) && port != Some(0));
+        }
+    }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::catalog::{Catalog, PluginInfo, SchemaType};
 use crate::{Key, Kind, check};
 
-fn catalog() -> Catalog {
+pub(super) fn catalog() -> Catalog {
     let mut auth = PluginInfo::new("auth", 2500, json!({"type": "object"}));
     auth.is_auth = true;
     auth.consumer_key = Some("key");
@@ -195,6 +195,7 @@ fn keyed(kind: Kind, id: &str, object: Value, expected: &str) {
 #[test]
 fn the_key_and_the_object_agree() {
     keyed(Kind::Route, "1", json!({"id": 1, "uri": "/", "plugins": {}}), "");
+    keyed(Kind::Route, "1", json!({"id": 1.0, "uri": "/", "plugins": {}}), "");
     keyed(Kind::Route, "1", json!({"id": "2", "uri": "/", "plugins": {}}), "wrong route id");
     keyed(Kind::PluginConfig, "1", json!({"id": "2", "plugins": {}}), "wrong plugin config id");
     keyed(Kind::Consumer, "jack", json!({"username": "jill"}), "wrong username");

@@ -79,6 +79,11 @@ pub(crate) fn split_authority(text: &str) -> Result<(&str, Option<u16>), String>
     if host.is_empty() {
         return Err(format!("{text:?} has no host"));
     }
+    // The host is sent in headers and asked of DNS: nothing but what a name or an address has.
+    let named = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    if !text.starts_with('[') && !host.bytes().all(named) {
+        return Err(format!("{text:?}: a host has letters, digits, '-', '.' and '_'"));
+    }
     let port = port.map(|digits| port_of(text, digits)).transpose()?;
     Ok((host, port))
 }
@@ -193,6 +198,9 @@ mod tests {
             r#"{"a:65536":1}"#,
             r#"{"a:+8":1}"#,
             r#"{":80":1}"#,
+            r#"{"a b:80":1}"#,
+            r#"{"a\r\nx: y":1}"#,
+            r#"[{"host":"a[","weight":1}]"#,
             r#"{"a:80":-1}"#,
             r#"{"a:80":1.5}"#,
             r#"[{"host":"a"}]"#,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{Applied, Change, Difference, Faulty, Object, Policy, Snapshot, identity, reference};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Stage};
-use crate::{Fault, Key, Kind, Refusal, Written, check};
+use crate::{Fault, Key, Refusal, Written, check};
 
 impl Snapshot {
     /// Applies changes, later ones of the same key over earlier ones. `revision` becomes the snapshot's.
@@ -90,6 +90,7 @@ impl Work<'_> {
                 }
             }
         }
+        self.drop_orphan(key);
         self.relink(key, &old);
         if present.is_some() != self.next.contains(key) {
             self.wake_dependents(key);
@@ -110,14 +111,17 @@ impl Work<'_> {
                 self.next.table_mut(key.kind).insert(key.clone(), object);
             }
             Err(refusal) => {
-                // A credential without its consumer proves nothing: it never outlives the consumer.
-                if key.kind == Kind::Credential {
-                    self.next.table_mut(key.kind).remove(key);
-                }
                 let written = object.written.clone();
                 let faulty = Faulty { written, refusal, waiting: Some(object) };
                 self.next.faulty.insert(key.clone(), Arc::new(faulty));
             }
+        }
+    }
+
+    /// A credential without its consumer proves nothing: even a kept form never outlives the consumer.
+    fn drop_orphan(&mut self, key: &Key) {
+        if key.consumer_key().is_some_and(|consumer| !self.next.contains(&consumer)) {
+            self.next.table_mut(key.kind).remove(key);
         }
     }
 

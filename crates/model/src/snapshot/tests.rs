@@ -142,6 +142,25 @@ fn a_credential_never_outlives_its_consumer() {
 }
 
 #[test]
+fn a_faulty_credential_keeps_its_form_only_with_its_consumer() {
+    let consumer = put("consumers/jack", json!({"username": "jack"}));
+    let credential = put("credentials/jack/credentials/c1", json!({"plugins": {"auth": {}}}));
+    let good = apply(&Snapshot::empty(), &[credential, consumer]);
+    let faulty = put("credentials/jack/credentials/c1", json!({"plugins": {"nope": {}}}));
+    let kept = apply(&good.snapshot, std::slice::from_ref(&faulty));
+    check(&kept, "consumers/jack credentials/jack/credentials/c1", "credentials/jack/credentials/c1", "");
+    let gone = apply(&good.snapshot, &[faulty, delete("consumers/jack")]);
+    let key = "credentials/jack/credentials/c1";
+    check(&gone, "", key, "consumers/jack credentials/jack/credentials/c1");
+    check(
+        &apply(&kept.snapshot, &[delete("consumers/jack")]),
+        "",
+        key,
+        "consumers/jack credentials/jack/credentials/c1",
+    );
+}
+
+#[test]
 fn a_changed_upstream_touches_nothing_else() {
     let many: Vec<Change> =
         std::iter::once(upstream("u")).chain((0..200).map(|id| route(&id.to_string(), "u"))).collect();
