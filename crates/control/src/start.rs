@@ -265,3 +265,80 @@ const RUNTIME_THREADS: usize = 2;
 const MAX_BLOCKING_THREADS: usize = 4;
 /// For answers under way when the gateway stops.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::testing::{Recorder, catalog, reports};
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpStream};
+
+    fn config(source: SourceConfig, listeners: Listeners) -> ControlConfig {
+        let keys = vec![AdminKey { key: "boss".to_owned(), role: crate::Role::Admin }];
+        ControlConfig {
+            source,
+            catalog: catalog(),
+            publisher: Box::new(Recorder::default()),
+            reports: reports(),
+            clock: Arc::new(SystemClock),
+            listeners,
+            admin: AdminConfig { keys, ..AdminConfig::default() },
+        }
+    }
+
+    fn bound() -> (Option<TcpListener>, SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        (Some(listener), address)
+    }
+
+    fn talk(address: SocketAddr, request: &str) -> String {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    #[test]
+    fn all_listeners_answer_and_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let ((admin, admin_at), (control, control_at), (status, status_at), (metrics, metrics_at)) =
+            (bound(), bound(), bound(), bound());
+        let listeners = Listeners { admin, control, status, metrics };
+        let source = SourceConfig::Store { directory: directory.path().to_owned() };
+        let running = Control::start(config(source.clone(), listeners)).unwrap();
+        let check = |address: SocketAddr, target: &str, expected: &str| {
+            let request =
+                format!("GET {target} HTTP/1.1\r\nHost: x\r\nX-API-KEY: boss\r\nConnection: close\r\n\r\n");
+            let answer = talk(address, &request);
+            assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with(expected), "{answer}");
+        };
+        check(admin_at, "/apisix/admin/routes", "{\"list\":[],\"total\":0}\n");
+        check(control_at, "/v1/routes", "[]\n");
+        check(status_at, "/status/ready", "{\"status\":\"ok\"}\n");
+        check(metrics_at, "/apisix/prometheus/metrics", "apisix_up 1\n");
+        let huge = format!(
+            "PUT /apisix/admin/routes/1 HTTP/1.1\r\nHost: x\r\nX-API-KEY: boss\r\nContent-Length: {}\r\n\r\n",
+            1_u64 << 40
+        );
+        assert!(talk(admin_at, &huge).starts_with("HTTP/1.1 400"), "refused before a byte of the body");
+        let keyless = "PUT /apisix/admin/routes/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n";
+        assert!(talk(admin_at, keyless).starts_with("HTTP/1.1 401"));
+        assert_eq!(running.revision(), 0);
+        running.shutdown();
+        assert!(TcpStream::connect(admin_at).is_err());
+        Control::start(config(source, Listeners::default())).unwrap();
+    }
+
+    #[test]
+    fn a_directory_in_use_is_said_so() {
+        let directory = tempfile::tempdir().unwrap();
+        let source = SourceConfig::Store { directory: directory.path().to_owned() };
+        let running = Control::start(config(source.clone(), Listeners::default())).unwrap();
+        let refusal = Control::start(config(source, Listeners::default())).unwrap_err().to_string();
+        assert!(refusal.contains("in use by process"), "{refusal}");
+        running.shutdown();
+    }
+}

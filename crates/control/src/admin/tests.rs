@@ -2,6 +2,7 @@
 
 mod front;
 mod objects;
+mod properties;
 mod schemas;
 
 use serde_json::Value;

@@ -38,7 +38,7 @@ fn what_the_store_holds_is_byte_for_byte_what_is_read() {
         r#"{"uri":"/ä","upstream":{"nodes":{"b:1":1,"a:1":1},"type":"roundrobin"}}"#,
     );
     drop(rig);
-    let store = crate::source::store::Store::open(directory.path()).unwrap();
+    let mut store = crate::source::store::Store::open(directory.path()).unwrap();
     let (key, record) = store.load().unwrap().remove(0);
     assert_eq!(key, "routes/1");
     assert!(written.contains(&record.text), "{written} {}", record.text);

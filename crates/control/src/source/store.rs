@@ -6,11 +6,12 @@
 
 mod lock;
 mod record;
+mod transaction;
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
@@ -18,6 +19,7 @@ use thiserror::Error;
 
 pub use lock::{DirectoryLock, LockError};
 pub use record::{Record, RecordError};
+pub use transaction::{Expect, Transaction};
 
 /// The store of one data directory, held by one process and used by one thread.
 #[derive(Debug)]
@@ -65,15 +67,6 @@ pub enum StoreError {
     Failed(String),
 }
 
-/// Condition of a put.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expect {
-    /// Whatever is there.
-    Any,
-    /// The object's `modified_index` is still this one (compare-and-swap).
-    ModifiedIndex(u64),
-}
-
 impl Store {
     /// Opens the store in `directory`, making both if they do not exist.
     ///
@@ -87,20 +80,14 @@ impl Store {
         }
         let database = open_database(&path)?;
         let meta = read_meta(&path, &database)?;
-        let mut store = Store {
+        Ok(Store {
             path,
             database: Some(database),
             revision: meta.revision,
             cluster_id: meta.cluster_id,
             expiries: BTreeSet::new(),
             _lock: lock,
-        };
-        for (key, record) in store.load()? {
-            if let Some(at) = record.expires_at_ms {
-                store.expiries.insert((at, key));
-            }
-        }
-        Ok(store)
+        })
     }
 
     /// The revision of the last committed write; 0 in a fresh store.
@@ -118,8 +105,19 @@ impl Store {
         &self.path
     }
 
-    /// Every object, in the order of keys.
-    pub fn load(&self) -> Result<Vec<(String, Record)>, StoreError> {
+    /// Every object, in the order of keys. To be called once after opening: it is also how the store learns which
+    /// objects expire.
+    ///
+    /// # Errors
+    /// The file cannot be read, or holds a record that is none.
+    pub fn load(&mut self) -> Result<Vec<(String, Record)>, StoreError> {
+        let objects = self.read_all()?;
+        let expiring = objects.iter().filter_map(|(key, record)| Some((record.expires_at_ms?, key.clone())));
+        self.expiries = expiring.collect();
+        Ok(objects)
+    }
+
+    fn read_all(&self) -> Result<Vec<(String, Record)>, StoreError> {
         let database = self.database.as_ref().ok_or_else(|| self.unusable(NOT_OPEN))?;
         let read = database.begin_read().map_err(|fault| self.unusable(fault))?;
         let table = read.open_table(OBJECTS).map_err(|fault| self.unusable(fault))?;
@@ -150,17 +148,15 @@ impl Store {
     /// on once the cause is gone.
     pub fn begin(&mut self) -> Result<Transaction<'_>, StoreError> {
         if self.database.is_none() {
-            self.database = Some(open_database(&self.path)?);
+            let database = open_database(&self.path)?;
+            // A commit that failed may have reached the disk nevertheless; its revisions are not given twice.
+            self.revision = self.revision.max(read_meta(&self.path, &database)?.revision);
+            self.database = Some(database);
         }
         let database = self.database.as_ref().expect("opened in the line above");
         let began = database.begin_write();
         match began {
-            Ok(write) => Ok(Transaction {
-                revision: self.revision,
-                write: Some(write),
-                expiry_changes: Vec::new(),
-                store: self,
-            }),
+            Ok(write) => Ok(Transaction::new(self, write)),
             Err(fault) => {
                 self.database = None;
                 Err(StoreError::Failed(fault.to_string()))
@@ -170,115 +166,6 @@ impl Store {
 
     fn unusable(&self, reason: impl ToString) -> StoreError {
         StoreError::Unusable { path: self.path.clone(), reason: reason.to_string() }
-    }
-}
-
-/// Writes that become durable together.
-pub struct Transaction<'a> {
-    store: &'a mut Store,
-    write: Option<WriteTransaction>,
-    revision: u64,
-    expiry_changes: Vec<ExpiryChange>,
-}
-
-#[derive(Debug)]
-struct ExpiryChange {
-    key: String,
-    before_ms: Option<u64>,
-    after_ms: Option<u64>,
-}
-
-impl Transaction<'_> {
-    /// The next revision. Every write of its own takes one, so that a write's answer names exactly it.
-    pub fn advance(&mut self) -> u64 {
-        self.revision += 1;
-        self.revision
-    }
-
-    /// The revision reached so far.
-    pub fn revision(&self) -> u64 {
-        self.revision
-    }
-
-    /// Writes one object under the current revision and gives back its record.
-    ///
-    /// # Errors
-    /// [`StoreError::Conflict`] when `expect` does not hold (the transaction stays usable), or a failure of the
-    /// file (it does not).
-    pub fn put(
-        &mut self,
-        key: &str,
-        text: &str,
-        expect: Expect,
-        expires_at_ms: Option<u64>,
-    ) -> Result<Record, StoreError> {
-        let before = self.get(key)?;
-        if let Expect::ModifiedIndex(index) = expect
-            && before.as_ref().is_none_or(|record| record.modified_index != index)
-        {
-            return Err(StoreError::Conflict);
-        }
-        let record = Record {
-            text: text.to_owned(),
-            created_index: before.as_ref().map_or(self.revision, |record| record.created_index),
-            modified_index: self.revision,
-            expires_at_ms,
-        };
-        let mut table = self.write().open_table(OBJECTS).map_err(failed)?;
-        table.insert(key, record.encode().as_slice()).map_err(failed)?;
-        drop(table);
-        self.note_expiry(key, before.and_then(|record| record.expires_at_ms), expires_at_ms);
-        Ok(record)
-    }
-
-    /// Removes one object; says whether it was there.
-    pub fn delete(&mut self, key: &str) -> Result<bool, StoreError> {
-        let Some(before) = self.get(key)? else { return Ok(false) };
-        let mut table = self.write().open_table(OBJECTS).map_err(failed)?;
-        table.remove(key).map_err(failed)?;
-        drop(table);
-        self.note_expiry(key, before.expires_at_ms, None);
-        Ok(true)
-    }
-
-    /// One object as this transaction sees it.
-    pub fn get(&self, key: &str) -> Result<Option<Record>, StoreError> {
-        let table = self.write().open_table(OBJECTS).map_err(failed)?;
-        let bytes = table.get(key).map_err(failed)?;
-        bytes.map(|bytes| Record::decode(bytes.value()).map_err(failed)).transpose()
-    }
-
-    /// Makes everything durable (fsync) and gives back the revision now reached.
-    pub fn commit(mut self) -> Result<u64, StoreError> {
-        let revision = self.revision;
-        let write = self.write.take().expect("taken only here, and commit consumes");
-        let committed = put_number(&write, REVISION, revision).and_then(|()| {
-            catch_unwind(AssertUnwindSafe(|| write.commit())).map_err(panicked)?.map_err(failed)
-        });
-        if let Err(fault) = committed {
-            self.store.database = None;
-            return Err(fault);
-        }
-        self.store.revision = revision;
-        for change in self.expiry_changes.drain(..) {
-            if let Some(at) = change.before_ms {
-                self.store.expiries.remove(&(at, change.key.clone()));
-            }
-            if let Some(at) = change.after_ms {
-                self.store.expiries.insert((at, change.key));
-            }
-        }
-        Ok(revision)
-    }
-
-    fn write(&self) -> &WriteTransaction {
-        self.write.as_ref().expect("present until commit")
-    }
-
-    fn note_expiry(&mut self, key: &str, before_ms: Option<u64>, after_ms: Option<u64>) {
-        if before_ms.is_some() || after_ms.is_some() {
-            self.expiry_changes.push(ExpiryChange { key: key.to_owned(), before_ms, after_ms });
-        }
     }
 }
 
@@ -360,10 +247,6 @@ fn put_bytes(write: &WriteTransaction, name: &str, value: &[u8]) -> Result<(), S
 
 fn failed(fault: impl ToString) -> StoreError {
     StoreError::Failed(fault.to_string())
-}
-
-fn panicked(_: Box<dyn std::any::Any + Send>) -> StoreError {
-    StoreError::Failed("its pages are damaged".to_owned())
 }
 
 /// Name of the store in the data directory.

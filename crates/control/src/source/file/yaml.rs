@@ -3,12 +3,16 @@
 //! The value is built from the parser's events on a stack of its own, so that depth, number of nodes and what
 //! aliases expand to are bounded before memory or the call stack is spent on them.
 
+mod builder;
+
 use std::collections::HashMap;
 use std::fmt;
 
-use saphyr::{Scalar, ScanError};
-use saphyr_parser::{Event, Parser, Span};
-use serde_json::{Map, Number, Value};
+use saphyr::ScanError;
+use saphyr_parser::Parser;
+use serde_json::{Map, Value};
+
+use builder::{Builder, Node, Tree};
 
 /// A parsed text.
 #[derive(Debug)]
@@ -86,180 +90,6 @@ fn parse_json(text: &str) -> Option<Marked> {
     Some(Marked { value, lines })
 }
 
-#[derive(Debug, Clone)]
-struct Tree {
-    line: usize,
-    node: Node,
-}
-
-#[derive(Debug, Clone)]
-enum Node {
-    Scalar(Value),
-    Sequence(Vec<Tree>),
-    Mapping(Vec<(String, Tree)>),
-}
-
-/// A collection that is still open.
-#[derive(Debug)]
-struct Open {
-    anchor: usize,
-    line: usize,
-    node: Node,
-    /// The key whose value comes next, in a mapping.
-    key: Option<String>,
-    /// What `<<` brought in; own keys win over it (YAML 1.1 merge).
-    merged: Vec<(String, Tree)>,
-}
-
-#[derive(Debug, Default)]
-struct Builder {
-    open: Vec<Open>,
-    anchors: HashMap<usize, Tree>,
-    nodes: usize,
-    document: Option<Tree>,
-    documents: usize,
-}
-
-impl Builder {
-    fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), Malformed> {
-        let line = span.start.line();
-        match event {
-            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => Ok(()),
-            Event::DocumentStart(_) => {
-                self.documents += 1;
-                if self.documents > 1 {
-                    Err(at(line, "a second document begins here; a resource file is one document"))
-                } else {
-                    Ok(())
-                }
-            }
-            Event::Alias(anchor) => {
-                let tree = self
-                    .anchors
-                    .get(&anchor)
-                    .cloned()
-                    .ok_or_else(|| at(line, "the alias stands inside its own anchor"))?;
-                self.count(size(&tree), line)?;
-                self.place(0, tree)
-            }
-            Event::Scalar(text, style, anchor, tag) => {
-                self.count(1, line)?;
-                let expects_key = self
-                    .open
-                    .last()
-                    .is_some_and(|open| matches!(open.node, Node::Mapping(_)) && open.key.is_none());
-                if expects_key {
-                    return self.key(text.into_owned(), line);
-                }
-                let scalar = Scalar::parse_from_cow_and_metadata(text, style, tag.as_ref())
-                    .ok_or_else(|| at(line, "the value does not fit its tag"))?;
-                self.place(anchor, Tree { line, node: Node::Scalar(scalar_value(scalar, line)?) })
-            }
-            Event::SequenceStart(anchor, _) => self.begin(anchor, line, Node::Sequence(Vec::new())),
-            Event::MappingStart(anchor, _) => self.begin(anchor, line, Node::Mapping(Vec::new())),
-            Event::SequenceEnd | Event::MappingEnd => {
-                let open = self.open.pop().expect("the parser pairs starts and ends");
-                let tree = Tree { line: open.line, node: with_merged(open.node, open.merged) };
-                self.place(open.anchor, tree)
-            }
-        }
-    }
-
-    fn begin(&mut self, anchor: usize, line: usize, node: Node) -> Result<(), Malformed> {
-        self.count(1, line)?;
-        if self.open.len() >= MAX_DEPTH {
-            return Err(at(line, &format!("nested deeper than {MAX_DEPTH} levels")));
-        }
-        if let Some(open) = self.open.last()
-            && matches!(open.node, Node::Mapping(_))
-            && open.key.is_none()
-        {
-            return Err(at(line, "a key must be a plain value, not a list or a mapping"));
-        }
-        self.open.push(Open { anchor, line, node, key: None, merged: Vec::new() });
-        Ok(())
-    }
-
-    fn key(&mut self, key: String, line: usize) -> Result<(), Malformed> {
-        let open = self.open.last_mut().expect("a key is only expected in an open mapping");
-        if let Node::Mapping(entries) = &open.node
-            && key != MERGE_KEY
-            && entries.iter().any(|(name, _)| *name == key)
-        {
-            return Err(at(line, &format!("the key `{key}` is there twice")));
-        }
-        open.key = Some(key);
-        Ok(())
-    }
-
-    /// Puts a finished node where it belongs.
-    fn place(&mut self, anchor: usize, tree: Tree) -> Result<(), Malformed> {
-        if anchor != 0 {
-            self.anchors.insert(anchor, tree.clone());
-            self.count(size(&tree), tree.line)?;
-        }
-        let Some(open) = self.open.last_mut() else {
-            self.document = Some(tree);
-            return Ok(());
-        };
-        match &mut open.node {
-            Node::Sequence(items) => items.push(tree),
-            Node::Mapping(entries) => match open.key.take() {
-                Some(key) if key == MERGE_KEY => merge(&mut open.merged, tree)?,
-                Some(key) => entries.push((key, tree)),
-                None => return Err(at(tree.line, "a key must be a plain value, not an alias")),
-            },
-            Node::Scalar(_) => unreachable!("only collections are opened"),
-        }
-        Ok(())
-    }
-
-    fn count(&mut self, nodes: usize, line: usize) -> Result<(), Malformed> {
-        self.nodes = self.nodes.saturating_add(nodes);
-        if self.nodes > MAX_NODES {
-            return Err(at(line, &format!("more than {MAX_NODES} values, counting what aliases repeat")));
-        }
-        Ok(())
-    }
-}
-
-fn merge(merged: &mut Vec<(String, Tree)>, tree: Tree) -> Result<(), Malformed> {
-    match tree.node {
-        Node::Mapping(entries) => {
-            for (key, value) in entries {
-                if !merged.iter().any(|(name, _)| *name == key) {
-                    merged.push((key, value));
-                }
-            }
-            Ok(())
-        }
-        Node::Sequence(items) => items.into_iter().try_for_each(|item| merge(merged, item)),
-        Node::Scalar(_) => Err(at(tree.line, "`<<` takes a mapping or a list of mappings")),
-    }
-}
-
-fn with_merged(node: Node, merged: Vec<(String, Tree)>) -> Node {
-    match node {
-        Node::Mapping(mut entries) => {
-            for (key, value) in merged {
-                if !entries.iter().any(|(name, _)| *name == key) {
-                    entries.push((key, value));
-                }
-            }
-            Node::Mapping(entries)
-        }
-        other => other,
-    }
-}
-
-fn size(tree: &Tree) -> usize {
-    match &tree.node {
-        Node::Scalar(_) => 1,
-        Node::Sequence(items) => 1 + items.iter().map(size).sum::<usize>(),
-        Node::Mapping(entries) => 1 + entries.iter().map(|(_, value)| size(value)).sum::<usize>(),
-    }
-}
-
 /// The tree as a plain value; `lines` gets the place of every node. Depth is bounded by `MAX_DEPTH` twice over
 /// (an alias may hang one bounded tree into another once it is inside the limit).
 fn flatten(tree: Tree, pointer: &mut String, lines: &mut Lines) -> Value {
@@ -289,18 +119,6 @@ fn flatten(tree: Tree, pointer: &mut String, lines: &mut Lines) -> Value {
     }
 }
 
-fn scalar_value(scalar: Scalar<'_>, line: usize) -> Result<Value, Malformed> {
-    Ok(match scalar {
-        Scalar::Null => Value::Null,
-        Scalar::Boolean(value) => Value::Bool(value),
-        Scalar::Integer(value) => Value::Number(value.into()),
-        Scalar::FloatingPoint(value) => Number::from_f64(*value)
-            .map(Value::Number)
-            .ok_or_else(|| at(line, "infinity and not-a-number have no place in a configuration"))?,
-        Scalar::String(text) => Value::String(text.into_owned()),
-    })
-}
-
 fn malformed(fault: &ScanError) -> Malformed {
     at(fault.marker().line().max(1), fault.info())
 }
@@ -309,12 +127,6 @@ fn at(line: usize, reason: &str) -> Malformed {
     Malformed { line, reason: reason.to_owned() }
 }
 
-/// Deeper than any object a schema allows; bounds recursion over the value.
-const MAX_DEPTH: usize = 64;
-/// 100,000 routes of thirty values each; an alias bomb reaches it within the first megabytes.
-const MAX_NODES: usize = 5_000_000;
-/// YAML 1.1's key for "all of that mapping, too".
-const MERGE_KEY: &str = "<<";
 /// What closes a file that was written completely.
 const END_MARK: &str = "#END";
 

@@ -23,7 +23,7 @@ fn revisions_grow_and_survive_reopening() {
     let second = put(&mut store, "routes/1", "{\"a\":1}");
     assert_eq!((second.created_index, second.modified_index), (1, 2));
     drop(store);
-    let store = Store::open(directory.path()).unwrap();
+    let mut store = Store::open(directory.path()).unwrap();
     assert_eq!((store.revision(), store.cluster_id()), (2, cluster_id.as_str()));
     assert_eq!(store.load().unwrap(), vec![("routes/1".to_owned(), second)]);
 }
@@ -77,6 +77,7 @@ fn expiries_follow_the_objects() {
     put(&mut store, "b", "without an end");
     drop(store);
     let mut store = Store::open(directory.path()).unwrap();
+    store.load().unwrap();
     assert_eq!(store.expired(30, 10), ["d", "a"]);
     let mut transaction = store.begin().unwrap();
     transaction.advance();
@@ -133,6 +134,18 @@ fn a_truncated_store_is_an_error_and_not_a_crash() {
     }
 }
 
+#[test]
+fn after_a_fault_the_file_is_opened_anew_and_no_revision_is_given_twice() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = Store::open(directory.path()).unwrap();
+    put(&mut store, "routes/1", "a");
+    put(&mut store, "routes/1", "b");
+    // As after a commit whose fsync failed although the bytes had reached the disk.
+    store.database = None;
+    store.revision = 1;
+    assert_eq!(put(&mut store, "routes/2", "c").modified_index, 3);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
@@ -163,7 +176,7 @@ proptest! {
             }
             let crashed = tempfile::tempdir().unwrap();
             std::fs::copy(directory.path().join(STORE_FILE), crashed.path().join(STORE_FILE)).unwrap();
-            let survivor = Store::open(crashed.path()).unwrap();
+            let mut survivor = Store::open(crashed.path()).unwrap();
             let found: BTreeMap<_, _> = survivor.load().unwrap().into_iter().map(|(key, record)| (key, record.text)).collect();
             prop_assert_eq!(&found, &expected);
             prop_assert_eq!(survivor.revision(), store.revision());

@@ -1,0 +1,133 @@
+//! Writes that become durable together, and the conditions they may have. It refuses to know whose writes they are.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use redb::{ReadableTable, WriteTransaction};
+
+use super::{OBJECTS, REVISION, Record, Store, StoreError, failed, put_number};
+
+/// Condition of a put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    /// Whatever is there.
+    Any,
+    /// The object's `modified_index` is still this one (compare-and-swap).
+    ModifiedIndex(u64),
+}
+
+/// Writes that become durable together.
+pub struct Transaction<'a> {
+    store: &'a mut Store,
+    write: Option<WriteTransaction>,
+    revision: u64,
+    expiry_changes: Vec<ExpiryChange>,
+}
+
+#[derive(Debug)]
+struct ExpiryChange {
+    key: String,
+    before_ms: Option<u64>,
+    after_ms: Option<u64>,
+}
+
+impl<'a> Transaction<'a> {
+    pub(super) fn new(store: &'a mut Store, write: WriteTransaction) -> Transaction<'a> {
+        Transaction { revision: store.revision, write: Some(write), expiry_changes: Vec::new(), store }
+    }
+
+    /// The next revision. Every write of its own takes one, so that a write's answer names exactly it.
+    pub fn advance(&mut self) -> u64 {
+        self.revision += 1;
+        self.revision
+    }
+
+    /// The revision reached so far.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Writes one object under the current revision and gives back its record.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] when `expect` does not hold (the transaction stays usable), or a failure of the
+    /// file (it does not).
+    pub fn put(
+        &mut self,
+        key: &str,
+        text: &str,
+        expect: Expect,
+        expires_at_ms: Option<u64>,
+    ) -> Result<Record, StoreError> {
+        let before = self.get(key)?;
+        if let Expect::ModifiedIndex(index) = expect
+            && before.as_ref().is_none_or(|record| record.modified_index != index)
+        {
+            return Err(StoreError::Conflict);
+        }
+        let record = Record {
+            text: text.to_owned(),
+            created_index: before.as_ref().map_or(self.revision, |record| record.created_index),
+            modified_index: self.revision,
+            expires_at_ms,
+        };
+        let mut table = self.write().open_table(OBJECTS).map_err(failed)?;
+        table.insert(key, record.encode().as_slice()).map_err(failed)?;
+        drop(table);
+        self.note_expiry(key, before.and_then(|record| record.expires_at_ms), expires_at_ms);
+        Ok(record)
+    }
+
+    /// Removes one object; says whether it was there.
+    pub fn delete(&mut self, key: &str) -> Result<bool, StoreError> {
+        let Some(before) = self.get(key)? else { return Ok(false) };
+        let mut table = self.write().open_table(OBJECTS).map_err(failed)?;
+        table.remove(key).map_err(failed)?;
+        drop(table);
+        self.note_expiry(key, before.expires_at_ms, None);
+        Ok(true)
+    }
+
+    /// One object as this transaction sees it.
+    pub fn get(&self, key: &str) -> Result<Option<Record>, StoreError> {
+        let table = self.write().open_table(OBJECTS).map_err(failed)?;
+        let bytes = table.get(key).map_err(failed)?;
+        bytes.map(|bytes| Record::decode(bytes.value()).map_err(failed)).transpose()
+    }
+
+    /// Makes everything durable (fsync) and gives back the revision now reached.
+    pub fn commit(mut self) -> Result<u64, StoreError> {
+        let revision = self.revision;
+        let write = self.write.take().expect("taken only here, and commit consumes");
+        let committed = put_number(&write, REVISION, revision).and_then(|()| {
+            catch_unwind(AssertUnwindSafe(|| write.commit())).map_err(panicked)?.map_err(failed)
+        });
+        if let Err(fault) = committed {
+            self.store.database = None;
+            return Err(fault);
+        }
+        self.store.revision = revision;
+        for change in self.expiry_changes.drain(..) {
+            if let Some(at) = change.before_ms {
+                self.store.expiries.remove(&(at, change.key.clone()));
+            }
+            if let Some(at) = change.after_ms {
+                self.store.expiries.insert((at, change.key));
+            }
+        }
+        Ok(revision)
+    }
+
+    fn write(&self) -> &WriteTransaction {
+        self.write.as_ref().expect("present until commit")
+    }
+
+    fn note_expiry(&mut self, key: &str, before_ms: Option<u64>, after_ms: Option<u64>) {
+        if before_ms.is_some() || after_ms.is_some() {
+            self.expiry_changes.push(ExpiryChange { key: key.to_owned(), before_ms, after_ms });
+        }
+    }
+}
+
+fn panicked(_: Box<dyn std::any::Any + Send>) -> StoreError {
+    StoreError::Failed("its pages are damaged".to_owned())
+}
