@@ -45,7 +45,7 @@ pub enum HeadError {
     TransferEncodingVersion,
     /// A transfer coding this program does not implement.
     TransferCodingUnknown,
-    /// A Connection field that is not a list of tokens.
+    /// A Connection field that is not a list of tokens, or one of too many.
     Connection,
 }
 

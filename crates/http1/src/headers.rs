@@ -9,7 +9,7 @@ mod edit;
 mod iter;
 
 pub use edit::FieldError;
-pub use iter::{FieldRef, Iter};
+pub use iter::{FieldRef, Fields};
 
 use crate::{FieldId, Span, syntax};
 
@@ -116,8 +116,8 @@ impl Headers {
     }
 
     /// The fields in order, the hop-by-hop ones included (they are marked).
-    pub fn iter(&self) -> Iter<'_> {
-        Iter::new(self)
+    pub fn iter(&self) -> Fields<'_> {
+        Fields::new(self)
     }
 
     /// The bytes of a span that a head handed out.

@@ -22,7 +22,7 @@ mod syntax;
 
 pub use error::HeadError;
 pub use field::FieldId;
-pub use headers::{FieldError, FieldRef, Headers};
+pub use headers::{FieldError, FieldRef, Fields, Headers};
 pub use limits::{HeadLimits, Limits};
 pub use method::Method;
 pub use request::{RequestFraming, RequestHead, TargetForm, parse_request};

@@ -15,6 +15,9 @@ impl Limits {
     pub const FIELDS: usize = 100;
     /// The most fields that can be configured: the parser keeps that many entries (8 KiB) on the stack.
     pub const FIELDS_CEILING: usize = 256;
+    /// Elements of all Connection fields of a head: each is looked up among the fields, so more would be a way
+    /// to burn time; ordinary messages have one or two.
+    pub const CONNECTION_OPTIONS: u32 = 100;
     /// Bytes a field list may hold after editing: far above any head, far below the 32-bit offsets.
     pub const HEADERS_BYTES: usize = 16 * 1024 * 1024;
     /// Chunk extensions of one message: nobody uses them, so more than this is an attack on parsers.

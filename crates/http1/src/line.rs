@@ -23,10 +23,8 @@ pub(crate) fn worth_parsing(input: &[u8], scanned: usize) -> bool {
 
 /// Refuses an incomplete head that is already too large; else says how much of it has been looked at.
 pub(crate) fn partial(input: &[u8], limits: &HeadLimits) -> Result<usize, HeadError> {
-    if input.len() >= limits.max_line_bytes + LINE_MARGIN_BYTES
-        && memchr::memchr(b'\n', &input[LINE_MARGIN_BYTES..LINE_MARGIN_BYTES + limits.max_line_bytes])
-            .is_none()
-    {
+    let line_window = limits.max_line_bytes + LINE_ENDS_BYTES;
+    if input.len() >= line_window && memchr::memchr(b'\n', &input[EMPTY_LINE_BYTES..line_window]).is_none() {
         return Err(HeadError::LineTooLong);
     }
     if input.len() >= limits.max_head_bytes {
@@ -74,5 +72,7 @@ pub(crate) fn error_of(error: httparse::Error, start_line: HeadError) -> HeadErr
     }
 }
 
-/// Room for one leading empty line before the start line.
-const LINE_MARGIN_BYTES: usize = 2;
+/// One empty line may stand before the start line.
+const EMPTY_LINE_BYTES: usize = 2;
+/// It and the start line's own end.
+const LINE_ENDS_BYTES: usize = 4;

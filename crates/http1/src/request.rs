@@ -104,7 +104,8 @@ impl RequestHead {
 ///
 /// On [`HeadStatus::Complete`] the head is copied, so the input's bytes are free again. On
 /// [`HeadStatus::Partial`] call again with the same `head` and the same bytes plus the ones that came since.
-/// An error ends the connection: nothing behind a malformed head can be trusted.
+/// An error ends the connection: nothing behind a malformed head can be trusted. It leaves the head empty, or
+/// as it was before.
 pub fn parse_request(
     input: &[u8],
     head: &mut RequestHead,
@@ -126,7 +127,11 @@ pub fn parse_request(
         return Ok(HeadStatus::Partial);
     };
     let head_bytes = skipped + length;
-    fill(head, &input[..head_bytes], &parsed, limits)?;
+    if let Err(error) = fill(head, &input[..head_bytes], &parsed, limits) {
+        // Half-filled spans would point into bytes that are not there.
+        head.clear();
+        return Err(error);
+    }
     Ok(HeadStatus::Complete { head_bytes })
 }
 

@@ -94,7 +94,11 @@ pub fn parse_response(
         head.scanned = line::partial(input, limits)?;
         return Ok(HeadStatus::Partial);
     };
-    fill(head, &input[..head_bytes], &parsed, limits, request_was_head)?;
+    if let Err(error) = fill(head, &input[..head_bytes], &parsed, limits, request_was_head) {
+        // Half-filled spans would point into bytes that are not there.
+        head.clear();
+        return Err(error);
+    }
     Ok(HeadStatus::Complete { head_bytes })
 }
 

@@ -1,7 +1,7 @@
 //! What the fields of a head mean for the connection: framing, persistence, expectation, upgrade.
 //! It sees each field once, in order, and refuses to know which kind of start line stood above them.
 
-use crate::{FieldId, HeadError, Headers, Span, Version, syntax};
+use crate::{FieldId, HeadError, Headers, Limits, Span, Version, syntax};
 
 /// The facts gathered from the fields of one head.
 #[derive(Debug, Default)]
@@ -15,6 +15,7 @@ pub(crate) struct Semantics {
     keep_alive: bool,
     lists_upgrade: bool,
     nominates: bool,
+    connection_options: u32,
 }
 
 impl Semantics {
@@ -97,7 +98,11 @@ impl Semantics {
     }
 
     fn see_connection(&mut self, value: &[u8]) -> Result<(), HeadError> {
-        for element in syntax::list(value) {
+        for element in syntax::list(value).filter(|element| !element.is_empty()) {
+            self.connection_options += 1;
+            if self.connection_options > Limits::CONNECTION_OPTIONS {
+                return Err(HeadError::Connection);
+            }
             if element.eq_ignore_ascii_case(b"keep-alive") {
                 self.keep_alive = true;
             } else if element.eq_ignore_ascii_case(b"close") {
@@ -106,7 +111,7 @@ impl Semantics {
                 self.lists_upgrade = true;
             } else if syntax::is_token(element) {
                 self.nominates = true;
-            } else if !element.is_empty() {
+            } else {
                 return Err(HeadError::Connection);
             }
         }

@@ -154,3 +154,152 @@ impl Entry {
 /// The tick: timeouts are seconds, so 16 ms are precise enough and few.
 pub const TICK_MS: u64 = 16;
 const NEVER: u64 = u64::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn fired(timers: &mut Timers, now_ms: u64) -> usize {
+        let mut wakers = Vec::new();
+        timers.advance(now_ms, &mut wakers);
+        wakers.len()
+    }
+
+    #[test]
+    fn a_deadline_expires_within_a_tick_and_once() {
+        for deadline in [1u64, 16, 17, 999, 1024, 65_536, 65_537, 5_000_000, 400_000_000, 3_000_000_000] {
+            let start = 12_345;
+            let mut timers = Timers::new(start);
+            let id = timers.register();
+            timers.set(id, start + deadline, Waker::noop());
+            assert_eq!(
+                (fired(&mut timers, start + deadline - 1), timers.expired(id)),
+                (0, false),
+                "{deadline}"
+            );
+            assert_eq!(
+                (fired(&mut timers, start + deadline + TICK_MS), timers.expired(id)),
+                (1, true),
+                "{deadline}"
+            );
+            assert_eq!(fired(&mut timers, start + 2 * deadline + 100), 0);
+            assert!(!timers.is_armed());
+        }
+    }
+
+    #[test]
+    fn a_later_deadline_leaves_the_wheel_alone() {
+        let mut timers = Timers::new(0);
+        let id = timers.register();
+        for now in 0..1000 {
+            timers.set(id, now + 10_000, Waker::noop());
+        }
+        assert_eq!(timers.wheel.len(), 1);
+        assert_eq!(fired(&mut timers, 10_999 - 1), 0);
+        assert_eq!(fired(&mut timers, 10_999 + TICK_MS), 1);
+    }
+
+    #[test]
+    fn a_released_timer_is_silent_and_its_slot_safe_to_use_again() {
+        let mut timers = Timers::new(0);
+        let old = timers.register();
+        timers.set(old, 100, Waker::noop());
+        timers.release(old);
+        let new = timers.register();
+        assert_ne!(old, new);
+        timers.set(old, 50, Waker::noop());
+        timers.clear(old);
+        timers.release(old);
+        timers.set(new, 500, Waker::noop());
+        assert_eq!((fired(&mut timers, 400), timers.expired(new), timers.expired(old)), (0, false, false));
+        assert_eq!((fired(&mut timers, 516), timers.expired(new)), (1, true));
+        timers.clear(new);
+        assert!(!timers.expired(new));
+    }
+
+    #[test]
+    fn the_latest_waker_is_woken() {
+        let (first, second) = (Arc::new(Count::default()), Arc::new(Count::default()));
+        let mut timers = Timers::new(0);
+        let id = timers.register();
+        timers.set(id, 10, &Waker::from(Arc::clone(&first)));
+        timers.set(id, 10, &Waker::from(Arc::clone(&second)));
+        let mut wakers = Vec::new();
+        timers.advance(1000, &mut wakers);
+        wakers.into_iter().for_each(Waker::wake);
+        assert_eq!((first.0.load(Ordering::Relaxed), second.0.load(Ordering::Relaxed)), (0, 1));
+    }
+
+    #[derive(Debug, Clone)]
+    enum Edit {
+        Set(usize, u64),
+        Clear(usize),
+        Renew(usize),
+        Advance(u64),
+    }
+
+    fn edit() -> impl Strategy<Value = Edit> {
+        let delay = prop_oneof![0u64..200, 0u64..100_000, 0u64..800_000_000];
+        let step = prop_oneof![0u64..50, 0u64..5_000, 0u64..400_000_000];
+        prop_oneof![
+            5 => (0usize..8, delay).prop_map(|(timer, delay)| Edit::Set(timer, delay)),
+            1 => (0usize..8).prop_map(Edit::Clear),
+            1 => (0usize..8).prop_map(Edit::Renew),
+            4 => step.prop_map(Edit::Advance),
+        ]
+    }
+
+    proptest! {
+        /// The twin keeps deadlines in a map and looks at all of them each time.
+        #[test]
+        fn behaves_like_a_naive_twin(start in 0u64..1_000_000_000, edits in prop::collection::vec(edit(), 1..120)) {
+            let mut timers = Timers::new(start);
+            let mut ids: Vec<TimerId> = (0..8).map(|_| timers.register()).collect();
+            let mut twin: BTreeMap<usize, u64> = BTreeMap::new();
+            let mut now = start;
+            for edit in edits {
+                match edit {
+                    Edit::Set(timer, delay) => {
+                        timers.set(ids[timer], now + delay, Waker::noop());
+                        // A deadline in a tick that has passed comes with the next one.
+                        twin.insert(timer, (now + delay).div_ceil(TICK_MS).max(now / TICK_MS + 1));
+                    }
+                    Edit::Clear(timer) => {
+                        timers.clear(ids[timer]);
+                        twin.remove(&timer);
+                    }
+                    Edit::Renew(timer) => {
+                        timers.release(ids[timer]);
+                        ids[timer] = timers.register();
+                        twin.remove(&timer);
+                    }
+                    Edit::Advance(step) => {
+                        now += step;
+                        let due: Vec<usize> =
+                            twin.iter().filter(|(_, tick)| **tick <= now / TICK_MS).map(|(timer, _)| *timer).collect();
+                        prop_assert_eq!(fired(&mut timers, now), due.len());
+                        for timer in due {
+                            twin.remove(&timer);
+                            prop_assert!(timers.expired(ids[timer]));
+                        }
+                    }
+                }
+            }
+            prop_assert!(twin.keys().all(|timer| !timers.expired(ids[*timer])));
+        }
+    }
+}

@@ -18,18 +18,18 @@ pub struct FieldRef<'a> {
 
 /// Iterator over the fields that are not removed, in order.
 #[derive(Debug, Clone)]
-pub struct Iter<'a> {
+pub struct Fields<'a> {
     headers: &'a Headers,
     fields: std::slice::Iter<'a, Field>,
 }
 
-impl<'a> Iter<'a> {
+impl<'a> Fields<'a> {
     pub(super) fn new(headers: &'a Headers) -> Self {
         Self { headers, fields: headers.fields.iter() }
     }
 }
 
-impl<'a> Iterator for Iter<'a> {
+impl<'a> Iterator for Fields<'a> {
     type Item = FieldRef<'a>;
 
     fn next(&mut self) -> Option<FieldRef<'a>> {
@@ -45,9 +45,9 @@ impl<'a> Iterator for Iter<'a> {
 
 impl<'a> IntoIterator for &'a Headers {
     type Item = FieldRef<'a>;
-    type IntoIter = Iter<'a>;
+    type IntoIter = Fields<'a>;
 
-    fn into_iter(self) -> Iter<'a> {
+    fn into_iter(self) -> Fields<'a> {
         self.iter()
     }
 }

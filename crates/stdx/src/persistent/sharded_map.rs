@@ -129,7 +129,7 @@ impl<K: Hash + Eq + Clone, V: Clone> ShardedMap<K, V> {
     /// Doubles the number of shards and spreads the entries anew.
     fn grow(&mut self) {
         let count = (self.shards.len() * 2).max(1);
-        let old = std::mem::replace(&mut self.shards, Arc::default());
+        let old = std::mem::take(&mut self.shards);
         let mut shards: Vec<Shard<K, V>> = (0..count).map(|_| HashTable::new()).collect();
         for (key, value) in old.iter().flat_map(|shard| shard.iter()) {
             let hash = self.hasher.hash_one(key);

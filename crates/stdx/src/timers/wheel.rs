@@ -39,6 +39,11 @@ impl Wheel {
         self.count == 0
     }
 
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
     /// Adds an item; one whose tick has passed comes with the next tick.
     pub(super) fn insert(&mut self, item: Item) {
         self.count += 1;
@@ -66,9 +71,14 @@ impl Wheel {
         false
     }
 
-    /// The next tick that has items on the lowest level, or where its turn ends.
+    /// The next tick that has items on the lowest level, or where a slot of a level that has items begins.
     fn next_stop(&self) -> u64 {
         let next = self.now + 1;
+        let Some(level) = self.levels.iter().position(|level| level.occupied != 0) else { return next };
+        if level > 0 {
+            let slot_ticks = 1 << (SLOT_BITS * level as u32);
+            return (self.now / slot_ticks + 1) * slot_ticks;
+        }
         let ahead = self.levels[0].occupied & (u64::MAX << slot_of(next, 0));
         let turn = next & !(SLOTS - 1);
         match (ahead, slot_of(next, 0)) {
