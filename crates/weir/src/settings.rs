@@ -11,20 +11,26 @@ mod parse;
 #[cfg(test)]
 mod reference;
 mod table;
+#[cfg(test)]
+mod tests;
 mod values;
 mod written;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ipnet::IpNet;
+use model::settings::{PathSettings, RouterMode, SharedSettings, UpstreamTimeout};
 
 pub use arguments::SettingsArguments;
 pub use fault::{Fault, Faults, Place};
 pub use file::{FileKind, kind_of};
-pub use parse::log_filter;
+pub use parse::{available_cores, log_filter};
+#[cfg(test)]
+pub(crate) use reference::check_page;
 pub use table::Setting;
-pub use values::{AccessLogFormat, AdminKey, ErrorLog, LogTarget, RouterMode};
+pub use values::{AccessLogFormat, AdminKey, ErrorLog, LogTarget};
 pub use written::Written;
 
 use table::settings;
@@ -179,6 +185,27 @@ impl Settings {
         Self::from_written(&written, faults)
     }
 
+    /// The part of the settings that both the control side and the data side need.
+    #[must_use]
+    pub fn shared(&self) -> SharedSettings {
+        SharedSettings {
+            path: PathSettings {
+                merge_slashes: self.merge_slashes,
+                delete_uri_tail_slash: self.delete_uri_tail_slash,
+                normalize_uri_like_servlet: self.normalize_uri_like_servlet,
+                match_uri_encoded_slash: self.match_uri_encoded_slash,
+            },
+            router: self.router_mode,
+            trusted_addresses: self.trusted_addresses.clone(),
+            upstream_timeout: UpstreamTimeout {
+                connect: Duration::from_millis(self.upstream_connect_timeout_ms),
+                send: Duration::from_millis(self.upstream_send_timeout_ms),
+                read: Duration::from_millis(self.upstream_read_timeout_ms),
+            },
+            strict: self.strict,
+        }
+    }
+
     /// Parses every value, then checks those that depend on each other.
     fn from_written(written: &Written, mut faults: Vec<Fault>) -> Result<Self, Faults> {
         match Self::resolve(written, &mut faults) {
@@ -191,13 +218,15 @@ impl Settings {
     fn check_relations(self, written: &Written, faults: &mut Vec<Fault>) -> Option<Self> {
         self.check_addresses(written, faults);
         if self.max_header_line_bytes > self.max_head_bytes {
-            let reason =
-                format!("is more than max_head_bytes ({}); lower it or raise that", self.max_head_bytes);
-            faults.push(written.fault("max_header_line_bytes", reason));
+            let reason = "max_header_line_bytes is more than max_head_bytes; lower it or raise that";
+            faults
+                .push(written.fault_of_pair(["max_header_line_bytes", "max_head_bytes"], reason.to_owned()));
         }
         if self.dns_ttl_min_seconds > self.dns_ttl_max_seconds {
-            let reason = format!("is more than dns_ttl_max_seconds ({})", self.dns_ttl_max_seconds);
-            faults.push(written.fault("dns_ttl_min_seconds", reason));
+            let reason = "dns_ttl_min_seconds is more than dns_ttl_max_seconds; lower it or raise that";
+            faults.push(
+                written.fault_of_pair(["dns_ttl_min_seconds", "dns_ttl_max_seconds"], reason.to_owned()),
+            );
         }
         faults.is_empty().then_some(self)
     }
@@ -215,9 +244,8 @@ impl Settings {
         let rest = rest.into_iter().filter_map(|(name, address)| Some((name, address?)));
         for (name, address) in proxy.chain(rest) {
             if let Some((other, _)) = taken.iter().find(|(_, other)| collide(*other, address)) {
-                let reason =
-                    format!("{address} is already taken by `{other}`; give each listener its own port");
-                faults.push(written.fault(name, reason));
+                let reason = format!("`{other}` and `{name}` both take {address}; give each its own port");
+                faults.push(written.fault_of_pair([other, name], reason));
             }
             taken.push((name, address));
         }

@@ -3,18 +3,6 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// How routes are found (contract 2.4).
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum RouterMode {
-    /// Host first, then path.
-    #[default]
-    HostUri,
-    /// Path first; the host is a filter.
-    Uri,
-    /// Path first, with `:name` and `*name` in it.
-    UriWithParameter,
-}
-
 /// Where finished requests are logged.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum LogTarget {

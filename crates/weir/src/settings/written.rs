@@ -80,6 +80,17 @@ impl Written {
         parser(given).map_err(|reason| faults.push(self.fault(name, reason))).ok()
     }
 
+    /// A fault of two settings together, at the one that was written later or in the higher source.
+    pub(super) fn fault_of_pair(&self, names: [&'static str; 2], reason: String) -> Fault {
+        let rank = |name: &&str| match self.0.get(*name).map(|given| &given.place) {
+            None | Some(Place::Default) => (0, 0),
+            Some(Place::File { line, .. }) => (1, *line),
+            Some(Place::Environment) => (2, 0),
+            Some(Place::Flag) => (3, 0),
+        };
+        self.fault(names.into_iter().max_by_key(rank).expect("two names"), reason)
+    }
+
     /// A fault of the setting `name` where it was written.
     pub(super) fn fault(&self, name: &'static str, reason: String) -> Fault {
         let place = self.0.get(name).map_or(Place::Default, |given| given.place.clone());

@@ -1,0 +1,150 @@
+//! The command line: the list of commands, and how their outcome becomes an exit code. What a command does is in its
+//! own file beneath `cli/`.
+//!
+//! Exit codes: 0 done, 1 something is wrong with the input or the machine, 2 the command line is wrong.
+
+mod check;
+mod completions;
+pub(crate) mod explain;
+mod origin;
+mod run;
+mod version;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::settings::Faults;
+use crate::terminal::{Paint, print_error};
+
+/// An API gateway and reverse proxy in one binary
+#[derive(Debug, Parser)]
+#[command(name = "weir", disable_version_flag = true, arg_required_else_help = true, max_term_width = 110)]
+struct CommandLine {
+    /// Print the version and what this machine offers
+    #[arg(short = 'V', long)]
+    version: bool,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+/// Every command, in the order help lists them.
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(Box<run::RunArguments>),
+    Check(check::CheckArguments),
+    Explain(explain::ExplainArguments),
+    /// Serve a built-in echo origin, to try the gateway with
+    Origin(origin::OriginArguments),
+    Completions(completions::CompletionsArguments),
+    Version(version::VersionArguments),
+}
+
+/// Runs the command of this process's arguments.
+pub(crate) fn main() -> ExitCode {
+    let command_line = CommandLine::parse();
+    let outcome = match command_line.command {
+        _ if command_line.version => version::run(&version::VersionArguments {}),
+        Some(command) => command.run(),
+        None => Err(anyhow::anyhow!("no command was given; `weir --help` lists them")),
+    };
+    outcome.unwrap_or_else(|error| report(&error))
+}
+
+impl Command {
+    fn run(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Run(arguments) => run::run(*arguments),
+            Self::Check(arguments) => check::run(&arguments),
+            Self::Explain(arguments) => explain::run(arguments),
+            Self::Origin(arguments) => origin::run(arguments).map(|()| ExitCode::SUCCESS),
+            Self::Completions(arguments) => completions::run(&arguments, &mut CommandLine::command()),
+            Self::Version(arguments) => version::run(&arguments),
+        }
+    }
+}
+
+/// Prints why a command failed, causes in one line; faults of settings one a line, as editors read them.
+fn report(error: &anyhow::Error) -> ExitCode {
+    let Some(faults) = error.downcast_ref::<Faults>() else {
+        print_error(format_args!("{} {error:#}", Paint::for_stderr().bad("error:")));
+        return ExitCode::from(FAULTY);
+    };
+    print_error(faults);
+    ExitCode::from(if faults.blames_flags() { MISUSED } else { FAULTY })
+}
+
+/// The input, or what the command met, is wrong.
+const FAULTY: u8 = 1;
+
+/// The command line is wrong; clap ends with the same code.
+const MISUSED: u8 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn every_file_is_a_listed_command() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cli");
+        let names =
+            std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut files: Vec<String> =
+            names.filter_map(|name| Some(name.strip_suffix(".rs")?.to_owned())).collect();
+        files.sort_unstable();
+        let command_line = CommandLine::command();
+        let mut listed: Vec<&str> = command_line.get_subcommands().map(clap::Command::get_name).collect();
+        listed.sort_unstable();
+        assert_eq!(files, listed);
+    }
+
+    #[test]
+    fn every_command_and_flag_says_what_it_is() {
+        for command in CommandLine::command().get_subcommands() {
+            assert!(command.get_about().is_some(), "weir {} has no description", command.get_name());
+            for argument in command.get_arguments() {
+                assert!(
+                    argument.get_help().is_some(),
+                    "{} of weir {}",
+                    argument.get_id(),
+                    command.get_name()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_command_line_page_is_up_to_date() {
+        let mut command_line = CommandLine::command().term_width(PAGE_WIDTH);
+        command_line.build();
+        let mut page = PAGE_INTRODUCTION.to_owned();
+        page.push_str(&section("weir", &mut command_line));
+        for command in command_line.get_subcommands_mut().filter(|command| command.get_name() != "help") {
+            let name = format!("weir {}", command.get_name());
+            page.push_str(&section(&name, command));
+        }
+        crate::settings::check_page("command-line.md", &page);
+    }
+
+    fn section(name: &str, command: &mut clap::Command) -> String {
+        let help = command.render_long_help().to_string().replace(env!("CARGO_PKG_VERSION"), "<version>");
+        let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+        format!("\n## {name}\n\n```text\n{}\n```\n", lines.join("\n").trim_end())
+    }
+
+    const PAGE_WIDTH: usize = 100;
+
+    const PAGE_INTRODUCTION: &str = "\
+# Command line
+
+<!-- Made from crates/weir/src/cli.rs and the files of the commands by `UPDATE=1 cargo test -p weir`; edit it there. -->
+
+Exit codes: 0 done, 1 something is wrong with the input or the machine, 2 the command line is wrong. Colour is used on a
+terminal only, and not at all with `NO_COLOR` set.
+";
+}

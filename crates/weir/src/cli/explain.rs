@@ -1,0 +1,182 @@
+//! `weir explain`: which route a request would take and why the others lost. Decides nothing itself: the running node
+//! answers, or, where none runs, the same code over the store or the resources file.
+
+mod ask;
+mod record;
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::boot;
+use crate::settings::{Place, SETTINGS, Settings, Written};
+use crate::terminal::{Paint, print, print_error};
+use record::Record;
+
+/// Tell which route a request would take, and why the others lost
+///
+/// Asks the node that runs here through its control API. Where none answers, or with `--data` or `--resources`, it
+/// reads the store or the resources file itself.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct ExplainArguments {
+    /// Method, such as GET
+    #[arg(value_parser = method)]
+    method: String,
+    /// URL, or only its path and query; the host may also come from `-H 'Host: …'`
+    #[arg(value_parser = url)]
+    url: String,
+    /// Header field of the request; repeatable
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
+    headers: Vec<(String, String)>,
+    /// Address of the client
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    remote_addr: IpAddr,
+    /// Print the whole decision record as JSON
+    #[arg(long)]
+    json: bool,
+    /// Settings file (YAML) of the node
+    #[arg(short, long, value_name = "FILE", env = "WEIR_CONFIG", hide_env_values = true)]
+    config: Option<PathBuf>,
+    /// Control API of the node to ask [default: as in its settings]
+    #[arg(long, value_name = "ADDR", conflicts_with_all = ["data", "resources"])]
+    control: Option<String>,
+    /// Read the store in this folder instead of asking a node
+    #[arg(long, value_name = "DIR", conflicts_with = "resources")]
+    data: Option<String>,
+    /// Read this resources file instead of asking a node
+    #[arg(long, value_name = "FILE")]
+    resources: Option<String>,
+}
+
+/// The request that is asked about; its JSON is the body of `POST /v1/weir/explain`.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Question {
+    /// The method.
+    pub(crate) method: String,
+    /// An absolute URL, or a path with its query.
+    pub(crate) url: String,
+    /// Header fields, names and values, in order.
+    pub(crate) headers: Vec<(String, String)>,
+    /// The client's address.
+    pub(crate) remote_addr: IpAddr,
+}
+
+/// Asks, and prints the answer. Ends with 0 also when no route matches: that is an answer.
+pub(crate) fn run(arguments: ExplainArguments) -> anyhow::Result<ExitCode> {
+    let settings = settings(&arguments)?;
+    let is_offline = arguments.data.is_some() || arguments.resources.is_some();
+    let question = Question {
+        method: arguments.method,
+        url: arguments.url,
+        headers: arguments.headers,
+        remote_addr: arguments.remote_addr,
+    };
+    let answer = if is_offline {
+        boot::explain_offline(&settings, &question)?
+    } else {
+        answer(&settings, &question, arguments.control.is_some())?
+    };
+    if arguments.json {
+        print(serde_json::to_string_pretty(&answer).context("the record is not JSON")?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let record: Record = serde_json::from_value(answer)
+        .context("the node answered in a form this version does not know; see it with `--json`")?;
+    print(record.render(&question, Paint::for_stdout()).trim_end());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The running node's answer; where none runs and none was named, that of the configuration on disk.
+fn answer(settings: &Settings, question: &Question, is_named: bool) -> anyhow::Result<Value> {
+    let Some(control) = settings.control else {
+        return boot::explain_offline(settings, question);
+    };
+    match ask::ask(control, question) {
+        Ok(answer) => Ok(answer),
+        Err(ask::Failure::NotThere(error)) if is_named => {
+            bail!(
+                "no node answers at {control}: {error}; see the line `listening control` of the node's output"
+            )
+        }
+        Err(ask::Failure::NotThere(_)) => {
+            print_error(format_args!("no node runs at {control}; reading its configuration from disk"));
+            boot::explain_offline(settings, question)
+        }
+        Err(ask::Failure::Refused(reason)) => bail!("{reason}"),
+    }
+}
+
+/// The node's settings, with those given here on top.
+fn settings(arguments: &ExplainArguments) -> anyhow::Result<Settings> {
+    let config = arguments.config.as_deref().filter(|path| !path.as_os_str().is_empty());
+    let mut flags = Written::default();
+    let given =
+        [("control", &arguments.control), ("data", &arguments.data), ("resources", &arguments.resources)];
+    for (name, value) in given {
+        let setting = SETTINGS.iter().find(|setting| setting.name == name).expect("a setting of that name");
+        if let Some(value) = value {
+            flags.insert(setting, vec![value.clone()], Place::Flag);
+        }
+    }
+    let mut settings = Settings::load(config, std::env::vars_os(), flags)?;
+    if arguments.data.is_some() {
+        // The folder was named: the settings file's declarative mode does not count.
+        settings.resources = None;
+    }
+    Ok(settings)
+}
+
+fn method(text: &str) -> Result<String, String> {
+    let is_token = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if is_token { Ok(text.to_owned()) } else { Err("a method is a word such as GET".to_owned()) }
+}
+
+fn url(text: &str) -> Result<String, String> {
+    let is_url = text.starts_with('/') || text.starts_with("http://") || text.starts_with("https://");
+    let is_visible = text.bytes().all(|byte| byte > b' ' && byte != 0x7f);
+    match (is_url, is_visible) {
+        (true, true) => Ok(text.to_owned()),
+        (true, false) => Err("a URL holds no spaces or control characters; write them as %20".to_owned()),
+        (false, _) => Err("write `http://host/path`, or `/path` with `-H 'Host: …'`".to_owned()),
+    }
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    match text.split_once(':') {
+        Some((name, value)) if !name.is_empty() && !name.contains(' ') => {
+            Ok((name.to_owned(), value.trim().to_owned()))
+        }
+        _ => Err("write `Name: value`".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parses_its_arguments() {
+        assert_eq!(header("Host: a.example").unwrap(), ("Host".to_owned(), "a.example".to_owned()));
+        assert_eq!(header("X-Empty:").unwrap(), ("X-Empty".to_owned(), String::new()));
+        assert!(header("Host a").is_err() && header(": a").is_err() && header("A B: c").is_err());
+        assert!(url("/a?b=c").is_ok() && url("http://a/").is_ok() && url("https://a").is_ok());
+        assert!(url("a/b").is_err() && url("/a b").is_err() && url("").is_err());
+        assert!(method("GET").is_ok() && method("").is_err() && method("GE T").is_err());
+    }
+
+    #[test]
+    fn the_question_is_json() {
+        let question = Question {
+            method: "GET".to_owned(),
+            url: "/a".to_owned(),
+            headers: vec![("Host".to_owned(), "x".to_owned())],
+            remote_addr: IpAddr::from([10, 0, 0, 1]),
+        };
+        let expected = r#"{"method":"GET","url":"/a","headers":[["Host","x"]],"remote_addr":"10.0.0.1"}"#;
+        assert_eq!(serde_json::to_string(&question).unwrap(), expected);
+    }
+}

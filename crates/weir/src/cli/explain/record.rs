@@ -1,0 +1,227 @@
+//! The decision record as it travels, and its rendering for people. Makes no decision.
+//!
+//! ```json
+//! {"revision": 7,
+//!  "request": {"host": "api.example.com", "path": "/orders/7"},
+//!  "matched": {"id": "1", "service_id": "s", "upstream_id": "u", "plugins": ["key-auth"], "params": {"id": "7"}},
+//!  "considered": [{"id": "1", "name": "orders", "path": "/orders/*", "host": "*.example.com", "verdict": "matched"},
+//!                 {"id": "2", "path": "/*", "verdict": "outranked", "by": "1"}]}
+//! ```
+//! Verdicts: `matched`, `method`, `remote_addr`, `host`, `vars`, `parameter`, `outranked`. A `detail` says more.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde::Deserialize;
+
+use super::Question;
+use crate::terminal::Paint;
+
+/// What was decided and why.
+#[derive(Debug, Deserialize)]
+pub(super) struct Record {
+    /// The configuration revision that decided.
+    revision: Option<u64>,
+    /// The request as the router saw it.
+    request: Seen,
+    /// The route, if one matches.
+    matched: Option<Matched>,
+    /// Every candidate in the order they were tried.
+    #[serde(default)]
+    considered: Vec<Candidate>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Seen {
+    host: Option<String>,
+    path: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Matched {
+    id: String,
+    service_id: Option<String>,
+    upstream_id: Option<String>,
+    #[serde(default)]
+    plugins: Vec<String>,
+    #[serde(default)]
+    params: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Candidate {
+    id: String,
+    name: Option<String>,
+    path: String,
+    host: Option<String>,
+    verdict: String,
+    by: Option<String>,
+    detail: Option<String>,
+}
+
+impl Record {
+    /// The record as lines for a person.
+    pub(super) fn render(&self, question: &Question, paint: Paint) -> String {
+        let mut text = String::new();
+        let host = self.request.host.as_deref().unwrap_or("(none)");
+        self.line(&mut text, "request", &format!("{} {}", question.method, question.url), paint);
+        self.line(&mut text, "host", host, paint);
+        self.line(&mut text, "path", &self.request.path, paint);
+        self.line(&mut text, "client", &question.remote_addr.to_string(), paint);
+        if let Some(revision) = self.revision {
+            self.line(&mut text, "revision", &revision.to_string(), paint);
+        }
+        match &self.matched {
+            Some(matched) => self.render_match(matched, &mut text, paint),
+            None => {
+                let answer =
+                    "none: the answer is 404 `404 Route Not Found`, unless a global rule answers first";
+                self.line(&mut text, "route", &paint.bad(answer), paint);
+            }
+        }
+        self.render_candidates(&mut text, paint);
+        text
+    }
+
+    fn render_match(&self, matched: &Matched, text: &mut String, paint: Paint) {
+        let name = self.considered.iter().find(|candidate| candidate.id == matched.id);
+        let name = name.and_then(|candidate| candidate.name.as_ref());
+        let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
+        self.line(text, "route", &format!("{}{name}", paint.good(&matched.id)), paint);
+        let named = [("service", &matched.service_id), ("upstream", &matched.upstream_id)];
+        for (label, id) in named.into_iter().filter_map(|(label, id)| Some((label, id.as_ref()?))) {
+            self.line(text, label, id, paint);
+        }
+        if !matched.plugins.is_empty() {
+            self.line(text, "plugins", &matched.plugins.join(", "), paint);
+        }
+        for (name, value) in &matched.params {
+            self.line(text, "parameter", &format!("{name} = {value}"), paint);
+        }
+    }
+
+    /// A table: the columns as wide as their widest cell.
+    fn render_candidates(&self, text: &mut String, paint: Paint) {
+        if self.considered.is_empty() {
+            text.push_str("\nNo route has a path that fits.\n");
+            return;
+        }
+        let rows: Vec<[&str; 4]> = self.considered.iter().map(Candidate::cells).collect();
+        let width = |column: usize| {
+            let cells = rows.iter().map(|row| row[column].chars().count());
+            cells.chain([HEADINGS[column].len()]).max().unwrap_or(0)
+        };
+        let widths = [width(0), width(1), width(2), width(3)];
+        let heading = format!("{}  {}", padded(&HEADINGS, &widths), "VERDICT");
+        let _ = writeln!(text, "\n{}", paint.faint(&heading));
+        for (row, candidate) in rows.iter().zip(&self.considered) {
+            let verdict = candidate.verdict_text();
+            let verdict = if candidate.verdict == "matched" { paint.good(&verdict) } else { verdict };
+            let _ = writeln!(text, "{}  {verdict}", padded(row, &widths));
+        }
+    }
+
+    fn line(&self, text: &mut String, label: &str, value: &str, paint: Paint) {
+        let _ = writeln!(text, "{} {value}", paint.faint(&format!("{label:<9}")));
+    }
+}
+
+impl Candidate {
+    fn cells(&self) -> [&str; 4] {
+        [&self.id, self.name.as_deref().unwrap_or("-"), self.host.as_deref().unwrap_or("-"), &self.path]
+    }
+
+    /// Why it won or lost.
+    fn verdict_text(&self) -> String {
+        let reason = match self.verdict.as_str() {
+            "matched" => "matched".to_owned(),
+            "method" => "lost: its methods do not hold this one".to_owned(),
+            "remote_addr" => "lost: its remote_addrs do not hold the client".to_owned(),
+            "host" => "lost: no host of it fits".to_owned(),
+            "vars" => "lost: its vars are false".to_owned(),
+            "parameter" => "lost: the path does not fit past its first wildcard or parameter".to_owned(),
+            "outranked" => match &self.by {
+                Some(winner) => format!("lost: route {winner} is tried before it"),
+                None => "lost: another route is tried before it".to_owned(),
+            },
+            other => format!("lost: {other}"),
+        };
+        match &self.detail {
+            Some(detail) => format!("{reason} ({detail})"),
+            None => reason,
+        }
+    }
+}
+
+fn padded(cells: &[&str; 4], widths: &[usize; 4]) -> String {
+    let padded: Vec<String> =
+        cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}", width = *width)).collect();
+    padded.join("  ")
+}
+
+const HEADINGS: [&str; 4] = ["ROUTE", "NAME", "HOST", "PATH"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(record: serde_json::Value, expected: &str) {
+        let record: Record = serde_json::from_value(record).unwrap();
+        let question = Question {
+            method: "GET".to_owned(),
+            url: "http://api.example.com/orders/7".to_owned(),
+            headers: Vec::new(),
+            remote_addr: std::net::IpAddr::from([127, 0, 0, 1]),
+        };
+        let rendered = record.render(&question, Paint::Plain);
+        assert_eq!(rendered, expected, "\n{rendered}");
+    }
+
+    #[test]
+    fn renders_a_match_and_the_losers() {
+        check(
+            serde_json::json!({
+                "revision": 7,
+                "request": {"host": "api.example.com", "path": "/orders/7"},
+                "matched": {"id": "12", "upstream_id": "u", "plugins": ["key-auth", "cors"], "params": {"id": "7"}},
+                "considered": [
+                    {"id": "4", "name": null, "path": "/orders/*", "host": "api.example.com", "verdict": "method"},
+                    {"id": "12", "name": "orders", "path": "/orders/*", "host": "*.example.com", "verdict": "matched"},
+                    {"id": "99", "path": "/*", "verdict": "outranked", "by": "12"},
+                ]
+            }),
+            "\
+request   GET http://api.example.com/orders/7
+host      api.example.com
+path      /orders/7
+client    127.0.0.1
+revision  7
+route     12 (orders)
+upstream  u
+plugins   key-auth, cors
+parameter id = 7
+
+ROUTE  NAME    HOST             PATH       VERDICT
+4      -       api.example.com  /orders/*  lost: its methods do not hold this one
+12     orders  *.example.com    /orders/*  matched
+99     -       -                /*         lost: route 12 is tried before it
+",
+        );
+    }
+
+    #[test]
+    fn renders_no_match() {
+        check(
+            serde_json::json!({"request": {"host": null, "path": "/"}, "matched": null, "considered": []}),
+            "\
+request   GET http://api.example.com/orders/7
+host      (none)
+path      /
+client    127.0.0.1
+route     none: the answer is 404 `404 Route Not Found`, unless a global rule answers first
+
+No route has a path that fits.
+",
+        );
+    }
+}

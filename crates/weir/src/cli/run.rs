@@ -1,0 +1,27 @@
+//! `weir run`: gathers the settings and starts the node. The node itself is `boot`'s.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::boot;
+use crate::settings::{Settings, SettingsArguments};
+
+/// Run the gateway
+///
+/// It starts with no file at all. A setting is taken from its flag, else from the environment variable `WEIR_<NAME>`,
+/// else from the settings file, else it has its default.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct RunArguments {
+    /// Settings file (YAML), with the names of the flags below, `_` for `-`
+    #[arg(short, long, value_name = "FILE", env = "WEIR_CONFIG", hide_env_values = true)]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    settings: SettingsArguments,
+}
+
+/// Runs until the node has stopped.
+pub(crate) fn run(arguments: RunArguments) -> anyhow::Result<ExitCode> {
+    let config = arguments.config.filter(|path| !path.as_os_str().is_empty());
+    let settings = Settings::load(config.as_deref(), std::env::vars_os(), arguments.settings.written)?;
+    boot::run(settings)
+}
