@@ -20,6 +20,9 @@ pub struct PooledBox<T: ?Sized> {
     owns: PhantomData<T>,
 }
 
+/// Moving the box never moves the value, so the box itself may always be moved, as with `Box`.
+impl<T: ?Sized> Unpin for PooledBox<T> {}
+
 impl<T> PooledBox<T> {
     /// Moves `value` to pooled memory.
     #[allow(unsafe_code)]
@@ -301,7 +304,8 @@ mod tests {
         let mut context = Context::from_waker(Waker::noop());
         assert_eq!(future.as_mut().poll(&mut context), Poll::Ready(42));
         let mut plain = PooledBox::pin(async { 1 });
-        assert_eq!(plain.as_mut().poll(&mut context), Poll::Ready(1));
+        // The second way of polling needs the box to be `Unpin` although its future is not.
+        assert_eq!(Pin::new(&mut plain).poll(&mut context), Poll::Ready(1));
     }
 
     #[test]
