@@ -1,1 +1,24 @@
-//! (opened by its first tenant)
+//! The data plane: workers that accept connections, decide requests by a compiled configuration and forward them.
+//! It knows plugins only as a trait, configuration only as snapshots of the model, and nothing of the control side.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod alarm;
+pub mod body;
+pub mod compile;
+pub mod engine;
+pub mod env;
+pub mod exchange;
+pub mod failure;
+pub mod forward;
+mod h1;
+pub mod listener;
+pub mod observe;
+pub mod options;
+mod pipeline;
+pub mod plugin;
+mod reason;
+pub mod runtime;
+pub mod upstream;
+pub mod worker;
+
+pub use exchange::Exchange;

@@ -109,6 +109,12 @@ impl Timers {
         self.due = due;
     }
 
+    /// Appends the wakers of all timers that were ever set, expired or not: for a thread that wants all its tasks to
+    /// look around, as at its end.
+    pub fn wake_all(&self, wakers: &mut Vec<Waker>) {
+        wakers.extend(self.entries.iter().filter_map(|entry| entry.waker.clone()));
+    }
+
     /// True when the wheel holds anything: without that the worker need not tick.
     pub fn is_armed(&self) -> bool {
         !self.wheel.is_empty()

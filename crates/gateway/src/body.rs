@@ -1,0 +1,89 @@
+//! What a message body is to the pipeline, whatever the protocol: events polled from a source, consumed as they are
+//! passed on, and the two halves of an exchange as traits. HTTP/1 implements them in `h1`; HTTP/2 and HTTP/3 will meet
+//! the pipeline here and nowhere else.
+
+use std::io;
+use std::task::{Context, Poll};
+
+use http1::{Headers, ResponseHead};
+
+use crate::exchange::Exchange;
+use crate::failure::{Failure, Sent};
+
+/// The next thing a body has to say.
+pub enum BodyEvent<'a> {
+    /// Bytes; [`consume`](ServerStream::consume) says how many of them were taken.
+    Data(&'a [u8]),
+    /// The body is complete, with these trailers if there were any.
+    End(Option<&'a Headers>),
+    /// The body will never be complete.
+    Reset(Failure),
+}
+
+/// How the length of a body that is about to be sent is told to the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyLength {
+    /// There is none (HEAD, 204, 304, or a message without content).
+    None,
+    /// So many bytes.
+    Known(u64),
+    /// Not known before its end.
+    Unknown,
+}
+
+/// The client's side of one exchange: its request body comes from here, its response goes here.
+pub trait ServerStream {
+    /// The next piece of the request body. The first call is what makes a waiting client send it (100-continue).
+    fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>) -> Poll<BodyEvent<'a>>;
+    /// Takes `count` bytes of the last data event.
+    fn consume(&mut self, count: usize);
+    /// Whether there is a request body at all, and its length.
+    fn body_length(&self) -> BodyLength;
+    /// Starts the request body again, for another try; false if parts of it are gone.
+    fn rewind(&mut self) -> bool;
+    /// Passes an interim (1xx) response on.
+    fn send_informational(&mut self, head: &ResponseHead);
+    /// Starts the response: `exchange.response` with a body of `length`.
+    fn start_response(&mut self, exchange: &mut Exchange, length: BodyLength);
+    /// Takes some of `data`; how many bytes were taken.
+    fn poll_data(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>>;
+    /// Ends the response body; [`poll_flush`](ServerStream::poll_flush) sends what is left.
+    fn finish(&mut self, trailers: Option<&Headers>);
+    /// Sends what is waiting to be sent.
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+    /// Ready once the client is known to have gone away.
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+    /// Whether the head of the final response was started.
+    fn response_started(&self) -> bool;
+    /// Ends the connection after this exchange.
+    fn close_afterwards(&mut self);
+    /// Ends the exchange so that the client can tell that the response is cut.
+    fn abort(&mut self);
+    /// Bytes of response sent to the client so far in this exchange.
+    fn sent_bytes(&self) -> u64;
+}
+
+/// The node's side of one try: the request goes here, its response comes from here. A pool lends one of these; whether
+/// it is a connection or one stream of a connection is the pool's business.
+pub trait ClientStream {
+    /// Starts the request described by the exchange.
+    fn start_request(&mut self, exchange: &Exchange, length: BodyLength);
+    /// Takes some of `data`; how many bytes were taken.
+    fn poll_data(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>>;
+    /// Ends the request body.
+    fn finish(&mut self, trailers: Option<&Headers>);
+    /// Sends what is waiting to be sent.
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+    /// The next response head, interim ones too, into `head`.
+    fn poll_head(&mut self, cx: &mut Context<'_>, head: &mut ResponseHead) -> Poll<Result<(), Failure>>;
+    /// The next piece of the response body.
+    fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>) -> Poll<BodyEvent<'a>>;
+    /// Takes `count` bytes of the last data event.
+    fn consume(&mut self, count: usize);
+    /// How the length of the response body was told.
+    fn body_length(&self) -> BodyLength;
+    /// How far a failed try got.
+    fn sent(&self) -> Sent;
+    /// Whether an earlier exchange used the same connection, so that it may have been closed in the meantime.
+    fn reused(&self) -> bool;
+}

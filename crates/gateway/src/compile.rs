@@ -1,0 +1,199 @@
+//! From a checked snapshot to a generation the workers run. It compiles what a change touches and shares the rest, so
+//! that one change among 100,000 objects costs as much as one among ten. It runs on the control side's thread; it knows
+//! plugins only as kinds, and hands its faults to whoever applied the change.
+
+mod consumer;
+mod global;
+mod plugins;
+mod route;
+mod upstream;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use model::snapshot::{Applied, Snapshot};
+use model::{Key, Kind};
+use router::{Mode, Router};
+use stdx::hash::FastMap;
+use stdx::persistent::ChunkedVec;
+
+use crate::plugin::PluginKind;
+use crate::plugin::chain::Chain;
+use crate::plugin::state::StateRegistry;
+use crate::runtime::{Consumers, Runtime};
+use crate::upstream::dns::Resolver;
+use crate::upstream::Timeouts;
+
+/// Something that the checks let through and that could not be compiled all the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompileFault {
+    /// The object.
+    pub key: Key,
+    /// What is wrong, a sentence.
+    pub reason: String,
+}
+
+/// See the module.
+pub struct Compiler {
+    kinds: &'static [&'static PluginKind],
+    states: StateRegistry,
+    resolver: Resolver,
+    default_timeouts: Timeouts,
+    current: Runtime,
+    route_slots: FastMap<Arc<str>, u32>,
+    upstream_slots: FastMap<Arc<str>, u32>,
+    consumer_entries: FastMap<Arc<str>, Vec<(&'static str, Box<str>)>>,
+    empty_chain: Arc<Chain>,
+    next_instance: u32,
+    faults: Vec<CompileFault>,
+}
+
+/// What has to be compiled again.
+#[derive(Default)]
+struct Dirty {
+    routes: BTreeSet<Key>,
+    upstream_owners: BTreeSet<Key>,
+    consumers: BTreeSet<Key>,
+    global: bool,
+}
+
+impl Compiler {
+    /// A compiler for these kinds of plugins, in this router mode; nothing is compiled yet.
+    pub fn new(
+        kinds: &'static [&'static PluginKind],
+        mode: Mode,
+        default_timeouts: Timeouts,
+        resolver: Resolver,
+    ) -> Compiler {
+        let empty_chain = Arc::new(Chain::default());
+        let current = Runtime {
+            revision: 0,
+            router: Router::new(mode),
+            routes: ChunkedVec::new(),
+            upstreams: ChunkedVec::new(),
+            global: empty_chain.clone(),
+            consumers: Consumers::default(),
+        };
+        Compiler {
+            kinds,
+            states: StateRegistry::default(),
+            resolver,
+            default_timeouts,
+            current,
+            route_slots: FastMap::default(),
+            upstream_slots: FastMap::default(),
+            consumer_entries: FastMap::default(),
+            empty_chain,
+            next_instance: 0,
+            faults: Vec::new(),
+        }
+    }
+
+    /// The generation compiled last.
+    pub fn current(&self) -> Arc<Runtime> {
+        Arc::new(self.current.clone())
+    }
+
+    /// Compiles what `applied` changes. The generation is complete in any case; what could not be compiled is in the
+    /// faults, and answers its requests with 503 rather than unprotected.
+    pub fn apply(&mut self, applied: &Applied) -> (Arc<Runtime>, Vec<CompileFault>) {
+        let dirty = dirty(applied);
+        let snapshot = &applied.snapshot;
+        for owner in &dirty.upstream_owners {
+            self.compile_upstream(snapshot, owner);
+        }
+        if dirty.global {
+            self.compile_global(snapshot);
+        }
+        for key in &dirty.routes {
+            self.compile_route(snapshot, key);
+        }
+        for key in &dirty.consumers {
+            self.compile_consumer(snapshot, key);
+        }
+        self.current.revision = snapshot.revision();
+        // New names are looked up before requests need them, within a bound; afterwards in the background.
+        self.resolver.settle();
+        (self.current(), std::mem::take(&mut self.faults))
+    }
+
+    fn fault(&mut self, key: &Key, reason: impl Into<String>) {
+        let fault = CompileFault { key: key.clone(), reason: reason.into() };
+        tracing::error!(object = %fault.key.path(), reason = %fault.reason, "cannot compile");
+        self.faults.push(fault);
+    }
+}
+
+/// What the differences touch, directly or through a reference.
+fn dirty(applied: &Applied) -> Dirty {
+    let mut dirty = Dirty::default();
+    for difference in &applied.diff {
+        let key = &difference.key;
+        match key.kind {
+            Kind::Route => {
+                dirty.routes.insert(key.clone());
+                dirty.upstream_owners.insert(key.clone());
+            }
+            Kind::Service => {
+                dirty.upstream_owners.insert(key.clone());
+                dirty.users_of(&applied.snapshot, key);
+            }
+            Kind::Upstream => {
+                dirty.upstream_owners.insert(key.clone());
+                // Only its coming and going concerns those who refer to it; they refer by slot.
+                if difference.before.is_none() || difference.after.is_none() {
+                    dirty.users_of(&applied.snapshot, key);
+                }
+            }
+            Kind::PluginConfig | Kind::ConsumerGroup => dirty.users_of(&applied.snapshot, key),
+            Kind::Consumer => {
+                dirty.consumers.insert(key.clone());
+            }
+            Kind::Credential => {
+                if let Some(consumer) = key.consumer_key() {
+                    dirty.consumers.insert(consumer);
+                }
+            }
+            Kind::GlobalRule => dirty.global = true,
+            Kind::PluginMetadata => dirty.all_with_plugins(&applied.snapshot, key.own_id()),
+            Kind::Ssl | Kind::Proto | Kind::StreamRoute | Kind::Secret => {}
+        }
+    }
+    dirty
+}
+
+impl Dirty {
+    fn users_of(&mut self, snapshot: &Snapshot, key: &Key) {
+        for user in snapshot.dependents(key) {
+            match user.kind {
+                Kind::Route => {
+                    self.routes.insert(user);
+                }
+                Kind::Service => self.users_of(snapshot, &user),
+                Kind::Consumer => {
+                    self.consumers.insert(user);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A plugin's metadata concerns every object that has the plugin.
+    fn all_with_plugins(&mut self, snapshot: &Snapshot, plugin: &str) {
+        self.global = true;
+        for kind in [Kind::Route, Kind::Service, Kind::PluginConfig, Kind::ConsumerGroup, Kind::Consumer] {
+            let with_it = snapshot.iter(kind).filter(|object| object.resource.plugins().get(plugin).is_some());
+            for key in with_it.map(|object| object.key()) {
+                match kind {
+                    Kind::Route => {
+                        self.routes.insert(key.clone());
+                    }
+                    Kind::Consumer => {
+                        self.consumers.insert(key.clone());
+                    }
+                    _ => self.users_of(snapshot, key),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! A consumer: the keys by which authentication finds it, and the plugins that it and its group bring along.
+
+use std::sync::Arc;
+
+use model::resource::{Plugins, Resource};
+use model::snapshot::Snapshot;
+use model::{Key, Kind};
+use serde_json::Value;
+
+use super::Compiler;
+use crate::plugin::chain::{Instance, kind_named};
+use crate::runtime::Consumer;
+
+impl Compiler {
+    /// Compiles the consumer under `key` with its credentials, or takes it out.
+    pub(super) fn compile_consumer(&mut self, snapshot: &Snapshot, key: &Key) {
+        for (plugin, secret) in self.consumer_entries.remove(&key.id).unwrap_or_default() {
+            self.current.consumers.remove(plugin, &secret, &key.id);
+        }
+        let Some(object) = snapshot.get(key).cloned() else { return };
+        let Resource::Consumer(written) = &object.resource else { return };
+        let group = written.group_id.as_ref().map(|id| Key::of(Kind::ConsumerGroup, id));
+        let group_plugins = group.as_ref().and_then(|group| snapshot.get(group)).cloned();
+        let none = Plugins::none();
+        let group_plugins = group_plugins.as_ref().map_or(none, |group| group.resource.plugins());
+        let Some(plugins) = self.consumer_instances(snapshot, key, &written.plugins, group_plugins) else { return };
+
+        let template = |credential_id: Option<Arc<str>>, config: &Value| Consumer {
+            username: key.id.clone(),
+            group_id: group.as_ref().map(|group| group.id.clone()),
+            credential_id,
+            labels: written.labels.iter().map(|(name, value)| (name.clone().into(), value.clone().into())).collect(),
+            auth_conf: config.clone(),
+            plugins: plugins.clone(),
+        };
+        let mut entries = Vec::new();
+        self.add_entries(&written.plugins, &mut entries, |config| template(None, config));
+        for credential in snapshot.dependents(key).iter().filter(|user| user.kind == Kind::Credential) {
+            if let Some(object) = snapshot.get(credential) {
+                let id: Arc<str> = credential.own_id().into();
+                self.add_entries(object.resource.plugins(), &mut entries, |config| template(Some(id.clone()), config));
+            }
+        }
+        self.consumer_entries.insert(key.id.clone(), entries);
+    }
+
+    fn add_entries(
+        &mut self,
+        plugins: &Plugins,
+        entries: &mut Vec<(&'static str, Box<str>)>,
+        make: impl Fn(&Value) -> Consumer,
+    ) {
+        for plugin in plugins.iter() {
+            let kind = kind_named(self.kinds, &plugin.name);
+            let Some((kind, consumer_key)) = kind.and_then(|kind| kind.consumer_key.map(|key| (kind, key))) else {
+                continue;
+            };
+            if let Some(secret) = consumer_key(&plugin.config) {
+                self.current.consumers.insert(kind.name, &secret, Arc::new(make(&plugin.config)));
+                entries.push((kind.name, secret.into()));
+            }
+        }
+    }
+
+    /// What the consumer and its group add to a route; nothing if one of them cannot be built, for then the consumer
+    /// must not pass without it.
+    fn consumer_instances(
+        &mut self,
+        snapshot: &Snapshot,
+        key: &Key,
+        own: &Plugins,
+        group: &Plugins,
+    ) -> Option<Arc<[Arc<Instance>]>> {
+        let mut instances = Vec::new();
+        for effective in model::merge::consumer_plugins(&[], own, Some(group)) {
+            if kind_named(self.kinds, effective.name).is_some_and(|kind| kind.auth) {
+                continue;
+            }
+            match self.instance(snapshot, key, effective.name, effective.config) {
+                Ok(instance) => instances.extend(instance),
+                Err(reason) => {
+                    self.fault(key, reason);
+                    return None;
+                }
+            }
+        }
+        Some(instances.into())
+    }
+}

@@ -1,0 +1,154 @@
+//! A route: what it matches, its merged chain, the slot of its upstream.
+
+use std::sync::Arc;
+
+use model::merge::route_plugins;
+use model::resource::{Plugins, Resource, Route as WrittenRoute, Service, Timeout};
+use model::snapshot::{Object, Snapshot};
+use model::{Key, Kind};
+use router::vars::Expression;
+use router::{CidrSet, MethodSet, Rule, RuleInput};
+
+use super::Compiler;
+use crate::plugin::chain::Chain;
+use crate::runtime::{Route, ServiceName};
+use crate::upstream::Timeouts;
+
+impl Compiler {
+    /// Compiles the route under `key` as it is now, or takes it out if it is gone or switched off.
+    pub(super) fn compile_route(&mut self, snapshot: &Snapshot, key: &Key) {
+        self.remove_route(&key.id);
+        let Some(object) = snapshot.get(key) else { return };
+        let Resource::Route(written) = &object.resource else { return };
+        if !written.rare().enabled {
+            return;
+        }
+        match self.build_route(snapshot, object, written) {
+            Ok(route) => {
+                let rule = route.rule.clone();
+                let slot = self.current.routes.allocate(Arc::new(route));
+                self.route_slots.insert(key.id.clone(), slot);
+                self.current.router.insert(slot, rule);
+            }
+            Err(reason) => self.fault(key, reason),
+        }
+    }
+
+    fn remove_route(&mut self, id: &Arc<str>) {
+        if let Some(slot) = self.route_slots.remove(id)
+            && let Some(route) = self.current.routes.take(slot)
+        {
+            self.current.router.remove(slot, &route.rule);
+        }
+    }
+
+    fn build_route(&mut self, snapshot: &Snapshot, object: &Object, written: &WrittenRoute) -> Result<Route, String> {
+        let rare = written.rare();
+        let service = written.service_id.as_ref().and_then(|id| snapshot.get(&Key::of(Kind::Service, id)));
+        let service_key = service.map(|service| service.key().clone());
+        let service = service.and_then(|service| match &service.resource {
+            Resource::Service(service) => Some(service),
+            _ => None,
+        });
+        let rule = Arc::new(rule(object, written, service.map(|service| &**service))?);
+        let (plugins, missing) = self.route_chain(snapshot, object, written, service.map(|service| &service.plugins));
+        let name = |name: &Option<Box<str>>| name.as_deref().map(Arc::<str>::from);
+        Ok(Route {
+            id: object.key().id.clone(),
+            name: name(&rare.name),
+            service: service_key.as_ref().map(|key| {
+                Arc::new(ServiceName { id: key.id.clone(), name: service.and_then(|service| name(&service.name)) })
+            }),
+            rule,
+            plugins,
+            upstream: self.upstream_slot(object, written, service_key.as_ref(), service.map(|service| &**service)),
+            timeouts: rare.timeout.as_ref().map(timeouts),
+            enable_websocket: rare
+                .enable_websocket
+                .or_else(|| service.and_then(|service| service.enable_websocket))
+                .unwrap_or(false),
+            missing: missing.map(Into::into),
+        })
+    }
+
+    /// The chain of the route's, its plugin config's and its service's plugins; and why it must not be used, if so.
+    fn route_chain(
+        &mut self,
+        snapshot: &Snapshot,
+        object: &Object,
+        written: &WrittenRoute,
+        service: Option<&Plugins>,
+    ) -> (Arc<Chain>, Option<String>) {
+        let shared = written.plugin_config_id.as_ref().map(|id| snapshot.get(&Key::of(Kind::PluginConfig, id)));
+        if let (Some(None), Some(id)) = (&shared, &written.plugin_config_id) {
+            return (self.empty_chain.clone(), Some(format!("plugin_config {} does not exist", id.as_str())));
+        }
+        let shared = shared.flatten().map(|shared| shared.resource.plugins());
+        let mut instances = Vec::new();
+        let mut missing = None;
+        for effective in route_plugins(&written.rare().plugins, shared, service) {
+            match self.instance(snapshot, object.key(), effective.name, effective.config) {
+                Ok(instance) => instances.extend(instance),
+                // A route whose protection cannot be built must not run without it.
+                Err(reason) => {
+                    self.fault(object.key(), reason.clone());
+                    missing = Some(reason);
+                }
+            }
+        }
+        let chain = if instances.is_empty() { self.empty_chain.clone() } else { Arc::new(Chain::new(instances)) };
+        (chain, missing)
+    }
+
+    /// The route's own upstream, else the one it names, else its service's.
+    fn upstream_slot(
+        &self,
+        object: &Object,
+        written: &WrittenRoute,
+        service_key: Option<&Key>,
+        service: Option<&Service>,
+    ) -> Option<u32> {
+        let of = |key: &Key| self.upstream_slots.get(&*key.path()).copied();
+        if written.rare().upstream.is_some() {
+            return of(object.key());
+        }
+        if let Some(id) = &written.upstream_id {
+            return of(&Key::of(Kind::Upstream, id));
+        }
+        let service = service?;
+        match (&service.upstream, &service.upstream_id) {
+            (Some(_), _) => of(service_key?),
+            (None, Some(id)) => of(&Key::of(Kind::Upstream, id)),
+            (None, None) => None,
+        }
+    }
+}
+
+fn rule(object: &Object, written: &WrittenRoute, service: Option<&Service>) -> Result<Rule, String> {
+    let rare = written.rare();
+    let hosts = match (&rare.hosts[..], service) {
+        ([], Some(service)) => &service.hosts[..],
+        (hosts, _) => hosts,
+    };
+    let vars = rare.vars.as_ref().map(Expression::compile).transpose();
+    let remote_addrs: Vec<String> = rare.remote_addrs.iter().map(ToString::to_string).collect();
+    let remote_addrs = if remote_addrs.is_empty() { None } else { Some(CidrSet::parse(&remote_addrs)) };
+    let methods: Vec<&str> = rare.methods.iter().map(|method| method.as_str()).collect();
+    let methods = if methods.is_empty() { Ok(MethodSet::ANY) } else { MethodSet::from_names(&methods) };
+    Rule::new(RuleInput {
+        paths: written.uris.iter().map(|uri| uri.to_string()).collect(),
+        hosts: hosts.iter().map(|host| host.to_string()).collect(),
+        methods: methods.map_err(|error| error.to_string())?,
+        remote_addrs: remote_addrs.transpose().map_err(|error| error.to_string())?,
+        vars: vars.map_err(|error| error.to_string())?.map(Arc::new),
+        priority: rare.priority,
+        order: object.written.created_index,
+    })
+    .map_err(|error| error.to_string())
+}
+
+/// The contract's seconds as milliseconds; a timeout of less than one counts as one, since 0 means without limit.
+pub(super) fn timeouts(timeout: &Timeout) -> Timeouts {
+    let ms = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).max(1);
+    Timeouts { connect_ms: ms(timeout.connect), send_ms: ms(timeout.send), read_ms: ms(timeout.read) }
+}

@@ -1,0 +1,132 @@
+//! An upstream, wherever it is written. Its node set lives in a cell that outlives changes, so that balancers, pools and
+//! averages of nodes that stay are not disturbed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::Key;
+use model::resource::{Balance, HashOn, KeepalivePool, PassHost as WrittenPassHost, Upstream as Written};
+use model::snapshot::Snapshot;
+use router::vars::Template;
+use stdx::published::Published;
+
+use super::{Compiler, route};
+use crate::upstream::dns::{PlannedNode, Plan};
+use crate::upstream::{HashKey, KeepAlive, Method, NodeSet, PassHost, Upstream};
+
+impl Compiler {
+    /// Compiles the upstream that `owner` is or embeds, or takes it out.
+    pub(super) fn compile_upstream(&mut self, snapshot: &Snapshot, owner: &Key) {
+        let identity = owner.path();
+        let slot = self.upstream_slots.get(&*identity).copied();
+        let written = snapshot.get(owner).and_then(|object| object.resource.upstream().cloned());
+        match (written, slot) {
+            (None, None) => {}
+            (None, Some(slot)) => {
+                self.upstream_slots.remove(&*identity);
+                self.current.upstreams.take(slot);
+            }
+            (Some(written), slot) => match self.build_upstream(&identity, &written, slot) {
+                Ok(build) => self.place_upstream(identity.into(), slot, build),
+                Err(reason) => self.fault(owner, reason),
+            },
+        }
+    }
+
+    fn place_upstream(&mut self, identity: Arc<str>, slot: Option<u32>, mut upstream: Upstream) {
+        match slot {
+            Some(slot) => {
+                upstream.slot = slot;
+                self.current.upstreams.set(slot, Arc::new(upstream));
+            }
+            None => {
+                // The slot is known only once it is taken; the value is then put in again with its number.
+                let slot = self.current.upstreams.allocate(Arc::new(upstream));
+                if let Some(placed) = self.current.upstreams.take(slot)
+                    && let Some(mut upstream) = Arc::into_inner(placed)
+                {
+                    upstream.slot = slot;
+                    self.current.upstreams.set(slot, Arc::new(upstream));
+                }
+                self.upstream_slots.insert(identity, slot);
+            }
+        }
+    }
+
+    fn build_upstream(&mut self, identity: &str, written: &Written, slot: Option<u32>) -> Result<Upstream, String> {
+        let method = method(&written.balance)?;
+        let plan = Plan {
+            nodes: written.nodes.iter().map(planned).collect(),
+            keep_alive: keep_alive(written.keepalive_pool.as_ref()),
+            with_ring: matches!(method, Method::ConsistentHash(_)),
+        };
+        let before = slot.and_then(|slot| self.current.upstreams.get(slot));
+        // Another method is another state machine: it starts anew. The same method goes on with the new nodes.
+        let cell = before.filter(|before| same_method(&before.method, &method)).map(|before| before.nodes.clone());
+        let cell = cell.unwrap_or_else(|| Arc::new(Published::new(Arc::new(NodeSet::default()))));
+        self.resolver.follow(&cell, plan);
+        Ok(Upstream {
+            identity: identity.into(),
+            slot: slot.unwrap_or_default(),
+            method,
+            nodes: cell,
+            pass_host: match &written.pass_host {
+                WrittenPassHost::Pass => PassHost::Pass,
+                WrittenPassHost::Node => PassHost::Node,
+                WrittenPassHost::Rewrite(host) => PassHost::Rewrite(host.clone()),
+            },
+            retries: written.retries,
+            retry_timeout_ms: written.retry_timeout.map_or(0, milliseconds),
+            timeouts: written.timeout.as_ref().map_or(self.default_timeouts, route::timeouts),
+        })
+    }
+}
+
+fn planned(node: &model::resource::Node) -> PlannedNode {
+    PlannedNode {
+        host: node.host.trim_matches(['[', ']']).into(),
+        port: node.port,
+        authority: node.authority().into(),
+        weight: node.weight,
+        priority: i64::from(node.priority),
+    }
+}
+
+fn keep_alive(pool: Option<&KeepalivePool>) -> KeepAlive {
+    pool.map_or_else(KeepAlive::default, |pool| KeepAlive {
+        size: pool.size,
+        idle_timeout_ms: milliseconds(pool.idle_timeout),
+        requests: pool.requests,
+    })
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn method(balance: &Balance) -> Result<Method, String> {
+    Ok(match balance {
+        Balance::RoundRobin => Method::RoundRobin,
+        Balance::LeastConnections => Method::LeastConnections,
+        Balance::Ewma => Method::PeakEwma,
+        Balance::ConsistentHash { on, key } => Method::ConsistentHash(hash_key(*on, key)?),
+    })
+}
+
+fn hash_key(on: HashOn, key: &str) -> Result<HashKey, String> {
+    let text = match on {
+        HashOn::Consumer => return Ok(HashKey::Consumer),
+        HashOn::VarsCombinations => key.to_owned(),
+        HashOn::Vars => format!("${{{key}}}"),
+        HashOn::Header if key.starts_with("http_") => format!("${{{}}}", key.to_ascii_lowercase()),
+        HashOn::Header => format!("${{http_{}}}", key.to_ascii_lowercase().replace('-', "_")),
+        HashOn::Cookie if key.starts_with("cookie_") => format!("${{{key}}}"),
+        HashOn::Cookie => format!("${{cookie_{key}}}"),
+    };
+    let template = Template::compile(&text).map_err(|error| format!("key: {error}"))?;
+    Ok(HashKey::Template(template))
+}
+
+fn same_method(a: &Method, b: &Method) -> bool {
+    std::mem::discriminant(a) == std::mem::discriminant(b)
+}

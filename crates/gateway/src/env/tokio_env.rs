@@ -1,0 +1,118 @@
+//! The production side of the seam: tokio's sockets and tasks on a current-thread runtime.
+
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+/// A connected byte stream.
+#[derive(Debug)]
+pub struct Stream(TcpStream);
+
+impl Stream {
+    /// Takes over a connected socket, for instance one that another worker accepted.
+    pub fn from_std(socket: std::net::TcpStream) -> io::Result<Stream> {
+        socket.set_nonblocking(true)?;
+        TcpStream::from_std(socket).map(Stream)
+    }
+
+    /// Leaves this worker's event loop, so that another worker can take the socket over.
+    pub fn into_std(self) -> io::Result<std::net::TcpStream> {
+        self.0.into_std()
+    }
+
+    /// Reads into `room`; 0 bytes mean that the peer has closed its side.
+    #[inline]
+    pub fn poll_read(&mut self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
+        let mut buffer = ReadBuf::new(room);
+        match Pin::new(&mut self.0).poll_read(cx, &mut buffer) {
+            Poll::Ready(Ok(())) => Poll::Ready(Ok(buffer.filled().len())),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// Ready when the event loop believes that a read would not wait; costs no system call.
+    #[inline]
+    pub fn poll_read_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.poll_read_ready(cx)
+    }
+
+    /// Looks at the next byte without taking it; 0 bytes mean that the peer has closed its side.
+    pub fn poll_peek(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let mut byte = [0_u8; 1];
+        self.0.poll_peek(cx, &mut ReadBuf::new(&mut byte))
+    }
+
+    /// Writes from `data`.
+    #[inline]
+    pub fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, data)
+    }
+
+    /// Writes from several slices at once.
+    #[inline]
+    pub fn poll_write_vectored(&mut self, cx: &mut Context<'_>, data: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write_vectored(cx, data)
+    }
+
+    /// Closes the sending side.
+    pub fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+
+    /// Makes the close that follows an abortive one (RST), so that the peer cannot take a cut message for a whole one.
+    pub fn reset_on_close(&self) {
+        // If it fails the peer gets a plain close, which the framing still shows as cut wherever it can.
+        let _ = self.0.set_zero_linger();
+    }
+
+    /// The address of this end.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+}
+
+/// A listening socket of one worker.
+#[derive(Debug)]
+pub struct Listener(TcpListener);
+
+impl Listener {
+    /// Takes over a bound, listening socket.
+    pub fn from_std(socket: std::net::TcpListener) -> io::Result<Listener> {
+        socket.set_nonblocking(true)?;
+        TcpListener::from_std(socket).map(Listener)
+    }
+
+    /// The next connection and its peer's address.
+    pub async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
+        self.0.accept().await.map(|(stream, peer)| (Stream(stream), peer))
+    }
+}
+
+/// Opens a connection. Small writes are sent at once: a proxy writes whole messages.
+pub async fn connect(address: SocketAddr) -> io::Result<Stream> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_nodelay(true)?;
+    socket.connect(address).await.map(Stream)
+}
+
+/// Runs a task on this worker.
+pub fn spawn(task: impl Future<Output = ()> + 'static) {
+    tokio::task::spawn_local(task);
+}
+
+/// Waits; for service loops, never per request.
+pub async fn sleep_ms(milliseconds: u64) {
+    tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+}
+
+/// Lets the other tasks of this worker run.
+pub async fn yield_now() {
+    tokio::task::yield_now().await;
+}

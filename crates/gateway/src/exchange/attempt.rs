@@ -1,0 +1,29 @@
+//! The tries of an exchange: which node, how it went, how long it took.
+
+use std::net::SocketAddr;
+
+use smallvec::SmallVec;
+
+use crate::failure::Cause;
+
+/// One try at one node.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt {
+    /// The node.
+    pub address: SocketAddr,
+    /// Its endpoint, by number.
+    pub endpoint_id: u64,
+    /// The status it answered with, or 0.
+    pub status: u16,
+    /// Why the try failed, if it did.
+    pub failed: Option<Cause>,
+    /// Microseconds until a connection was there; 0 for one that was kept.
+    pub connect_us: u64,
+    /// Microseconds from the choice of the node to its response head.
+    pub head_us: u64,
+    /// Microseconds from the choice of the node to the end of the try.
+    pub total_us: u64,
+}
+
+/// The tries of an exchange, in order; the usual one or two without allocating.
+pub type Attempts = SmallVec<[Attempt; 2]>;

@@ -1,0 +1,32 @@
+//! When the phases of an exchange happened, in nanoseconds of the monotonic clock; 0 where a phase was not reached.
+
+/// See the module.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Times {
+    /// The first byte of the request was read.
+    pub started_ns: u64,
+    /// The plugins of the request were done, and a node was about to be chosen.
+    pub upstream_started_ns: u64,
+    /// The head of the final response was read.
+    pub upstream_head_ns: u64,
+    /// The response was read to its end.
+    pub upstream_ended_ns: u64,
+    /// The last byte was handed to the kernel.
+    pub ended_ns: u64,
+}
+
+impl Times {
+    /// From the first byte of the request to the last of the response.
+    pub fn total_ns(&self) -> u64 {
+        self.ended_ns.saturating_sub(self.started_ns)
+    }
+
+    /// The part of it spent waiting for nodes.
+    pub fn upstream_ns(&self) -> u64 {
+        if self.upstream_started_ns == 0 {
+            return 0;
+        }
+        let ended = if self.upstream_ended_ns == 0 { self.ended_ns } else { self.upstream_ended_ns };
+        ended.saturating_sub(self.upstream_started_ns)
+    }
+}

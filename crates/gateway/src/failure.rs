@@ -1,0 +1,204 @@
+//! Why an exchange failed: one closed table of causes, each with its status, whose fault it is and the phase it
+//! belongs to. Retry, the access log, metrics and the client's answer read fields of this table, never strings.
+//! It knows nothing of how a failure is detected or written to the wire.
+
+use std::borrow::Cow;
+use std::net::SocketAddr;
+
+/// Who has to act so that the failure does not happen again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// The client sent something wrong, too slowly, or went away.
+    Client,
+    /// This gateway: its configuration, or a limit of its own.
+    Gateway,
+    /// The origin: unreachable, too slow, or answering nonsense.
+    Origin,
+}
+
+/// Where in the life of an exchange it failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailurePhase {
+    /// Reading the client's request.
+    Request,
+    /// Finding a route and running its plugins.
+    Route,
+    /// Choosing a node.
+    Balance,
+    /// Opening a connection to the node.
+    Connect,
+    /// Sending the request to the node.
+    Send,
+    /// Waiting for the node's response head.
+    Wait,
+    /// Passing the response on.
+    Response,
+}
+
+/// One failed exchange, or one failed try of it.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What happened.
+    pub cause: Cause,
+    /// The node it happened at, if one was chosen.
+    pub node: Option<SocketAddr>,
+    /// What to tell a person beyond the cause; it goes to the log, and to the client where the client is to blame.
+    pub detail: Cow<'static, str>,
+}
+
+impl Cause {
+    /// Whether the connection cannot go on: where one request ends and the next begins is no longer certain, or the
+    /// client has stopped sending.
+    pub fn closes_connection(self) -> bool {
+        matches!(
+            self,
+            Cause::BadRequest
+                | Cause::LineTooLong
+                | Cause::HeadTooLarge
+                | Cause::BodyTooLarge
+                | Cause::NotImplemented
+                | Cause::VersionNotSupported
+                | Cause::ExpectationFailed
+                | Cause::MethodRefused
+                | Cause::HeadTimeout
+                | Cause::BodyTimeout
+        )
+    }
+}
+
+impl Failure {
+    /// A failure that happened at no particular node.
+    pub fn new(cause: Cause, detail: impl Into<Cow<'static, str>>) -> Failure {
+        Failure { cause, node: None, detail: detail.into() }
+    }
+
+    /// The same failure, at `node`.
+    #[must_use]
+    pub fn at(mut self, node: SocketAddr) -> Failure {
+        self.node = Some(node);
+        self
+    }
+}
+
+macro_rules! causes {
+    ($($(#[$doc:meta])* $name:ident = $code:literal, $status:expr, $blame:ident, $phase:ident;)*) => {
+        /// Every way in which an exchange can fail.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Cause { $($(#[$doc])* $name,)* }
+
+        impl Cause {
+            /// All causes, in the order of an exchange's life.
+            pub const ALL: &'static [Cause] = &[$(Cause::$name,)*];
+
+            /// The name used in logs and metrics.
+            pub fn code(self) -> &'static str {
+                match self { $(Cause::$name => $code,)* }
+            }
+
+            /// The status a client gets; where the response had already begun it is only logged.
+            pub fn status(self) -> u16 {
+                match self { $(Cause::$name => $status,)* }
+            }
+
+            /// Whose fault it is.
+            pub fn blame(self) -> Blame {
+                match self { $(Cause::$name => Blame::$blame,)* }
+            }
+
+            /// Where it happened.
+            pub fn phase(self) -> FailurePhase {
+                match self { $(Cause::$name => FailurePhase::$phase,)* }
+            }
+        }
+    };
+}
+
+causes! {
+    /// The request head or body breaks the grammar or framing of RFC 9110/9112.
+    BadRequest = "client_bad_request", 400, Client, Request;
+    /// The request line is longer than the limit.
+    LineTooLong = "client_line_too_long", 414, Client, Request;
+    /// The head, or the number of its fields, is over the limit.
+    HeadTooLarge = "client_head_too_large", 431, Client, Request;
+    /// The body is over the limit.
+    BodyTooLarge = "client_body_too_large", 413, Client, Request;
+    /// A transfer coding or method that this gateway does not implement.
+    NotImplemented = "client_not_implemented", 501, Client, Request;
+    /// An HTTP version that this gateway does not speak.
+    VersionNotSupported = "client_version_not_supported", 505, Client, Request;
+    /// An expectation other than `100-continue` (RFC 9110 section 10.1.1).
+    ExpectationFailed = "client_expectation_failed", 417, Client, Request;
+    /// CONNECT or TRACE, which this gateway serves for nobody.
+    MethodRefused = "client_method_refused", 405, Client, Request;
+    /// The head did not arrive within the head timeout.
+    HeadTimeout = "client_head_timeout", 408, Client, Request;
+    /// The body stopped arriving for the body timeout.
+    BodyTimeout = "client_body_timeout", 408, Client, Request;
+    /// The client went away before the answer was complete. 499 is nginx's name for it; nobody receives it.
+    ClientGone = "client_gone", 499, Client, Response;
+    /// The client did not read its answer for the send timeout.
+    ClientSlow = "client_slow_read", 499, Client, Response;
+    /// No route matches.
+    NoRoute = "route_not_found", 404, Client, Route;
+    /// The route's service, plugin_config or consumer_group does not exist.
+    MissingReference = "missing_reference", 503, Gateway, Route;
+    /// A plugin failed in a way that is this gateway's fault.
+    PluginFailed = "plugin_failed", 500, Gateway, Route;
+    /// The route has no upstream and no plugin answered.
+    NoUpstream = "no_upstream", 503, Gateway, Balance;
+    /// The upstream has no node that may be used.
+    NoNode = "no_usable_node", 503, Gateway, Balance;
+    /// The retry deadline passed.
+    RetryDeadline = "retry_deadline", 502, Origin, Balance;
+    /// This machine has no descriptor or port left for a connection to the node.
+    NoResources = "no_resources", 503, Gateway, Connect;
+    /// The node refused or reset the connection attempt, or is unreachable.
+    ConnectFailed = "connect_failed", 502, Origin, Connect;
+    /// The connection attempt took longer than the connect timeout.
+    ConnectTimeout = "connect_timeout", 504, Origin, Connect;
+    /// The connection broke while the request was being sent.
+    SendFailed = "send_failed", 502, Origin, Send;
+    /// The node did not take the request within the send timeout.
+    SendTimeout = "send_timeout", 504, Origin, Send;
+    /// The node closed the connection before a complete response head.
+    NoResponse = "origin_closed", 502, Origin, Wait;
+    /// No response head within the read timeout.
+    ReadTimeout = "read_timeout", 504, Origin, Wait;
+    /// The response breaks the grammar or framing of RFC 9112, or is a 101 nobody asked for.
+    BadResponse = "origin_bad_response", 502, Origin, Wait;
+    /// The response body ended before it was complete; the client is cut off as well, so that it can tell.
+    BodyCut = "origin_body_cut", 502, Origin, Response;
+    /// The response body stopped arriving for the read timeout.
+    BodyStalled = "origin_body_stalled", 504, Origin, Response;
+    /// A body that a plugin has to see whole is over that plugin's limit.
+    BufferLimit = "buffer_limit", 502, Gateway, Response;
+}
+
+/// What the gateway knows about a try that failed: whether another try could be made without doubling work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// No byte of the request reached the node.
+    Nothing,
+    /// Some of the request may have reached the node, and no byte of an answer came back.
+    Unanswered,
+    /// The node began to answer.
+    Answered,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_and_statuses_are_errors() {
+        let mut codes: Vec<_> = Cause::ALL.iter().map(|cause| cause.code()).collect();
+        codes.sort_unstable();
+        let count = codes.len();
+        codes.dedup();
+        assert_eq!(codes.len(), count, "two causes share a code");
+        for cause in Cause::ALL {
+            assert!((400..600).contains(&cause.status()), "{cause:?}");
+            assert_eq!(cause.blame() == Blame::Client, cause.status() < 500, "{cause:?}: status and blame disagree");
+        }
+    }
+}

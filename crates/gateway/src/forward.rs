@@ -1,0 +1,225 @@
+//! Which head a node receives and which the client gets back: hop-by-hop fields stay behind, the client is named in
+//! the forwarding fields, framing is written anew. Pure: it reads the exchange and appends bytes.
+
+use std::net::IpAddr;
+
+use http1::{FieldId, FieldRef, Method, Version, encode};
+
+use crate::body::BodyLength;
+use crate::exchange::Exchange;
+use crate::reason;
+
+/// What settings say about forwarding; shared by all requests of a process.
+#[derive(Clone, Debug)]
+pub struct ForwardOptions {
+    /// Peers whose `X-Forwarded-Proto`, `-Host` and `-Port` are believed (contract section 2.5).
+    pub trusted_addresses: Vec<ipnet::IpNet>,
+    /// The pseudonym in `Via` towards nodes (RFC 9110 section 7.6.3); nothing turns the field off.
+    pub via: Option<Box<str>>,
+    /// What `Server` says; nothing leaves the node's own in place.
+    pub server: Option<Box<str>>,
+}
+
+impl ForwardOptions {
+    fn trusts(&self, peer: IpAddr) -> bool {
+        self.trusted_addresses.iter().any(|network| network.contains(&peer))
+    }
+}
+
+/// Appends the head that the node receives: RFC 9112 section 3, with the fields of RFC 9110 section 7.6 left out.
+pub(crate) fn encode_request(exchange: &Exchange, length: BodyLength, out: &mut Vec<u8>) {
+    let request = &exchange.request;
+    let options = &exchange.worker().options.forward;
+    encode::request_line(out, request.method_text(), exchange.forward_path(), exchange.forward_query());
+    line(out, b"Host", exchange.forward_host.as_deref().unwrap_or(request.authority()));
+
+    let trusted = !options.trusted_addresses.is_empty() && options.trusts(exchange.connection.peer.ip());
+    let mut forwarded_for: Option<&[u8]> = None;
+    let mut believed = [false; 3];
+    for (id, name, value) in request.headers.iter().filter(|field| !field.hop_by_hop).map(parts) {
+        match id {
+            FieldId::Host | FieldId::ContentLength | FieldId::Expect | FieldId::XRealIp => {}
+            FieldId::XForwardedFor => match forwarded_for {
+                None => forwarded_for = Some(value),
+                // Several fields are one list (RFC 9110 section 5.3); the earlier ones go first.
+                Some(earlier) => {
+                    line(out, b"X-Forwarded-For", earlier);
+                    forwarded_for = Some(value);
+                }
+            },
+            FieldId::XForwardedProto | FieldId::XForwardedHost | FieldId::XForwardedPort => {
+                let which = (id as u8 - FieldId::XForwardedProto as u8) as usize;
+                if trusted && !believed[which] {
+                    believed[which] = true;
+                    line(out, name, value);
+                }
+            }
+            _ => line(out, name, value),
+        }
+    }
+    forwarding_fields(exchange, forwarded_for, believed, out);
+    if let Some(pseudonym) = &options.via {
+        let version: &[u8] = if request.version == Version::Http11 { b"1.1 " } else { b"1.0 " };
+        line_of(out, b"Via", &[version, pseudonym.as_bytes()]);
+    }
+    if exchange.upgrading {
+        line(out, b"Connection", b"Upgrade");
+        line(out, b"Upgrade", b"websocket");
+    }
+    match length {
+        // A method that is expected to have content says so even when it has none (RFC 9110 section 8.6).
+        BodyLength::None if matches!(request.method, Method::Post | Method::Put | Method::Patch) => line(out, b"Content-Length", b"0"),
+        BodyLength::None => {}
+        BodyLength::Known(bytes) => encode::number_field(out, "Content-Length", bytes),
+        BodyLength::Unknown => line(out, b"Transfer-Encoding", b"chunked"),
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+fn forwarding_fields(exchange: &Exchange, forwarded_for: Option<&[u8]>, believed: [bool; 3], out: &mut Vec<u8>) {
+    let mut text = AddressText::default();
+    let client = text.write(exchange.client_address);
+    line(out, b"X-Real-IP", client);
+    match forwarded_for {
+        Some(earlier) => {
+            let mut peer = AddressText::default();
+            let peer = peer.write(exchange.connection.peer.ip());
+            line_of(out, b"X-Forwarded-For", &[earlier, b", ", peer]);
+        }
+        None => line(out, b"X-Forwarded-For", client),
+    }
+    if !believed[0] {
+        line(out, b"X-Forwarded-Proto", exchange.connection.scheme.as_str().as_bytes());
+    }
+    if !believed[1] {
+        line(out, b"X-Forwarded-Host", exchange.request.authority());
+    }
+    if !believed[2] {
+        encode::number_field(out, "X-Forwarded-Port", u64::from(exchange.connection.local.port()));
+    }
+}
+
+/// What a response's head needs to know beyond the exchange.
+pub(crate) struct ResponseOptions {
+    /// How the body's end will be marked.
+    pub(crate) length: BodyLength,
+    /// Whether the connection stays open afterwards.
+    pub(crate) keep_alive: bool,
+    /// The date, where the response carries none.
+    pub(crate) date: [u8; 29],
+}
+
+/// Appends the head that an HTTP/1 client receives.
+pub(crate) fn encode_response(exchange: &Exchange, options: &ResponseOptions, out: &mut Vec<u8>) {
+    let response = &exchange.response;
+    let server = exchange.worker().options.forward.server.as_deref();
+    let head_only = exchange.request.method == Method::Head || response.status == 304;
+    let named = response.reason_text();
+    let named = if named.is_empty() { reason::phrase(response.status).as_bytes() } else { named };
+    encode::status_line(out, response.status, named);
+    let mut dated = false;
+    for (id, name, value) in response.headers.iter().filter(|field| !field.hop_by_hop).map(parts) {
+        match id {
+            // The length of what a GET would have brought stays true where there is no body to measure.
+            FieldId::ContentLength if !(head_only && options.length == BodyLength::None) => continue,
+            FieldId::Server if server.is_some() => continue,
+            FieldId::Date => dated = true,
+            _ => {}
+        }
+        line(out, name, value);
+    }
+    if let Some(server) = server {
+        line(out, b"Server", server.as_bytes());
+    }
+    // RFC 9110 section 6.6.1: whoever relays a response without a date adds one.
+    if !dated && response.status >= 200 {
+        line(out, b"Date", &options.date);
+    }
+    match options.length {
+        BodyLength::None => {}
+        BodyLength::Known(bytes) => encode::number_field(out, "Content-Length", bytes),
+        BodyLength::Unknown if exchange.request.version == Version::Http11 => {
+            line(out, b"Transfer-Encoding", b"chunked");
+        }
+        BodyLength::Unknown => {}
+    }
+    match (exchange.request.version, options.keep_alive) {
+        (Version::Http11, false) => line(out, b"Connection", b"close"),
+        (Version::Http10, true) => line(out, b"Connection", b"keep-alive"),
+        _ => {}
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+fn parts(field: FieldRef<'_>) -> (FieldId, &[u8], &[u8]) {
+    (field.id, field.name, field.value)
+}
+
+/// Appends a field line of parts that were checked when they were read or set.
+#[inline]
+fn line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    line_of(out, name, &[value]);
+}
+
+#[inline]
+fn line_of(out: &mut Vec<u8>, name: &[u8], value: &[&[u8]]) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    for part in value {
+        out.extend_from_slice(part);
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Room for an address as text, without allocating.
+pub(crate) struct AddressText {
+    bytes: [u8; ADDRESS_TEXT_MAX_BYTES],
+    length: usize,
+}
+
+/// The longest text of an IPv6 address with an embedded IPv4 one.
+const ADDRESS_TEXT_MAX_BYTES: usize = 48;
+
+impl Default for AddressText {
+    fn default() -> Self {
+        AddressText { bytes: [0; ADDRESS_TEXT_MAX_BYTES], length: 0 }
+    }
+}
+
+impl AddressText {
+    /// The text of `address`.
+    pub(crate) fn write(&mut self, address: IpAddr) -> &[u8] {
+        self.length = 0;
+        match address {
+            IpAddr::V4(address) => {
+                let mut number = itoa::Buffer::new();
+                for (index, octet) in address.octets().into_iter().enumerate() {
+                    if index > 0 {
+                        self.push(b".");
+                    }
+                    self.push(number.format(octet).as_bytes());
+                }
+            }
+            IpAddr::V6(address) => {
+                use std::fmt::Write;
+                write!(self, "{address}").expect("an IPv6 address fits");
+            }
+        }
+        &self.bytes[..self.length]
+    }
+
+    fn push(&mut self, text: &[u8]) {
+        self.bytes[self.length..self.length + text.len()].copy_from_slice(text);
+        self.length += text.len();
+    }
+}
+
+impl std::fmt::Write for AddressText {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        if self.length + text.len() > self.bytes.len() {
+            return Err(std::fmt::Error);
+        }
+        self.push(text.as_bytes());
+        Ok(())
+    }
+}

@@ -1,0 +1,228 @@
+//! A client's HTTP/1 connection from accept to close: waiting for a request without holding a buffer, reading its head,
+//! one exchange after another, and closing so that nothing in flight is lost. It sequences; each step lives elsewhere.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+use http1::{HeadError, HeadStatus, parse_request};
+use stdx::buffer::Buffer;
+use stdx::pooled::PooledBox;
+
+use super::server::{After, H1Server};
+use super::tunnel;
+use crate::alarm::Alarm;
+use crate::env::{self, Stream};
+use crate::exchange::reuse::Lease;
+use crate::exchange::{ConnectionContext, Exchange};
+use crate::failure::{Cause, Failure};
+use crate::pipeline::{self, Outcome};
+use crate::worker::Worker;
+
+/// One read from a client takes up to this much; a head of the usual size is a twentieth of it.
+const READ_BYTES: usize = 16 * 1024;
+/// After the last response the peer may still be sending; reading on for so long keeps its end from being reset while
+/// the response is still on its way (RFC 9112 section 9.6).
+const LINGER_MS: u64 = 2_000;
+/// The most bytes read and dropped while lingering.
+const LINGER_MAX_BYTES: usize = 256 * 1024;
+
+/// A client's connection between exchanges: small, and without a buffer while it is idle.
+pub(crate) struct Connection {
+    pub(crate) stream: Stream,
+    pub(crate) input: Option<Buffer>,
+    pub(crate) context: ConnectionContext,
+    pub(crate) alarm: Rc<Alarm>,
+}
+
+impl Connection {
+    /// A buffer to read from a client.
+    pub(crate) fn take_input() -> Buffer {
+        Buffer::take()
+    }
+
+    fn has_input(&self) -> bool {
+        self.input.as_ref().is_some_and(|input| !input.filled().is_empty())
+    }
+}
+
+/// Serves a connection until it ends.
+pub(crate) async fn serve(worker: Rc<Worker>, stream: Stream, context: ConnectionContext) {
+    let mut connection = Connection { stream, input: None, context, alarm: Rc::new(Alarm::new(&worker)) };
+    while wait_for_request(&worker, &mut connection).await {
+        // The exchange's state is large; it lives in memory that workers reuse, not in this task.
+        let exchange = PooledBox::pin(one_exchange(&worker, &mut connection));
+        match exchange.await {
+            After::KeepAlive => {
+                if !connection.has_input() {
+                    connection.input = None;
+                }
+            }
+            After::Close => return linger(&mut connection).await,
+            After::Over => return,
+            After::Abort => return connection.stream.reset_on_close(),
+        }
+    }
+}
+
+/// Waits until a request begins to arrive; false when the connection is over. The very first one has the time of a head,
+/// the later ones the idle time.
+async fn wait_for_request(worker: &Worker, connection: &mut Connection) -> bool {
+    if connection.has_input() {
+        return true;
+    }
+    let limits = &worker.options.limits;
+    let timeout_ms = if connection.context.requests == 0 { limits.head_timeout_ms } else { limits.idle_timeout_ms };
+    let mut armed = false;
+    poll_fn(|cx| {
+        if connection.stream.poll_read_ready(cx).is_ready() {
+            return Poll::Ready(true);
+        }
+        if worker.is_draining() || connection.alarm.rang() {
+            return Poll::Ready(false);
+        }
+        if !armed {
+            armed = true;
+            connection.alarm.set(cx, timeout_ms);
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+async fn one_exchange(worker: &Rc<Worker>, connection: &mut Connection) -> After {
+    let mut exchange = Lease::new(worker);
+    let exchange = &mut *exchange;
+    let refused = match read_head(worker, connection, exchange).await {
+        Ok(true) => None,
+        Ok(false) => return After::Close,
+        Err(failure) => Some(failure),
+    };
+    connection.context.requests += 1;
+    exchange.connection = connection.context;
+    let limits = &worker.options.limits;
+    let keep_alive = refused.is_none()
+        && exchange.request.keep_alive
+        && !worker.is_draining()
+        && (limits.max_requests_per_connection == 0 || connection.context.requests < limits.max_requests_per_connection);
+    let alarm = connection.alarm.clone();
+    let mut server = H1Server::new(connection, exchange, worker.take_bytes(), keep_alive);
+    let outcome = match refused {
+        None => pipeline::run(worker, exchange, &mut server, &alarm).await,
+        Some(failure) => pipeline::refuse(worker, exchange, &mut server, &alarm, failure).await,
+    };
+    let after = match outcome {
+        Outcome::Done => {
+            let (after, bytes) = server.end();
+            worker.give_bytes(bytes);
+            after
+        }
+        Outcome::Tunnel(origin) => {
+            let (connection, bytes) = server.into_tunnel();
+            worker.give_bytes(bytes);
+            tunnel::run(worker, exchange, connection, *origin).await;
+            After::Over
+        }
+    };
+    pipeline::log(worker, exchange);
+    after
+}
+
+/// Reads one request's head; false if the client closed without sending any of it.
+async fn read_head(worker: &Worker, connection: &mut Connection, exchange: &mut Exchange) -> Result<bool, Failure> {
+    let limits = &worker.options.limits;
+    let mut input = connection.input.take().unwrap_or_else(Connection::take_input);
+    let mut armed = false;
+    exchange.times.started_ns = env::monotonic_ns();
+    let result = poll_fn(|cx| {
+        loop {
+            if !input.filled().is_empty() {
+                match parse_request(input.filled(), &mut exchange.request, &limits.head) {
+                    Ok(HeadStatus::Complete { head_bytes }) => {
+                        input.consume(head_bytes);
+                        exchange.request_bytes = head_bytes as u64;
+                        return Poll::Ready(Ok(true));
+                    }
+                    Ok(HeadStatus::Partial) => {
+                        if input.spare_mut().is_empty() {
+                            input.grow_to(limits.head.max_head_bytes + 1);
+                        }
+                    }
+                    Err(error) => return Poll::Ready(Err(head_failure(&error))),
+                }
+            }
+            match connection.stream.poll_read(cx, input.spare_mut()) {
+                Poll::Ready(Ok(0)) if input.filled().is_empty() => return Poll::Ready(Ok(false)),
+                Poll::Ready(Ok(0)) => {
+                    let detail = "the connection closed inside the request head";
+                    return Poll::Ready(Err(Failure::new(Cause::BadRequest, detail)));
+                }
+                Poll::Ready(Ok(count)) => input.advance(count),
+                Poll::Ready(Err(_)) => return Poll::Ready(Ok(false)),
+                Poll::Pending if connection.alarm.rang() && armed => {
+                    // Somebody who sent nothing has asked for nothing: no answer is due.
+                    return Poll::Ready(if input.filled().is_empty() {
+                        Ok(false)
+                    } else {
+                        Err(Failure::new(Cause::HeadTimeout, "the request head did not arrive in time"))
+                    });
+                }
+                Poll::Pending => {
+                    if !armed {
+                        armed = true;
+                        connection.alarm.set(cx, limits.head_timeout_ms);
+                    }
+                    return Poll::Pending;
+                }
+            }
+        }
+    })
+    .await;
+    connection.input = Some(input);
+    result
+}
+
+fn head_failure(error: &HeadError) -> Failure {
+    let cause = match error.status() {
+        413 => Cause::BodyTooLarge,
+        414 => Cause::LineTooLong,
+        417 => Cause::ExpectationFailed,
+        431 => Cause::HeadTooLarge,
+        501 => Cause::NotImplemented,
+        505 => Cause::VersionNotSupported,
+        _ => Cause::BadRequest,
+    };
+    Failure::new(cause, error.reason())
+}
+
+/// Closes the sending side and reads on for a while, so that the client gets the last response whole.
+async fn linger(connection: &mut Connection) {
+    let mut room = connection.input.take().unwrap_or_else(Connection::take_input);
+    let mut dropped_bytes = 0;
+    let mut armed = false;
+    poll_fn(|cx| {
+        if !armed {
+            armed = true;
+            if !matches!(connection.stream.poll_shutdown(cx), Poll::Ready(Ok(()))) {
+                return Poll::Ready(());
+            }
+            connection.alarm.set(cx, LINGER_MS);
+        }
+        loop {
+            let filled = room.filled().len();
+            room.consume(filled);
+            match connection.stream.poll_read(cx, room.spare_mut()) {
+                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(()),
+                Poll::Ready(Ok(count)) => {
+                    dropped_bytes += count;
+                    if dropped_bytes > LINGER_MAX_BYTES {
+                        return Poll::Ready(());
+                    }
+                }
+                Poll::Pending if connection.alarm.rang() => return Poll::Ready(()),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    })
+    .await;
+}

@@ -1,0 +1,81 @@
+//! The body half of reading an HTTP/1 message, the same from clients and nodes: where in the buffer the next body bytes
+//! are, and when the body ends. It does no I/O.
+
+use http1::Headers;
+use http1::chunked::{ChunkError, Decoder, Piece};
+use stdx::buffer::Buffer;
+use stdx::pooled::PooledBox;
+
+/// Where the body stands.
+#[derive(Debug)]
+pub(crate) enum BodyReader {
+    /// It is complete, or there is none.
+    Done,
+    /// So many bytes are still to come.
+    Length(u64),
+    /// In chunks.
+    Chunked(PooledBox<Decoder>),
+    /// Until the peer closes.
+    UntilClose,
+}
+
+/// What the buffer holds of the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// The first so many bytes of the buffer are body, at least one.
+    Data(usize),
+    /// More has to be read.
+    More,
+    /// The body is complete.
+    End,
+}
+
+impl BodyReader {
+    /// Drops framing bytes from the front of `buffer` and says what stands there now.
+    pub(crate) fn next(&mut self, buffer: &mut Buffer) -> Result<Next, ChunkError> {
+        match self {
+            BodyReader::Done | BodyReader::Length(0) => Ok(Next::End),
+            BodyReader::Length(left) => Ok(match buffer.filled().len() {
+                0 => Next::More,
+                // A body longer than the address space still has pieces that fit.
+                held => Next::Data(usize::try_from(*left).unwrap_or(usize::MAX).min(held)),
+            }),
+            BodyReader::UntilClose => Ok(match buffer.filled().len() {
+                0 => Next::More,
+                held => Next::Data(held),
+            }),
+            BodyReader::Chunked(decoder) => {
+                let step = decoder.decode(buffer.filled())?;
+                buffer.consume(step.consumed);
+                Ok(match step.piece {
+                    Piece::Data(count) => Next::Data(count),
+                    Piece::More => Next::More,
+                    Piece::End => Next::End,
+                })
+            }
+        }
+    }
+
+    /// Takes `count` body bytes from the front of `buffer`.
+    pub(crate) fn took(&mut self, count: usize, buffer: &mut Buffer) {
+        buffer.consume(count);
+        match self {
+            BodyReader::Length(left) => *left -= count as u64,
+            BodyReader::Chunked(decoder) => decoder.took(count),
+            BodyReader::UntilClose | BodyReader::Done => {}
+        }
+    }
+
+    /// The trailers, once the body is complete.
+    pub(crate) fn trailers(&self) -> Option<&Headers> {
+        match self {
+            BodyReader::Chunked(decoder) if !decoder.trailers().is_empty() => Some(decoder.trailers()),
+            _ => None,
+        }
+    }
+
+    /// Whether the peer's close is the regular end of this body.
+    pub(crate) fn ends_by_close(&self) -> bool {
+        matches!(self, BodyReader::UntilClose)
+    }
+}

@@ -1,0 +1,279 @@
+//! The client's side of one HTTP/1 exchange: the request body is read through here and the response written. It decides
+//! whether the connection can serve again; it decides nothing about routes or nodes.
+
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use http1::{Headers, RequestFraming, ResponseHead, Version, encode};
+use stdx::buffer::Buffer;
+use stdx::pooled::PooledBox;
+
+use super::connection::Connection;
+use super::reader::{BodyReader, Next};
+use super::writer::{Framing, Writer};
+use crate::body::{BodyEvent, BodyLength, ServerStream};
+use crate::exchange::Exchange;
+use crate::failure::{Cause, Failure};
+use crate::forward::{self, ResponseOptions};
+
+/// What becomes of the connection after an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum After {
+    /// It may carry another request.
+    KeepAlive,
+    /// It ends in order: everything was sent, the peer may still be sending.
+    Close,
+    /// Both sides have ended it.
+    Over,
+    /// It ends at once, so that the peer can tell that the response is cut.
+    Abort,
+}
+
+/// See the module.
+pub(crate) struct H1Server<'c> {
+    connection: &'c mut Connection,
+    reader: BodyReader,
+    length: BodyLength,
+    /// Where the next unread byte of a body that lies whole in the buffer is; such a body can be sent again.
+    cursor: Option<usize>,
+    /// The client waits for 100 (Continue) before it sends its body.
+    continue_due: bool,
+    writer: Writer,
+    version: Version,
+    keep_alive: bool,
+    head_sent: bool,
+    aborted: bool,
+    half_closed: bool,
+}
+
+impl<'c> H1Server<'c> {
+    /// For the request whose head was just read from `connection`, writing through `buffer`.
+    pub(crate) fn new(connection: &'c mut Connection, exchange: &Exchange, buffer: Vec<u8>, keep_alive: bool) -> Self {
+        let request = &exchange.request;
+        let (reader, length) = match request.framing {
+            RequestFraming::None => (BodyReader::Done, BodyLength::None),
+            RequestFraming::Length(0) => (BodyReader::Done, BodyLength::Known(0)),
+            RequestFraming::Length(bytes) => (BodyReader::Length(bytes), BodyLength::Known(bytes)),
+            RequestFraming::Chunked => {
+                (BodyReader::Chunked(PooledBox::new(http1::chunked::Decoder::default())), BodyLength::Unknown)
+            }
+        };
+        let held = connection.input.as_ref().map_or(0, |input| input.filled().len()) as u64;
+        let whole = matches!(reader, BodyReader::Length(bytes) if bytes <= held);
+        H1Server {
+            connection,
+            reader,
+            length,
+            cursor: whole.then_some(0),
+            // A client of HTTP/1.0 must not be sent an interim response (RFC 9110 section 15.2).
+            continue_due: request.expect_continue && request.version == Version::Http11,
+            writer: Writer::new(buffer),
+            version: request.version,
+            keep_alive,
+            head_sent: false,
+            aborted: false,
+            half_closed: false,
+        }
+    }
+
+    /// Ends the exchange: what becomes of the connection, and the write buffer for reuse.
+    pub(crate) fn end(mut self) -> (After, Vec<u8>) {
+        let after = if self.aborted {
+            After::Abort
+        } else if self.keep_alive && !self.half_closed && self.skip_body() {
+            After::KeepAlive
+        } else {
+            After::Close
+        };
+        (after, self.writer.into_buffer())
+    }
+
+    /// The connection, for a tunnel, with the write buffer.
+    pub(crate) fn into_tunnel(self) -> (&'c mut Connection, Vec<u8>) {
+        (self.connection, self.writer.into_buffer())
+    }
+
+    /// Steps over what is left of the request body if it has already arrived; false if some is still to come.
+    fn skip_body(&mut self) -> bool {
+        if let (Some(_), BodyReader::Length(bytes)) = (self.cursor.take(), &self.reader) {
+            let bytes = usize::try_from(*bytes).unwrap_or(usize::MAX);
+            if let Some(input) = &mut self.connection.input {
+                input.consume(bytes);
+            }
+            self.reader = BodyReader::Done;
+        }
+        let Some(input) = self.connection.input.as_mut() else {
+            return matches!(self.reader, BodyReader::Done | BodyReader::Length(0));
+        };
+        loop {
+            match self.reader.next(input) {
+                Ok(Next::Data(count)) => self.reader.took(count, input),
+                Ok(Next::End) => return true,
+                Ok(Next::More) | Err(_) => return false,
+            }
+        }
+    }
+
+    /// Whether the whole request body has arrived, so that the connection can go on whoever reads it.
+    fn body_has_arrived(&self) -> bool {
+        self.cursor.is_some() || matches!(self.reader, BodyReader::Done | BodyReader::Length(0))
+    }
+}
+
+impl ServerStream for H1Server<'_> {
+    fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>) -> Poll<BodyEvent<'a>> {
+        if let (Some(cursor), BodyReader::Length(bytes)) = (self.cursor, &self.reader) {
+            let bytes = usize::try_from(*bytes).expect("a body that lies in the buffer is no longer than it");
+            let input = self.connection.input.as_ref().map_or(&[][..], Buffer::filled);
+            return Poll::Ready(if cursor < bytes {
+                BodyEvent::Data(&input[cursor..bytes])
+            } else {
+                BodyEvent::End(None)
+            });
+        }
+        loop {
+            let input = self.connection.input.get_or_insert_with(Connection::take_input);
+            match self.reader.next(input) {
+                Ok(Next::Data(count)) => {
+                    let input = self.connection.input.as_ref().map_or(&[][..], Buffer::filled);
+                    return Poll::Ready(BodyEvent::Data(&input[..count]));
+                }
+                Ok(Next::End) => return Poll::Ready(BodyEvent::End(self.reader.trailers())),
+                Ok(Next::More) => {}
+                Err(error) => {
+                    self.keep_alive = false;
+                    return Poll::Ready(BodyEvent::Reset(Failure::new(Cause::BadRequest, error.reason())));
+                }
+            }
+            if self.continue_due {
+                self.continue_due = false;
+                if !self.head_sent {
+                    self.writer.head().extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+                }
+            }
+            if !self.head_sent && !self.writer.is_flushed() {
+                if let Err(error) = ready!(self.writer.poll_flush(cx, &mut self.connection.stream)) {
+                    return Poll::Ready(BodyEvent::Reset(gone(&error)));
+                }
+            }
+            input.compact();
+            match ready!(self.connection.stream.poll_read(cx, input.spare_mut())) {
+                Ok(0) => {
+                    self.half_closed = true;
+                    let failure = Failure::new(Cause::ClientGone, "it closed inside the request body");
+                    return Poll::Ready(BodyEvent::Reset(failure));
+                }
+                Ok(count) => input.advance(count),
+                Err(error) => return Poll::Ready(BodyEvent::Reset(gone(&error))),
+            }
+        }
+    }
+
+    fn consume(&mut self, count: usize) {
+        match &mut self.cursor {
+            Some(cursor) => *cursor += count,
+            None => {
+                let input = self.connection.input.as_mut().expect("data was lent from it");
+                self.reader.took(count, input);
+            }
+        }
+    }
+
+    fn body_length(&self) -> BodyLength {
+        self.length
+    }
+
+    fn rewind(&mut self) -> bool {
+        match &mut self.cursor {
+            Some(cursor) => {
+                *cursor = 0;
+                true
+            }
+            None => matches!(self.length, BodyLength::None | BodyLength::Known(0)),
+        }
+    }
+
+    fn send_informational(&mut self, head: &ResponseHead) {
+        // RFC 9110 section 15.2: a client of HTTP/1.0 knows no interim responses.
+        if self.version == Version::Http11 && !self.head_sent {
+            let out = self.writer.head();
+            encode::status_line(out, head.status, head.reason_text());
+            encode::fields(out, &head.headers);
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+
+    fn start_response(&mut self, exchange: &mut Exchange, length: BodyLength) {
+        debug_assert!(!self.head_sent, "one response per request");
+        self.head_sent = true;
+        let head_only = exchange.request.method == http1::Method::Head;
+        let framing = match length {
+            _ if head_only => Framing::Empty,
+            BodyLength::None => Framing::Empty,
+            BodyLength::Known(bytes) => Framing::Length(bytes),
+            BodyLength::Unknown if self.version == Version::Http11 => Framing::Chunked,
+            BodyLength::Unknown => Framing::UntilClose,
+        };
+        // A client that still waits for 100 will not send its body after a final response, or will: who knows.
+        let body_lost = self.continue_due && !self.body_has_arrived();
+        if framing == Framing::UntilClose || body_lost || (exchange.answered_locally && !self.body_has_arrived()) {
+            self.keep_alive = false;
+        }
+        let date = exchange.worker().http_date();
+        let options = ResponseOptions { length, keep_alive: self.keep_alive, date };
+        forward::encode_response(exchange, &options, self.writer.head());
+        self.writer.begin_body(framing);
+    }
+
+    #[inline]
+    fn poll_data(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        self.writer.poll_data(cx, &mut self.connection.stream, data)
+    }
+
+    fn finish(&mut self, trailers: Option<&Headers>) {
+        self.writer.finish(trailers);
+    }
+
+    #[inline]
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.writer.poll_flush(cx, &mut self.connection.stream)
+    }
+
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.half_closed {
+            return Poll::Pending;
+        }
+        // Ready for reading is a pipelined request, a body not yet asked for, or the end: only a look tells.
+        match self.connection.stream.poll_read_ready(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(_) => match self.connection.stream.poll_peek(cx) {
+                Poll::Ready(Ok(0)) => {
+                    self.half_closed = true;
+                    Poll::Ready(())
+                }
+                Poll::Ready(Err(_)) => Poll::Ready(()),
+                Poll::Ready(Ok(_)) | Poll::Pending => Poll::Pending,
+            },
+        }
+    }
+
+    fn response_started(&self) -> bool {
+        self.head_sent
+    }
+
+    fn close_afterwards(&mut self) {
+        self.keep_alive = false;
+    }
+
+    fn abort(&mut self) {
+        self.aborted = true;
+    }
+
+    fn sent_bytes(&self) -> u64 {
+        self.writer.sent_bytes()
+    }
+}
+
+fn gone(error: &io::Error) -> Failure {
+    Failure::new(Cause::ClientGone, error.to_string())
+}

@@ -1,0 +1,180 @@
+//! The sending half of an HTTP/1 message, the same towards clients and nodes: a head is encoded into a small buffer,
+//! small bodies join it so that a message leaves in one write, large ones go straight from the reader's buffer to the
+//! socket. It knows no fields and no policy.
+
+use std::io::{self, IoSlice};
+use std::task::{Context, Poll, ready};
+
+use http1::{Headers, encode};
+
+use crate::env::Stream;
+
+/// Pieces up to this size are copied behind what is waiting, since a copy of this size costs less than a second slice
+/// in a system call.
+const COPY_MAX_BYTES: usize = 4 * 1024;
+/// What may wait before a write is due; bounds the memory a peer that does not read can hold here.
+const WAITING_MAX_BYTES: usize = 16 * 1024;
+
+/// How the end of the body being sent is marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// There is no body.
+    Empty,
+    /// By its length; the bytes still to come.
+    Length(u64),
+    /// By chunks.
+    Chunked,
+    /// By closing the connection.
+    UntilClose,
+}
+
+/// Encoded bytes waiting to be sent, and the framing of the body that follows them.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    waiting: Vec<u8>,
+    written: usize,
+    framing: Framing,
+    /// Bytes announced by the last chunk prefix and not yet accepted.
+    chunk_left: usize,
+    sent_bytes: u64,
+}
+
+impl Writer {
+    /// A writer that encodes into `buffer` (emptied first); [`Writer::into_buffer`] gives it back.
+    pub(crate) fn new(mut buffer: Vec<u8>) -> Writer {
+        buffer.clear();
+        Writer { waiting: buffer, written: 0, framing: Framing::Empty, chunk_left: 0, sent_bytes: 0 }
+    }
+
+    /// The buffer, for reuse.
+    pub(crate) fn into_buffer(self) -> Vec<u8> {
+        self.waiting
+    }
+
+    /// Where a head is encoded, behind whatever is still waiting.
+    pub(crate) fn head(&mut self) -> &mut Vec<u8> {
+        debug_assert_eq!(self.chunk_left, 0, "a head inside a chunk");
+        &mut self.waiting
+    }
+
+    /// Sets the framing of the body that follows the head.
+    pub(crate) fn begin_body(&mut self, framing: Framing) {
+        self.framing = framing;
+    }
+
+    /// Bytes handed to the kernel so far.
+    pub(crate) fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.written == self.waiting.len()
+    }
+
+    /// Whether a body of known length still lacks bytes.
+    pub(crate) fn is_short(&self) -> bool {
+        self.chunk_left > 0 || matches!(self.framing, Framing::Length(1..))
+    }
+
+    /// Takes some of `data` for the body; how many bytes were taken, at least one.
+    pub(crate) fn poll_data(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut Stream,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        debug_assert!(!data.is_empty(), "an empty piece would end a chunked body");
+        debug_assert_ne!(self.framing, Framing::Empty, "a body where the head promised none");
+        if self.chunk_left == 0 && data.len() <= COPY_MAX_BYTES {
+            if self.waiting.len() - self.written + data.len() > WAITING_MAX_BYTES {
+                ready!(self.poll_flush(cx, stream))?;
+            }
+            self.copy(data);
+            return Poll::Ready(Ok(data.len()));
+        }
+        if self.framing == Framing::Chunked && self.chunk_left == 0 {
+            encode::chunk_prefix(&mut self.waiting, data.len());
+            self.chunk_left = data.len();
+        }
+        let limit = if self.framing == Framing::Chunked { self.chunk_left.min(data.len()) } else { data.len() };
+        loop {
+            let waiting = self.waiting.len() - self.written;
+            let count = if waiting == 0 {
+                ready!(stream.poll_write(cx, &data[..limit]))?
+            } else {
+                let slices = [IoSlice::new(&self.waiting[self.written..]), IoSlice::new(&data[..limit])];
+                ready!(stream.poll_write_vectored(cx, &slices))?
+            };
+            if count == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.sent_bytes += count as u64;
+            if count < waiting {
+                self.written += count;
+                continue;
+            }
+            self.waiting.clear();
+            self.written = 0;
+            let taken = count - waiting;
+            if taken > 0 {
+                self.account(taken);
+                return Poll::Ready(Ok(taken));
+            }
+        }
+    }
+
+    /// Ends the body: the last chunk and the trailers where it is chunked.
+    pub(crate) fn finish(&mut self, trailers: Option<&Headers>) {
+        debug_assert!(!self.is_short(), "the body ended before its announced length");
+        if self.framing == Framing::Chunked {
+            match trailers {
+                Some(trailers) => encode::trailers(&mut self.waiting, trailers),
+                None => self.waiting.extend_from_slice(encode::LAST_CHUNK),
+            }
+        }
+        self.framing = Framing::Empty;
+    }
+
+    /// Sends what waits.
+    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<io::Result<()>> {
+        while self.written < self.waiting.len() {
+            let count = ready!(stream.poll_write(cx, &self.waiting[self.written..]))?;
+            if count == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.sent_bytes += count as u64;
+            self.written += count;
+        }
+        self.waiting.clear();
+        self.written = 0;
+        Poll::Ready(Ok(()))
+    }
+
+    fn copy(&mut self, data: &[u8]) {
+        if self.framing == Framing::Chunked {
+            encode::chunk_prefix(&mut self.waiting, data.len());
+            self.waiting.extend_from_slice(data);
+            self.waiting.extend_from_slice(encode::CHUNK_END);
+        } else {
+            self.waiting.extend_from_slice(data);
+            self.account(data.len());
+        }
+    }
+
+    fn account(&mut self, taken: usize) {
+        match &mut self.framing {
+            Framing::Length(left) => {
+                debug_assert!(*left >= taken as u64, "more body than the head promised");
+                *left = left.saturating_sub(taken as u64);
+            }
+            Framing::Chunked => {
+                self.chunk_left -= taken;
+                if self.chunk_left == 0 {
+                    self.waiting.extend_from_slice(encode::CHUNK_END);
+                }
+            }
+            Framing::UntilClose | Framing::Empty => {}
+        }
+    }
+}

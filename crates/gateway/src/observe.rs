@@ -1,0 +1,7 @@
+//! What the data plane tells about itself: counters for a scrape, lines for an access log. Both cost nothing where
+//! nobody asked for them.
+
+pub mod access_log;
+pub mod exposition;
+pub mod histogram;
+pub mod metrics;

@@ -1,0 +1,147 @@
+//! The Prometheus text format (0.0.4) of the counters, in the contract's names (section 2.6). Runs on the scraper's
+//! thread; it sums the workers' series and never stops a worker.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use super::histogram::{BOUNDS_MS, Histogram, HistogramTotals};
+use super::metrics::{Labels, Series, SharedSeries};
+use crate::worker::Status;
+
+#[derive(Default)]
+struct Totals {
+    statuses: BTreeMap<u64, u64>,
+    request: HistogramTotals,
+    upstream: HistogramTotals,
+    gateway: HistogramTotals,
+    ingress_bytes: u64,
+    egress_bytes: u64,
+}
+
+impl Totals {
+    fn add(&mut self, series: &Series) {
+        for (status, count) in series.statuses() {
+            *self.statuses.entry(status).or_default() += count;
+        }
+        let add = |from: &Histogram, to: &mut HistogramTotals| from.add_to(to);
+        add(&series.request, &mut self.request);
+        add(&series.upstream, &mut self.upstream);
+        add(&series.gateway, &mut self.gateway);
+        self.ingress_bytes += series.ingress_bytes.load(Ordering::Relaxed);
+        self.egress_bytes += series.egress_bytes.load(Ordering::Relaxed);
+    }
+}
+
+/// Appends the request counters of all workers.
+pub fn write_series(workers: &[SharedSeries], text: &mut String) {
+    let mut totals: BTreeMap<Labels, Totals> = BTreeMap::new();
+    for worker in workers {
+        // Held for as long as it takes to copy the pointers: the worker needs it only for a series it never saw.
+        let series = worker.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for one in series {
+            totals.entry(one.labels.clone()).or_default().add(&one);
+        }
+    }
+    header(text, "apisix_http_status", "counter", "Requests by status, route, service, consumer and node.");
+    for (labels, totals) in &totals {
+        for (status, count) in &totals.statuses {
+            let _ = writeln!(
+                text,
+                "apisix_http_status{{code=\"{status}\",route=\"{}\",matched_uri=\"{}\",matched_host=\"{}\",service=\"{}\",consumer=\"{}\",node=\"{}\"}} {count}",
+                Escaped(&labels.route),
+                Escaped(&labels.matched_uri),
+                Escaped(&labels.matched_host),
+                Escaped(&labels.service),
+                Escaped(&labels.consumer),
+                Escaped(&labels.node),
+            );
+        }
+    }
+    header(text, "apisix_bandwidth", "counter", "Bytes received from and sent to clients.");
+    for (labels, totals) in &totals {
+        for (kind, bytes) in [("ingress", totals.ingress_bytes), ("egress", totals.egress_bytes)] {
+            let _ = writeln!(text, "apisix_bandwidth{{type=\"{kind}\",{}}} {bytes}", Common(labels));
+        }
+    }
+    header(text, "apisix_http_latency", "histogram", "Milliseconds of a request in all, at nodes, and in the gateway.");
+    for (labels, totals) in &totals {
+        for (kind, histogram) in
+            [("request", &totals.request), ("upstream", &totals.upstream), ("apisix", &totals.gateway)]
+        {
+            write_histogram(text, kind, labels, histogram);
+        }
+    }
+}
+
+fn write_histogram(text: &mut String, kind: &str, labels: &Labels, totals: &HistogramTotals) {
+    let count: u64 = totals.counts.iter().sum();
+    if count == 0 {
+        return;
+    }
+    let common = Common(labels);
+    let mut below = 0;
+    for (bound, samples) in BOUNDS_MS.iter().zip(&totals.counts) {
+        below += samples;
+        let _ = writeln!(text, "apisix_http_latency_bucket{{type=\"{kind}\",{common},le=\"{bound}\"}} {below}");
+    }
+    let _ = writeln!(text, "apisix_http_latency_bucket{{type=\"{kind}\",{common},le=\"+Inf\"}} {count}");
+    let _ = writeln!(text, "apisix_http_latency_sum{{type=\"{kind}\",{common}}} {}", totals.sum_us as f64 / 1_000.0);
+    let _ = writeln!(text, "apisix_http_latency_count{{type=\"{kind}\",{common}}} {count}");
+}
+
+/// Appends the counters that every worker keeps whether or not anybody asked for more.
+pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status>, text: &mut String) {
+    let (mut active, mut accepted, mut requests, mut idle) = (0, 0, 0, 0);
+    for worker in workers {
+        active += worker.connections.load(Ordering::Relaxed);
+        accepted += worker.accepted.load(Ordering::Relaxed);
+        requests += worker.requests.load(Ordering::Relaxed);
+        idle += worker.idle_upstream.load(Ordering::Relaxed);
+    }
+    header(text, "apisix_http_requests_total", "gauge", "Requests served since the start.");
+    let _ = writeln!(text, "apisix_http_requests_total {requests}");
+    header(text, "apisix_nginx_http_current_connections", "gauge", "Client connections.");
+    for (state, count) in [("accepted", accepted), ("active", active as u64), ("handled", accepted)] {
+        let _ = writeln!(text, "apisix_nginx_http_current_connections{{state=\"{state}\"}} {count}");
+    }
+    header(text, "weir_upstream_idle_connections", "gauge", "Kept connections to nodes that wait for a request.");
+    let _ = writeln!(text, "weir_upstream_idle_connections {idle}");
+}
+
+fn header(text: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+struct Common<'a>(&'a Labels);
+
+impl std::fmt::Display for Common<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            formatter,
+            "route=\"{}\",service=\"{}\",consumer=\"{}\",node=\"{}\"",
+            Escaped(&self.0.route),
+            Escaped(&self.0.service),
+            Escaped(&self.0.consumer),
+            Escaped(&self.0.node)
+        )
+    }
+}
+
+/// A label's value with what the format reserves escaped.
+struct Escaped<'a>(&'a str);
+
+impl std::fmt::Display for Escaped<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for character in self.0.chars() {
+            match character {
+                '\\' => formatter.write_str("\\\\")?,
+                '"' => formatter.write_str("\\\"")?,
+                '\n' => formatter.write_str("\\n")?,
+                other => formatter.write_char(other)?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,66 @@
+//! What the engine is told at start and never changes afterwards: limits, deadlines, forwarding. Each limit is named
+//! and has a reason; none is read from a file here.
+
+use http1::HeadLimits;
+use router::path::PathOptions;
+
+use crate::forward::ForwardOptions;
+use crate::upstream::Timeouts;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How paths are brought into canonical form.
+    pub path: PathOptions,
+    /// What forwarded messages carry.
+    pub forward: ForwardOptions,
+    /// Limits and deadlines.
+    pub limits: Limits,
+    /// The timeouts of upstreams that name none.
+    pub upstream_timeouts: Timeouts,
+    /// Pins worker N to core N.
+    pub pin: bool,
+}
+
+/// Limits and deadlines; 0 turns one off where it says so.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// What a client's head may measure.
+    pub head: HeadLimits,
+    /// What a node's head may measure; nodes send more cookies than clients, but not without end.
+    pub origin_head: HeadLimits,
+    /// From the first byte of a head to its last, and from accept to the first byte.
+    pub head_timeout_ms: u64,
+    /// Between two requests of a connection.
+    pub idle_timeout_ms: u64,
+    /// Between two pieces of a request body.
+    pub body_timeout_ms: u64,
+    /// Between two pieces of a response that the client takes.
+    pub send_timeout_ms: u64,
+    /// Without a byte either way in a tunnel.
+    pub tunnel_idle_timeout_ms: u64,
+    /// A request body; 0 is without limit.
+    pub max_body_bytes: u64,
+    /// Requests of one connection; 0 is without limit.
+    pub max_requests_per_connection: u64,
+    /// Client connections of the whole process.
+    pub max_connections: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            head: HeadLimits::default(),
+            origin_head: HeadLimits::default(),
+            head_timeout_ms: 10_000,
+            idle_timeout_ms: 60_000,
+            body_timeout_ms: 60_000,
+            send_timeout_ms: 60_000,
+            // WebSockets are quiet for long; an hour of silence is nobody there.
+            tunnel_idle_timeout_ms: 3_600_000,
+            max_body_bytes: 0,
+            max_requests_per_connection: 0,
+            max_connections: 100_000,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The life of a request between its head and its log line: prepare, match, plugins, forward or reply, log. It knows
+//! protocols only as the traits of `body`, and plugins only as chains.
+
+mod download;
+mod phases;
+mod prepare;
+mod proxy;
+mod respond;
+mod retry;
+mod upload;
+
+use std::rc::Rc;
+
+use crate::alarm::Alarm;
+use crate::body::ServerStream;
+use crate::env;
+use crate::exchange::Exchange;
+use crate::failure::{Cause, Failure};
+use crate::h1::tunnel::OriginTunnel;
+use crate::plugin::Phase;
+use crate::runtime::Generation;
+use crate::worker::Worker;
+
+use phases::Chains;
+pub(crate) use proxy::key_hash;
+
+/// What is left to do once the pipeline is done with a request.
+pub(crate) enum Outcome {
+    /// Nothing: it was answered, or cut.
+    Done,
+    /// The node accepted the upgrade; bytes pass from now on.
+    Tunnel(Box<OriginTunnel>),
+}
+
+/// What the steps of one exchange share.
+pub(crate) struct Run<'a> {
+    worker: &'a Rc<Worker>,
+    generation: &'a Generation,
+    alarm: &'a Alarm,
+}
+
+/// Serves the request in `exchange`, whose body and response go through `server`.
+pub(crate) async fn run<S: ServerStream>(
+    worker: &Rc<Worker>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    alarm: &Alarm,
+) -> Outcome {
+    let generation = worker.generation();
+    exchange.generation = Some(generation.clone());
+    let run = Run { worker, generation: &generation, alarm };
+    if let Err(failure) = prepare::prepare(worker, exchange) {
+        return respond::fail(&run, exchange, server, &Chains::none(&generation), failure).await;
+    }
+    let mut params = std::mem::take(&mut exchange.params);
+    exchange.route = generation.router.find(&*exchange, &mut params);
+    exchange.params = params;
+    let mut chains = Chains::new(&generation, exchange.route);
+    let reply = match phases::request(&run, exchange, server, &mut chains).await {
+        Ok(reply) => reply,
+        Err(failure) => return respond::fail(&run, exchange, server, &chains, failure).await,
+    };
+    exchange.chain = chains.merged();
+    match reply {
+        Some(reply) => respond::reply(&run, exchange, server, &chains, *reply).await,
+        None => match proxy::proxy(&run, exchange, server, &chains).await {
+            Ok(outcome) => outcome,
+            Err(failure) => respond::fail(&run, exchange, server, &chains, failure).await,
+        },
+    }
+}
+
+/// Answers a request whose head could not be read.
+pub(crate) async fn refuse<S: ServerStream>(
+    worker: &Rc<Worker>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    alarm: &Alarm,
+    failure: Failure,
+) -> Outcome {
+    let generation = worker.generation();
+    exchange.generation = Some(generation.clone());
+    exchange.client_address = exchange.connection.peer.ip();
+    let run = Run { worker, generation: &generation, alarm };
+    respond::fail(&run, exchange, server, &Chains::none(&generation), failure).await
+}
+
+/// Ends the exchange: times, plugins' log phase, counters, the access log.
+pub(crate) fn log(worker: &Worker, exchange: &mut Exchange) {
+    exchange.times.ended_ns = env::monotonic_ns();
+    if let Some(generation) = exchange.generation.clone() {
+        let chains = Chains::again(&generation, exchange);
+        phases::each(&chains, Phase::Log, exchange, |instance, exchange| instance.plugin.log(exchange));
+    }
+    worker.observe(exchange);
+}
+
+/// A failure as the client is told of it: the status's name, and what is wrong where the client can act on it. Nodes and
+/// their troubles are for the log only.
+fn explanation(failure: &Failure) -> String {
+    let status = failure.cause.status();
+    let name = crate::reason::phrase(status);
+    match failure.cause {
+        Cause::NoRoute => "404 Route Not Found".to_owned(),
+        cause if cause.blame() == crate::failure::Blame::Client => format!("{status} {name}: {}", failure.detail),
+        cause => format!("{status} {name}: {}", cause.code()),
+    }
+}

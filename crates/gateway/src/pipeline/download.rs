@@ -1,0 +1,269 @@
+//! The response on its way from the node to the client: at full speed where no plugin wants to see the body, piece by
+//! piece or as a whole where one does. An upload still under way goes on beside it.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use super::phases::{self, Chains};
+use super::respond;
+use super::upload::Upload;
+use super::{Outcome, Run};
+use crate::body::{BodyEvent, BodyLength, ClientStream, ServerStream};
+use crate::exchange::Exchange;
+use crate::failure::{Cause, Failure};
+use crate::plugin::{BodyNeed, Phase, Portion};
+use crate::upstream::Timeouts;
+
+/// What passing a response on needs besides the two streams.
+pub(super) struct Download<'r, 'w> {
+    run: &'r Run<'w>,
+    timeouts: Timeouts,
+}
+
+/// Whom a response that cannot go on waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    ForNode,
+    ForClient,
+}
+
+impl<'r, 'w> Download<'r, 'w> {
+    pub(super) fn new(run: &'r Run<'w>, timeouts: Timeouts) -> Self {
+        Download { run, timeouts }
+    }
+
+    /// What to do when both sides wait: arm the alarm after progress, fail when it rang without any.
+    fn wait(
+        &self,
+        cx: &std::task::Context<'_>,
+        waits: Waits,
+        waiting: &mut Option<Waits>,
+        moved: bool,
+    ) -> Poll<Result<(), Failure>> {
+        if moved || *waiting != Some(waits) {
+            *waiting = Some(waits);
+            self.run.alarm.set(cx, match waits {
+                Waits::ForNode => self.timeouts.read_ms,
+                Waits::ForClient => self.run.worker.options.limits.send_timeout_ms,
+            });
+        } else if self.run.alarm.rang() {
+            return Poll::Ready(Err(match waits {
+                Waits::ForNode => Failure::new(Cause::BodyStalled, "the response body stopped arriving"),
+                Waits::ForClient => Failure::new(Cause::ClientSlow, "it did not read its response in time"),
+            }));
+        }
+        Poll::Pending
+    }
+}
+
+/// Passes the response whose head is in the exchange on to the client.
+pub(super) async fn pass_on<S: ServerStream, O: ClientStream>(
+    download: &mut Download<'_, '_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    chains: &Chains<'_>,
+    origin: &mut O,
+    upload: &mut Upload,
+) -> Result<(), Failure> {
+    if exchange.response.status >= 500 {
+        name_tried_statuses(exchange);
+    }
+    respond::respond_head(exchange, chains);
+    let length = origin.body_length();
+    let has_body = exchange.request.method != http1::Method::Head && length != BodyLength::None;
+    let need = if has_body { body_need(exchange, chains) } else { BodyNeed::None };
+    match need {
+        BodyNeed::None => {
+            server.start_response(exchange, length);
+            let result = stream(download, exchange, server, origin, upload, None).await;
+            exchange.response_bytes = server.sent_bytes();
+            result
+        }
+        BodyNeed::Stream => {
+            server.start_response(exchange, BodyLength::Unknown);
+            let result = stream(download, exchange, server, origin, upload, Some(chains)).await;
+            exchange.response_bytes = server.sent_bytes();
+            result
+        }
+        BodyNeed::Buffer { limit_bytes } => {
+            let mut body = collect(download, server, origin, upload, limit_bytes).await?;
+            edit(exchange, chains, &mut body, Portion::Last);
+            server.start_response(exchange, BodyLength::Known(body.len() as u64));
+            match respond::send(download.run, exchange, server, &body).await {
+                Outcome::Done | Outcome::Tunnel(_) => Ok(()),
+            }
+        }
+    }
+}
+
+/// Contract section 2.5: on a server error the statuses of all tries are named.
+fn name_tried_statuses(exchange: &mut Exchange) {
+    let mut statuses = String::new();
+    for attempt in &exchange.attempts {
+        if !statuses.is_empty() {
+            statuses.push_str(", ");
+        }
+        let status = attempt.failed.map_or(attempt.status, crate::failure::Cause::status);
+        statuses.push_str(&status.to_string());
+    }
+    exchange.add_response_field("X-APISIX-Upstream-Status", &statuses).expect("digits, commas and spaces");
+}
+
+fn body_need(exchange: &mut Exchange, chains: &Chains<'_>) -> BodyNeed {
+    let mut need = BodyNeed::None;
+    if chains.has(Phase::ResponseBody) {
+        phases::each(chains, Phase::ResponseBody, exchange, |instance, exchange| {
+            need = match (need, instance.plugin.wants_response_body(exchange)) {
+                (BodyNeed::Buffer { limit_bytes: a }, BodyNeed::Buffer { limit_bytes: b }) => {
+                    BodyNeed::Buffer { limit_bytes: a.min(b) }
+                }
+                (buffer @ BodyNeed::Buffer { .. }, _) | (_, buffer @ BodyNeed::Buffer { .. }) => buffer,
+                (BodyNeed::Stream, _) | (_, BodyNeed::Stream) => BodyNeed::Stream,
+                (BodyNeed::None, BodyNeed::None) => BodyNeed::None,
+            };
+        });
+    }
+    need
+}
+
+fn edit(exchange: &mut Exchange, chains: &Chains<'_>, body: &mut Vec<u8>, portion: Portion) {
+    phases::each(chains, Phase::ResponseBody, exchange, |instance, exchange| {
+        if instance.plugin.wants_response_body(exchange) != BodyNeed::None {
+            instance.plugin.response_body(exchange, body, portion);
+        }
+    });
+}
+
+/// Streams the body; with `chains`, through the plugins that edit it.
+async fn stream<S: ServerStream, O: ClientStream>(
+    download: &Download<'_, '_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    origin: &mut O,
+    upload: &mut Upload,
+    chains: Option<&Chains<'_>>,
+) -> Result<(), Failure> {
+    let mut waiting = None;
+    let mut edited: Vec<u8> = Vec::new();
+    let mut edited_sent = 0;
+    let mut ended = false;
+    let mut finished = false;
+    poll_fn(|cx| {
+        let mut moved = false;
+        // The client's fault while uploading shows as its going away soon enough; the response is what matters now.
+        let upload_failed = upload.poll(cx, server, origin, &mut moved).is_err();
+        if upload_failed {
+            server.close_afterwards();
+            upload.give_up();
+        }
+        loop {
+            // Edited bytes first.
+            if edited_sent < edited.len() {
+                match server.poll_data(cx, &edited[edited_sent..]) {
+                    Poll::Ready(Ok(count)) => {
+                        edited_sent += count;
+                        exchange.response_body_bytes += count as u64;
+                        moved = true;
+                        continue;
+                    }
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
+                    Poll::Pending => return download.wait(cx, Waits::ForClient, &mut waiting, moved),
+                }
+            }
+            if finished {
+                return match server.poll_flush(cx) {
+                    Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
+                    Poll::Ready(Err(error)) => Poll::Ready(Err(gone(&error))),
+                    Poll::Pending => download.wait(cx, Waits::ForClient, &mut waiting, moved),
+                };
+            }
+            match origin.poll_body(cx) {
+                Poll::Ready(BodyEvent::Data(data)) => {
+                    let count = match chains {
+                        Some(chains) => {
+                            edited.clear();
+                            edited_sent = 0;
+                            edited.extend_from_slice(data);
+                            edit(exchange, chains, &mut edited, Portion::Piece);
+                            data.len()
+                        }
+                        None => match server.poll_data(cx, data) {
+                            Poll::Ready(Ok(count)) => {
+                                exchange.response_body_bytes += count as u64;
+                                count
+                            }
+                            Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
+                            Poll::Pending => return download.wait(cx, Waits::ForClient, &mut waiting, moved),
+                        },
+                    };
+                    origin.consume(count);
+                    moved = true;
+                }
+                Poll::Ready(BodyEvent::End(trailers)) => {
+                    if let (Some(chains), false) = (chains, ended) {
+                        ended = true;
+                        edited.clear();
+                        edited_sent = 0;
+                        edit(exchange, chains, &mut edited, Portion::Last);
+                        continue;
+                    }
+                    server.finish(trailers);
+                    finished = true;
+                }
+                Poll::Ready(BodyEvent::Reset(failure)) => return Poll::Ready(Err(failure)),
+                Poll::Pending => {
+                    // What has arrived must not wait for what has not: server-sent events live from this.
+                    match server.poll_flush(cx) {
+                        Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
+                        Poll::Pending => return download.wait(cx, Waits::ForClient, &mut waiting, moved),
+                        Poll::Ready(Ok(())) => {}
+                    }
+                    if server.poll_gone(cx).is_ready() {
+                        // A client that has closed one side may still read; writing to one that is gone fails soon.
+                        server.close_afterwards();
+                    }
+                    return download.wait(cx, Waits::ForNode, &mut waiting, moved);
+                }
+            }
+        }
+    })
+    .await
+}
+
+async fn collect<S: ServerStream, O: ClientStream>(
+    download: &Download<'_, '_>,
+    server: &mut S,
+    origin: &mut O,
+    upload: &mut Upload,
+    limit_bytes: usize,
+) -> Result<Vec<u8>, Failure> {
+    let mut body = Vec::new();
+    let mut waiting = None;
+    poll_fn(|cx| {
+        let mut moved = false;
+        upload.poll(cx, server, origin, &mut moved)?;
+        loop {
+            let count = match origin.poll_body(cx) {
+                Poll::Ready(BodyEvent::Data(data)) => {
+                    if body.len() + data.len() > limit_bytes {
+                        let detail = format!("a plugin reads the body whole, up to {limit_bytes} bytes");
+                        return Poll::Ready(Err(Failure::new(Cause::BufferLimit, detail)));
+                    }
+                    body.extend_from_slice(data);
+                    data.len()
+                }
+                Poll::Ready(BodyEvent::End(_)) => return Poll::Ready(Ok(())),
+                Poll::Ready(BodyEvent::Reset(failure)) => return Poll::Ready(Err(failure)),
+                Poll::Pending => return download.wait(cx, Waits::ForNode, &mut waiting, moved),
+            };
+            moved = true;
+            origin.consume(count);
+        }
+    })
+    .await?;
+    Ok(body)
+}
+
+fn gone(error: &std::io::Error) -> Failure {
+    Failure::new(Cause::ClientGone, error.to_string())
+}

@@ -1,0 +1,193 @@
+//! Running the chains of one exchange: global rules first, then the route's, merged with the consumer's once that is
+//! known. The order is that of contract section 2.5.
+
+use std::sync::Arc;
+
+use super::Run;
+use super::upload;
+use crate::body::ServerStream;
+use crate::exchange::Exchange;
+use crate::failure::{Cause, Failure};
+use crate::plugin::chain::{Chain, Instance};
+use crate::plugin::{BodyNeed, Decision, Flow, Phase, Reply};
+use crate::runtime::{Generation, Route};
+
+/// The chains of one exchange.
+pub(super) struct Chains<'g> {
+    global: &'g Chain,
+    route: Option<&'g Arc<Route>>,
+    merged: Option<Arc<Chain>>,
+}
+
+impl<'g> Chains<'g> {
+    /// For the route in `slot`.
+    pub(super) fn new(generation: &'g Generation, slot: Option<u32>) -> Chains<'g> {
+        Chains { global: &generation.global, route: slot.and_then(|slot| generation.routes.get(slot)), merged: None }
+    }
+
+    /// For a request that was never matched: no chain runs.
+    pub(super) fn none(generation: &'g Generation) -> Chains<'g> {
+        Chains { global: &generation.global, route: None, merged: None }
+    }
+
+    /// As they were when the exchange was answered.
+    pub(super) fn again(generation: &'g Generation, exchange: &Exchange) -> Chains<'g> {
+        Chains { merged: exchange.chain.clone(), ..Chains::new(generation, exchange.route) }
+    }
+
+    /// The route.
+    pub(super) fn route(&self) -> Option<&'g Arc<Route>> {
+        self.route
+    }
+
+    /// The chain with the consumer's plugins, if there is one.
+    pub(super) fn merged(&self) -> Option<Arc<Chain>> {
+        self.merged.clone()
+    }
+
+    /// The route's chain, with the consumer's plugins where there are any.
+    fn local(&self) -> Option<&Chain> {
+        self.merged.as_deref().or(self.route.map(|route| &*route.plugins))
+    }
+
+    fn both(&self) -> impl Iterator<Item = &Chain> {
+        std::iter::once(self.global).chain(self.local())
+    }
+
+    /// Whether anything takes part in `phase`.
+    pub(super) fn has(&self, phase: Phase) -> bool {
+        self.both().any(|chain| chain.has(phase))
+    }
+
+    /// Whether a global copy gives way to the route's own (contract section 2.5, `prefer_route`).
+    fn gives_way(&self, chain: &Chain, instance: &Instance) -> bool {
+        instance.prefer_route
+            && std::ptr::eq(chain, self.global)
+            && self.local().is_some_and(|local| local.instances().iter().any(|other| other.name == instance.name))
+    }
+}
+
+/// Calls `call` for each instance of a phase that cannot end the exchange.
+pub(super) fn each(
+    chains: &Chains<'_>,
+    phase: Phase,
+    exchange: &mut Exchange,
+    mut call: impl FnMut(&Instance, &mut Exchange),
+) {
+    for chain in chains.both() {
+        for instance in chain.of(phase) {
+            if !chains.gives_way(chain, instance) && instance.applies(exchange) {
+                exchange.instance = instance.number;
+                call(instance, exchange);
+            }
+        }
+    }
+}
+
+/// Runs the phases of the request up to the choice of a node; a reply ends the exchange.
+pub(super) async fn request<S: ServerStream>(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    chains: &mut Chains<'_>,
+) -> Result<Option<Box<Reply>>, Failure> {
+    if chains.has(Phase::Rewrite) {
+        for chain in chains.both() {
+            if let Some(reply) = one(chains, chain, Phase::Rewrite, exchange, |_| true).await {
+                return Ok(Some(reply));
+            }
+        }
+        if let Some(reply) = join_consumer(run, exchange, chains).await {
+            return Ok(Some(reply));
+        }
+    }
+    collect_request_body(run, exchange, server, chains).await?;
+    for phase in [Phase::Access, Phase::BeforeProxy] {
+        // Without a route the request goes no further than the access phase.
+        if phase == Phase::BeforeProxy {
+            check_route(chains)?;
+        }
+        for chain in chains.both().filter(|chain| chain.has(phase)) {
+            if let Some(reply) = one(chains, chain, phase, exchange, |_| true).await {
+                return Ok(Some(reply));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn check_route(chains: &Chains<'_>) -> Result<(), Failure> {
+    match chains.route {
+        None => Err(Failure::new(Cause::NoRoute, "no route matches")),
+        Some(route) => match &route.missing {
+            Some(missing) => Err(Failure::new(Cause::MissingReference, missing.to_string())),
+            None => Ok(()),
+        },
+    }
+}
+
+/// Runs one chain's instances of a phase until one replies.
+async fn one(
+    chains: &Chains<'_>,
+    chain: &Chain,
+    phase: Phase,
+    exchange: &mut Exchange,
+    concerns: impl Fn(&Instance) -> bool,
+) -> Option<Box<Reply>> {
+    for instance in chain.of(phase) {
+        if chains.gives_way(chain, instance) || !concerns(instance) || !instance.applies(exchange) {
+            continue;
+        }
+        exchange.instance = instance.number;
+        let flow = match phase {
+            Phase::Rewrite => instance.plugin.rewrite(exchange),
+            Phase::Access => instance.plugin.access(exchange),
+            _ => instance.plugin.before_proxy(exchange),
+        };
+        let decision = match flow {
+            Flow::Continue => continue,
+            Flow::Reply(reply) => Decision::Reply(reply),
+            Flow::Wait(future) => future.await,
+        };
+        if let Decision::Reply(reply) = decision {
+            return Some(instance.dress(reply));
+        }
+    }
+    None
+}
+
+/// Once authentication has named a consumer, its plugins join the route's, and those that only it brought catch up on
+/// the rewrite phase.
+async fn join_consumer(run: &Run<'_>, exchange: &mut Exchange, chains: &mut Chains<'_>) -> Option<Box<Reply>> {
+    let consumer = exchange.consumer.clone()?;
+    if consumer.plugins.is_empty() {
+        return None;
+    }
+    let own = chains.route.map(|route| &route.plugins);
+    let merged = run.worker.merged_chain(own, &consumer);
+    chains.merged = Some(merged.clone());
+    let is_new = |instance: &Instance| {
+        own.is_none_or(|chain| chain.instances().iter().all(|other| other.name != instance.name))
+    };
+    one(chains, &merged, Phase::Rewrite, exchange, is_new).await
+}
+
+async fn collect_request_body<S: ServerStream>(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    chains: &Chains<'_>,
+) -> Result<(), Failure> {
+    let mut limit: Option<usize> = None;
+    for chain in chains.both().filter(|chain| chain.has(Phase::Access) || chain.has(Phase::Rewrite)) {
+        for instance in chain.instances() {
+            if let BodyNeed::Buffer { limit_bytes } = instance.plugin.wants_request_body(exchange) {
+                limit = Some(limit.map_or(limit_bytes, |limit| limit.min(limit_bytes)));
+            }
+        }
+    }
+    if let Some(limit_bytes) = limit {
+        exchange.request_body = Some(upload::collect(run, server, limit_bytes).await?);
+    }
+    Ok(())
+}

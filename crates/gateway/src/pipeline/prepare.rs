@@ -1,0 +1,74 @@
+//! Before anything is decided about a request: what it asks for is put into the one canonical form that matching,
+//! plugins, logs and nodes see, and what no proxy may pass on is refused.
+
+use http1::{Method, RequestFraming, TargetForm};
+use router::path::canonicalize;
+
+use crate::exchange::Exchange;
+use crate::failure::{Cause, Failure};
+use crate::worker::Worker;
+
+/// Fills the exchange's path, host and client address.
+pub(super) fn prepare(worker: &Worker, exchange: &mut Exchange) -> Result<(), Failure> {
+    let Exchange { request, path, forward_path, host, .. } = &mut *exchange;
+    match (request.method, request.form) {
+        // Hardening: no tunnel to an address that a client names, no echo of what a browser hides (RFC 9110 9.3.6, 9.3.8).
+        (Method::Connect, _) | (_, TargetForm::Authority) => {
+            return Err(Failure::new(Cause::MethodRefused, "CONNECT is not served here"));
+        }
+        (Method::Trace, _) => return Err(Failure::new(Cause::MethodRefused, "TRACE is not served here")),
+        (_, TargetForm::Asterisk) => {
+            return Err(Failure::new(Cause::BadRequest, "the target * names no resource of this gateway"));
+        }
+        (_, TargetForm::Origin | TargetForm::Absolute) => {}
+    }
+    if request.unknown_expectation {
+        return Err(Failure::new(Cause::ExpectationFailed, "the only expectation known is 100-continue"));
+    }
+    let scratch = &mut *worker.path_scratch.borrow_mut();
+    let canonical = canonicalize(request.path(), &worker.options.path, scratch)
+        .map_err(|error| Failure::new(Cause::BadRequest, error.to_string()))?;
+    path.extend_from_slice(canonical.decoded());
+    forward_path.extend_from_slice(canonical.forward());
+    host_name(request.authority(), host);
+    exchange.client_address = exchange.connection.peer.ip().to_canonical();
+    let limit = worker.options.limits.max_body_bytes;
+    if let RequestFraming::Length(bytes) = exchange.request.framing
+        && limit != 0
+        && bytes > limit
+    {
+        return Err(Failure::new(Cause::BodyTooLarge, format!("the limit for a body is {limit} bytes")));
+    }
+    Ok(())
+}
+
+/// The authority without its port, in lower case.
+fn host_name(authority: &[u8], host: &mut Vec<u8>) {
+    let end = match authority.iter().rposition(|byte| *byte == b':') {
+        // The colons of a bracketed IPv6 address are not the port's.
+        Some(colon) if !authority[colon..].contains(&b']') => colon,
+        _ => authority.len(),
+    };
+    host.extend(authority[..end].iter().map(u8::to_ascii_lowercase));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_is_the_authority_without_port_in_lower_case() {
+        let cases: &[(&str, &str)] = &[
+            ("Example.COM", "example.com"),
+            ("example.com:8080", "example.com"),
+            ("[2001:DB8::1]:443", "[2001:db8::1]"),
+            ("[::1]", "[::1]"),
+            ("", ""),
+        ];
+        for (authority, want) in cases {
+            let mut host = Vec::new();
+            host_name(authority.as_bytes(), &mut host);
+            assert_eq!(String::from_utf8_lossy(&host), *want, "{authority}");
+        }
+    }
+}

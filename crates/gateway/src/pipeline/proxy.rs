@@ -1,0 +1,379 @@
+//! Forwarding one request: choose a node, get a stream to it, send, wait for the head, pass the response on; on failure
+//! decide whether another try may be made. The one place where tries are counted and deadlines added up.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use super::download::{self, Download};
+use super::phases::{self, Chains};
+use super::retry::{self, Facts, Next};
+use super::upload::{self, Collected, Upload, Waits, elapsed_ms};
+use super::{Outcome, Run, respond};
+use crate::body::{BodyLength, ClientStream, ServerStream};
+use crate::env;
+use crate::exchange::{Attempt, Exchange};
+use crate::failure::{Cause, Failure, Sent};
+use crate::h1::origin::OriginStream;
+use crate::h1::tunnel::OriginTunnel;
+use crate::plugin::Phase;
+use crate::upstream::state::Picked;
+use crate::upstream::{HashKey, Method, PassHost, Timeouts, Upstream, balance};
+use crate::worker::{Lent, LentNode};
+
+/// Interim responses a node may send before its final one; more is a flood, not a hint.
+const INTERIM_MAX: u32 = 32;
+/// How long a client may have closed its sending side before it counts as gone: some close it right after the request
+/// and still want the answer.
+const HALF_CLOSE_GRACE_MS: u64 = 1_000;
+
+/// A try under way.
+struct Try {
+    origin: OriginStream,
+    picked: Picked,
+    started_ns: u64,
+    connect_us: u64,
+}
+
+/// Forwards the request; an error has not been answered yet.
+pub(super) async fn proxy<S: ServerStream>(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    chains: &Chains<'_>,
+) -> Result<Outcome, Failure> {
+    match exchange.request_body.take() {
+        None => tries(run, exchange, server, chains).await,
+        Some(body) => {
+            let mut server = Collected { server, body: &body, cursor: 0 };
+            tries(run, exchange, &mut server, chains).await
+        }
+    }
+}
+
+async fn tries<S: ServerStream>(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    chains: &Chains<'_>,
+) -> Result<Outcome, Failure> {
+    let upstream = find_upstream(run, exchange, chains)?;
+    let timeouts = chains.route().and_then(|route| route.timeouts).unwrap_or(upstream.timeouts);
+    let started_ns = env::monotonic_ns();
+    exchange.times.upstream_started_ns = started_ns;
+    exchange.upgrading = wants_websocket(exchange, chains);
+    let mut tried = smallvec::SmallVec::<[usize; 4]>::new();
+    let mut repeat: Option<Picked> = None;
+    let mut repeated = false;
+    loop {
+        let picked = match repeat.take() {
+            Some(picked) if run.worker.is_current(upstream, picked) => picked,
+            _ => run.worker.choose(upstream, exchange, &tried)?,
+        };
+        let (failure, facts) = match one_try(run, exchange, server, chains, upstream, timeouts, picked, repeated).await {
+            Ok(outcome) => return Ok(outcome),
+            Err(failed) => failed,
+        };
+        let may_go_on = server.rewind();
+        let facts = Facts { body_is_whole: may_go_on, repeated, ..facts };
+        match retry::after(&failure, facts) {
+            Next::GiveUp => return Err(failure),
+            Next::SameNode => {
+                repeated = true;
+                repeat = Some(picked);
+                run.worker.started_again(upstream, picked);
+            }
+            Next::OtherNode => {
+                tried.push(picked.index);
+                let nodes = run.worker.node_count(upstream);
+                let retries = upstream.retries.map_or(nodes.saturating_sub(1), |retries| retries as usize);
+                if tried.len() > retries || tried.len() >= nodes {
+                    return Err(failure);
+                }
+                if upstream.retry_timeout_ms != 0 && elapsed_ms(started_ns) >= upstream.retry_timeout_ms {
+                    return Err(Failure::new(Cause::RetryDeadline, failure.detail));
+                }
+            }
+        }
+    }
+}
+
+fn find_upstream<'r>(run: &'r Run<'_>, exchange: &mut Exchange, chains: &Chains<'_>) -> Result<&'r Upstream, Failure> {
+    let slot = exchange.upstream.or_else(|| chains.route().and_then(|route| route.upstream));
+    let slot = slot.ok_or_else(|| Failure::new(Cause::NoUpstream, "the route has no upstream"))?;
+    exchange.upstream = Some(slot);
+    let upstream = run.generation.upstreams.get(slot);
+    upstream.map(|upstream| &**upstream).ok_or_else(|| Failure::new(Cause::NoUpstream, "the upstream does not exist"))
+}
+
+/// Only a WebSocket handshake of a client that may is an upgrade; every other `Upgrade` field stays behind, `h2c` above
+/// all (RFC 9110 section 7.8 lets a server ignore it).
+fn wants_websocket(exchange: &Exchange, chains: &Chains<'_>) -> bool {
+    chains.route().is_some_and(|route| route.enable_websocket)
+        && exchange.request.method == http1::Method::Get
+        && exchange.request.upgrade_text().is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
+}
+
+#[expect(clippy::too_many_arguments, reason = "a try needs all of an exchange; a struct would only rename them")]
+async fn one_try<S: ServerStream>(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    chains: &Chains<'_>,
+    upstream: &Upstream,
+    timeouts: Timeouts,
+    picked: Picked,
+    fresh: bool,
+) -> Result<Outcome, (Failure, Facts)> {
+    let started_ns = env::monotonic_ns();
+    let LentNode { address, endpoint_id, host, lent } = run.worker.lend(upstream, picked, fresh);
+    set_host(exchange, upstream, host);
+    let method = exchange.request.method;
+    let before = Facts { sent: Sent::Nothing, reused: false, method, body_is_whole: true, repeated: false };
+    exchange.attempts.push(Attempt {
+        address,
+        endpoint_id,
+        status: 0,
+        failed: None,
+        connect_us: 0,
+        head_us: 0,
+        total_us: 0,
+    });
+    let (connection, connect_us) = match lent {
+        Lent::Idle(connection) => (connection, 0),
+        Lent::None(endpoint) => match run.worker.connect(run.alarm, &endpoint, timeouts.connect_ms).await {
+            Ok(connection) => (connection, micros_since(started_ns)),
+            Err(failure) => {
+                finish_try(run, exchange, upstream, picked, started_ns, Some(&failure));
+                return Err((failure.at(address), before));
+            }
+        },
+    };
+    let limits = run.worker.options.limits.origin_head;
+    let origin = OriginStream::new(connection, run.worker.take_bytes(), limits);
+    let mut one = Try { origin, picked, started_ns, connect_us };
+    match exchange_with(run, exchange, server, chains, timeouts, &mut one).await {
+        Ok(Ended::Whole { request_done }) => {
+            give_back(run, one.origin, request_done);
+            finish_try(run, exchange, upstream, picked, started_ns, None);
+            Ok(Outcome::Done)
+        }
+        Ok(Ended::Tunnel) => {
+            finish_try(run, exchange, upstream, picked, started_ns, None);
+            let (stream, buffer, bytes) = one.origin.into_tunnel();
+            run.worker.give_bytes(bytes);
+            Ok(Outcome::Tunnel(Box::new(OriginTunnel { stream, buffer })))
+        }
+        Err(failure) => {
+            let facts = Facts { sent: one.origin.sent(), reused: one.origin.reused(), ..before };
+            finish_try(run, exchange, upstream, picked, started_ns, Some(&failure));
+            give_back(run, one.origin, false);
+            Err((failure.at(address), facts))
+        }
+    }
+}
+
+fn give_back(run: &Run<'_>, origin: OriginStream, complete: bool) {
+    let (connection, bytes) = origin.end(complete);
+    run.worker.give_bytes(bytes);
+    if let Some(connection) = connection {
+        run.worker.keep(connection);
+    }
+}
+
+fn finish_try(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    upstream: &Upstream,
+    picked: Picked,
+    started_ns: u64,
+    failure: Option<&Failure>,
+) {
+    let total_us = micros_since(started_ns);
+    let last = exchange.attempts.last_mut().expect("pushed when the try began");
+    last.total_us = total_us;
+    last.failed = failure.map(|failure| failure.cause);
+    // A client that went away says nothing about the node.
+    let failed = failure.is_some_and(|failure| failure.cause.blame() == crate::failure::Blame::Origin);
+    run.worker.finished(upstream, picked, if last.head_us > 0 { last.head_us } else { total_us }, failed);
+}
+
+fn micros_since(started_ns: u64) -> u64 {
+    env::monotonic_ns().saturating_sub(started_ns) / 1_000
+}
+
+enum Ended {
+    /// The response was passed on whole.
+    Whole {
+        /// Whether the request was sent whole as well, so that the connection is clean.
+        request_done: bool,
+    },
+    /// The node switched protocols.
+    Tunnel,
+}
+
+/// Sends the request and passes the response on, over one stream.
+async fn exchange_with<S: ServerStream>(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    chains: &Chains<'_>,
+    timeouts: Timeouts,
+    one: &mut Try,
+) -> Result<Ended, Failure> {
+    let length = server.body_length();
+    one.origin.start_request(exchange, length);
+    let mut upload = Upload::new(run, &mut one.origin, length);
+    loop_interim(run, exchange, server, chains, timeouts, one, &mut upload).await?;
+
+    let head_us = micros_since(one.started_ns);
+    let attempt = exchange.attempts.last_mut().expect("pushed when the try began");
+    (attempt.status, attempt.connect_us, attempt.head_us) = (exchange.response.status, one.connect_us, head_us);
+    exchange.times.upstream_head_ns = one.started_ns + head_us * 1_000;
+
+    if exchange.response.status == 101 {
+        respond::respond_head(exchange, chains);
+        server.start_response(exchange, BodyLength::None);
+        return match respond::send(run, exchange, server, &[]).await {
+            Outcome::Done => Ok(Ended::Tunnel),
+            tunnel @ Outcome::Tunnel(_) => unreachable_tunnel(&tunnel),
+        };
+    }
+    let mut download = Download::new(run, timeouts);
+    download::pass_on(&mut download, exchange, server, chains, &mut one.origin, &mut upload).await?;
+    exchange.times.upstream_ended_ns = env::monotonic_ns();
+    Ok(Ended::Whole { request_done: upload.is_done() })
+}
+
+fn unreachable_tunnel(_: &Outcome) -> Result<Ended, Failure> {
+    Err(Failure::new(Cause::BadResponse, "a tunnel inside a tunnel"))
+}
+
+fn set_host(exchange: &mut Exchange, upstream: &Upstream, node: Option<std::sync::Arc<str>>) {
+    // A plugin's word counts more than the upstream's.
+    if exchange.host_is_rewritten {
+        return;
+    }
+    match &upstream.pass_host {
+        PassHost::Pass => {}
+        PassHost::Rewrite(host) => exchange.forward_host = Some(host.as_bytes().to_vec()),
+        PassHost::Node => exchange.forward_host = node.map(|host| host.as_bytes().to_vec()),
+    }
+}
+
+/// Sends the request and waits for the final response's head; interim ones are passed on.
+async fn loop_interim<S: ServerStream>(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    chains: &Chains<'_>,
+    timeouts: Timeouts,
+    one: &mut Try,
+    upload: &mut Upload,
+) -> Result<(), Failure> {
+    for _ in 0..INTERIM_MAX {
+        wait_for_head(run, exchange, server, timeouts, one, upload).await?;
+        match exchange.response.status {
+            101 if exchange.upgrading && is_switching(exchange) => return Ok(()),
+            101 => return Err(Failure::new(Cause::BadResponse, "it switched protocols unasked")),
+            // The gateway answers the client's 100-continue itself, when it begins to read the body.
+            100 => {}
+            102..200 => {
+                if chains.has(Phase::Informational) {
+                    let mut head = std::mem::take(&mut exchange.response);
+                    phases::each(chains, Phase::Informational, exchange, |instance, exchange| {
+                        instance.plugin.informational(exchange, &mut head);
+                    });
+                    exchange.response = head;
+                }
+                server.send_informational(&exchange.response);
+            }
+            _ => return Ok(()),
+        }
+    }
+    Err(Failure::new(Cause::BadResponse, "it sent too many interim responses"))
+}
+
+fn is_switching(exchange: &Exchange) -> bool {
+    exchange.response.upgrade_text().is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
+}
+
+async fn wait_for_head<S: ServerStream>(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    timeouts: Timeouts,
+    one: &mut Try,
+    upload: &mut Upload,
+) -> Result<(), Failure> {
+    let head = &mut exchange.response;
+    let body_timeout_ms = run.worker.options.limits.body_timeout_ms;
+    let mut waiting: Option<Waits> = None;
+    let mut leaving = false;
+    poll_fn(|cx| {
+        let mut moved = false;
+        let waits = match upload.poll(cx, server, &mut one.origin, &mut moved) {
+            Ok(waits) => waits,
+            Err(failure) => return Poll::Ready(Err(failure)),
+        };
+        match one.origin.poll_head(cx, head) {
+            Poll::Ready(Err(failure)) if upload.is_broken() && failure.cause == Cause::NoResponse => {
+                return Poll::Ready(Err(Failure { cause: Cause::SendFailed, ..failure }));
+            }
+            Poll::Ready(result) => return Poll::Ready(result),
+            Poll::Pending => {}
+        }
+        // Interim responses and 100 (Continue) must not wait for the final one.
+        if server.poll_flush(cx).map_err(|error| error.to_string()) == Poll::Ready(Err(String::new())) {
+            return Poll::Ready(Err(Failure::new(Cause::ClientGone, "it went away while waiting")));
+        }
+        let rang = run.alarm.rang();
+        if leaving {
+            return if rang { Poll::Ready(Err(gone())) } else { Poll::Pending };
+        }
+        if waits != Waits::ForClient && server.poll_gone(cx).is_ready() {
+            leaving = true;
+            run.alarm.set(cx, HALF_CLOSE_GRACE_MS);
+            return Poll::Pending;
+        }
+        if moved || waiting != Some(waits) {
+            waiting = Some(waits);
+            run.alarm.set(cx, match waits {
+                Waits::ForClient => body_timeout_ms,
+                Waits::ForNode => timeouts.send_ms,
+                Waits::ForNobody => timeouts.read_ms,
+            });
+        } else if rang {
+            return Poll::Ready(Err(match waits {
+                Waits::ForClient => upload::stalled(),
+                Waits::ForNode => Failure::new(Cause::SendTimeout, "it did not take the request in time"),
+                Waits::ForNobody => Failure::new(Cause::ReadTimeout, "it did not answer in time"),
+            }));
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+fn gone() -> Failure {
+    Failure::new(Cause::ClientGone, "it went away while waiting for the response")
+}
+
+/// The hash of the key an upstream with consistent hashing goes by; 0 for every other method.
+pub(crate) fn key_hash(upstream: &Upstream, exchange: &Exchange, scratch: &mut Vec<u8>) -> u64 {
+    let Method::ConsistentHash(key) = &upstream.method else { return 0 };
+    scratch.clear();
+    match key {
+        HashKey::Template(template) => {
+            template.render(exchange, scratch);
+        }
+        HashKey::Consumer => {
+            scratch.extend_from_slice(exchange.consumer().map_or("", |consumer| &consumer.username).as_bytes());
+        }
+    }
+    // Without the variable the client's address decides, as it does in the contract's data plane.
+    if scratch.is_empty() {
+        let mut text = crate::forward::AddressText::default();
+        scratch.extend_from_slice(text.write(exchange.client_address()));
+    }
+    balance::consistent_hash::key_hash(scratch)
+}

@@ -1,0 +1,132 @@
+//! Answers made here: by a plugin, or because something failed. They run the response phases like any other response.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use serde_json::json;
+
+use super::phases::{self, Chains};
+use super::{Outcome, Run, explanation};
+use crate::body::{BodyLength, ServerStream};
+use crate::exchange::Exchange;
+use crate::failure::Failure;
+use crate::plugin::{BodyNeed, Phase, Portion, Reply};
+
+/// Answers for a failure.
+pub(super) async fn fail<S: ServerStream>(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    chains: &Chains<'_>,
+    failure: Failure,
+) -> Outcome {
+    if server.response_started() || failure.cause == crate::failure::Cause::ClientGone {
+        server.abort();
+        exchange.failure = Some(failure);
+        return Outcome::Done;
+    }
+    let answer = Reply::json(failure.cause.status(), &json!({ "error_msg": explanation(&failure) }));
+    if failure.cause.closes_connection() {
+        server.close_afterwards();
+    }
+    exchange.failure = Some(failure);
+    reply(run, exchange, server, chains, answer).await
+}
+
+/// Sends `reply`.
+pub(super) async fn reply<S: ServerStream>(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    chains: &Chains<'_>,
+    reply: Reply,
+) -> Outcome {
+    exchange.answered_locally = true;
+    let mut body = reply.body.into_owned();
+    exchange.response.clear();
+    exchange.response.status = reply.status;
+    for (name, value) in &reply.headers {
+        // A plugin that makes a field of user input must not be able to split the response; such a field is dropped.
+        if exchange.response.headers.append(name, value.as_bytes()).is_err() {
+            tracing::warn!(field = %name, "a plugin's response field is malformed and was left out");
+        }
+    }
+    respond_head(exchange, chains);
+    edit_body(exchange, chains, &mut body);
+    let length = if matches!(exchange.response.status, 204 | 304) || exchange.response.status < 200 {
+        BodyLength::None
+    } else {
+        BodyLength::Known(body.len() as u64)
+    };
+    if length == BodyLength::None || exchange.request.method == http1::Method::Head {
+        body.clear();
+    }
+    server.start_response(exchange, length);
+    send(run, exchange, server, &body).await
+}
+
+/// What every response's head goes through before it is sent.
+pub(super) fn respond_head(exchange: &mut Exchange, chains: &Chains<'_>) {
+    if !exchange.early_fields.is_empty() {
+        for (name, value) in std::mem::take(&mut exchange.early_fields) {
+            exchange.response.headers.set(&name, value.as_bytes()).expect("checked when it was added");
+        }
+    }
+    phases::each(chains, Phase::ResponseHead, exchange, |instance, exchange| instance.plugin.response_head(exchange));
+}
+
+fn edit_body(exchange: &mut Exchange, chains: &Chains<'_>, body: &mut Vec<u8>) {
+    if chains.has(Phase::ResponseBody) {
+        phases::each(chains, Phase::ResponseBody, exchange, |instance, exchange| {
+            if instance.plugin.wants_response_body(exchange) != BodyNeed::None {
+                instance.plugin.response_body(exchange, body, Portion::Last);
+            }
+        });
+    }
+}
+
+/// Sends a whole body and ends the response.
+pub(super) async fn send<S: ServerStream>(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    body: &[u8],
+) -> Outcome {
+    let timeout_ms = run.worker.options.limits.send_timeout_ms;
+    let mut sent = 0;
+    let mut finished = false;
+    let mut armed = false;
+    let delivered = poll_fn(|cx| {
+        loop {
+            let step = if sent < body.len() {
+                server.poll_data(cx, &body[sent..]).map_ok(|count| sent += count)
+            } else {
+                if !finished {
+                    finished = true;
+                    server.finish(None);
+                }
+                server.poll_flush(cx)
+            };
+            match step {
+                Poll::Ready(Ok(())) if finished => return Poll::Ready(true),
+                Poll::Ready(Ok(())) => armed = false,
+                Poll::Ready(Err(_)) => return Poll::Ready(false),
+                Poll::Pending if armed && run.alarm.rang() => return Poll::Ready(false),
+                Poll::Pending => {
+                    if !armed {
+                        armed = true;
+                        run.alarm.set(cx, timeout_ms);
+                    }
+                    return Poll::Pending;
+                }
+            }
+        }
+    })
+    .await;
+    if !delivered {
+        server.abort();
+    }
+    exchange.response_body_bytes += sent as u64;
+    exchange.response_bytes = server.sent_bytes();
+    Outcome::Done
+}

@@ -1,0 +1,258 @@
+//! The request body on its way to the node, or into a plugin's buffer.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+
+use super::Run;
+use crate::body::{BodyEvent, BodyLength, ClientStream, ServerStream};
+use crate::env;
+use crate::failure::{Cause, Failure};
+
+/// How far the upload of one try has come.
+pub(super) struct Upload {
+    stage: Stage,
+    limit_bytes: u64,
+    taken_bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Body bytes are still to be passed on.
+    Sending,
+    /// The last bytes wait to be taken by the kernel.
+    Flushing,
+    /// All was sent.
+    Done,
+    /// The node takes no more; it may still answer.
+    Broken,
+}
+
+/// Whom an upload that cannot go on waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waits {
+    /// The client has to send.
+    ForClient,
+    /// The node has to take.
+    ForNode,
+    /// Nobody: there is nothing more to send.
+    ForNobody,
+}
+
+impl Upload {
+    /// An upload of a body of `length`, already started on `origin`.
+    pub(super) fn new<O: ClientStream>(run: &Run<'_>, origin: &mut O, length: BodyLength) -> Upload {
+        let stage = match length {
+            BodyLength::None | BodyLength::Known(0) => {
+                origin.finish(None);
+                Stage::Flushing
+            }
+            _ => Stage::Sending,
+        };
+        Upload { stage, limit_bytes: run.worker.options.limits.max_body_bytes, taken_bytes: 0 }
+    }
+
+    /// Passes nothing more on: the client's side of it has failed.
+    pub(super) fn give_up(&mut self) {
+        self.stage = Stage::Broken;
+    }
+
+    /// Whether the whole request reached the kernel.
+    pub(super) fn is_done(&self) -> bool {
+        self.stage == Stage::Done
+    }
+
+    /// Whether the node stopped taking the request.
+    pub(super) fn is_broken(&self) -> bool {
+        self.stage == Stage::Broken
+    }
+
+    /// Passes on what can be passed on. `moved` is set when anything was. An error is the client's: the node's refusal
+    /// to take more only shows in [`Upload::is_broken`], since an answer may be there already.
+    #[inline]
+    pub(super) fn poll<S: ServerStream, O: ClientStream>(
+        &mut self,
+        cx: &mut Context<'_>,
+        server: &mut S,
+        origin: &mut O,
+        moved: &mut bool,
+    ) -> Result<Waits, Failure> {
+        loop {
+            match self.stage {
+                Stage::Done | Stage::Broken => return Ok(Waits::ForNobody),
+                Stage::Flushing => match origin.poll_flush(cx) {
+                    Poll::Ready(Ok(())) => {
+                        *moved = true;
+                        self.stage = Stage::Done;
+                    }
+                    Poll::Ready(Err(_)) => self.stage = Stage::Broken,
+                    Poll::Pending => return Ok(Waits::ForNode),
+                },
+                Stage::Sending => {
+                    if let Some(waits) = self.poll_piece(cx, server, origin, moved)? {
+                        return Ok(waits);
+                    }
+                }
+            }
+        }
+    }
+
+    fn poll_piece<S: ServerStream, O: ClientStream>(
+        &mut self,
+        cx: &mut Context<'_>,
+        server: &mut S,
+        origin: &mut O,
+        moved: &mut bool,
+    ) -> Result<Option<Waits>, Failure> {
+        match server.poll_body(cx) {
+            Poll::Ready(BodyEvent::Data(data)) => match origin.poll_data(cx, data) {
+                Poll::Ready(Ok(count)) => {
+                    server.consume(count);
+                    *moved = true;
+                    self.taken_bytes += count as u64;
+                    if self.limit_bytes != 0 && self.taken_bytes > self.limit_bytes {
+                        return Err(too_large(self.limit_bytes));
+                    }
+                }
+                Poll::Ready(Err(_)) => self.stage = Stage::Broken,
+                Poll::Pending => return Ok(Some(Waits::ForNode)),
+            },
+            Poll::Ready(BodyEvent::End(trailers)) => {
+                origin.finish(trailers);
+                self.stage = Stage::Flushing;
+            }
+            Poll::Ready(BodyEvent::Reset(failure)) => return Err(failure),
+            Poll::Pending => {
+                // What was sent so far must not wait for the client's next piece.
+                if let Poll::Ready(Err(_)) = origin.poll_flush(cx) {
+                    self.stage = Stage::Broken;
+                    return Ok(None);
+                }
+                return Ok(Some(Waits::ForClient));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn too_large(limit_bytes: impl std::fmt::Display) -> Failure {
+    Failure::new(Cause::BodyTooLarge, format!("the limit for a body is {limit_bytes} bytes"))
+}
+
+/// Reads the whole request body, at most `limit_bytes`, for plugins that must see it before anything is decided.
+pub(super) async fn collect<S: ServerStream>(
+    run: &Run<'_>,
+    server: &mut S,
+    limit_bytes: usize,
+) -> Result<Vec<u8>, Failure> {
+    let timeout_ms = run.worker.options.limits.body_timeout_ms;
+    let mut body = Vec::new();
+    let mut armed = false;
+    poll_fn(|cx| {
+        loop {
+            let count = match server.poll_body(cx) {
+                Poll::Ready(BodyEvent::Data(data)) => {
+                    if body.len() + data.len() > limit_bytes {
+                        return Poll::Ready(Err(too_large(limit_bytes)));
+                    }
+                    body.extend_from_slice(data);
+                    data.len()
+                }
+                Poll::Ready(BodyEvent::End(_)) => return Poll::Ready(Ok(())),
+                Poll::Ready(BodyEvent::Reset(failure)) => return Poll::Ready(Err(failure)),
+                Poll::Pending if armed && run.alarm.rang() => return Poll::Ready(Err(stalled())),
+                Poll::Pending => {
+                    if !armed {
+                        armed = true;
+                        run.alarm.set(cx, timeout_ms);
+                    }
+                    return Poll::Pending;
+                }
+            };
+            armed = false;
+            server.consume(count);
+        }
+    })
+    .await?;
+    Ok(body)
+}
+
+/// The failure of a client that stopped sending its body.
+pub(super) fn stalled() -> Failure {
+    Failure::new(Cause::BodyTimeout, "the request body stopped arriving")
+}
+
+/// A body already collected, in the place of the client's: what is sent on is what plugins saw or made.
+pub(super) struct Collected<'a, S> {
+    pub(super) server: &'a mut S,
+    pub(super) body: &'a [u8],
+    pub(super) cursor: usize,
+}
+
+impl<S: ServerStream> ServerStream for Collected<'_, S> {
+    fn poll_body<'b>(&'b mut self, _cx: &mut Context<'_>) -> Poll<BodyEvent<'b>> {
+        let rest = &self.body[self.cursor..];
+        Poll::Ready(if rest.is_empty() { BodyEvent::End(None) } else { BodyEvent::Data(rest) })
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.cursor += count;
+    }
+
+    fn body_length(&self) -> BodyLength {
+        // A request that had no body and got none stays without one.
+        match (self.server.body_length(), self.body.len()) {
+            (BodyLength::None, 0) => BodyLength::None,
+            (_, length) => BodyLength::Known(length as u64),
+        }
+    }
+
+    fn rewind(&mut self) -> bool {
+        self.cursor = 0;
+        true
+    }
+
+    fn send_informational(&mut self, head: &http1::ResponseHead) {
+        self.server.send_informational(head);
+    }
+
+    fn start_response(&mut self, exchange: &mut crate::exchange::Exchange, length: BodyLength) {
+        self.server.start_response(exchange, length);
+    }
+
+    fn poll_data(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<std::io::Result<usize>> {
+        self.server.poll_data(cx, data)
+    }
+
+    fn finish(&mut self, trailers: Option<&http1::Headers>) {
+        self.server.finish(trailers);
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        self.server.poll_flush(cx)
+    }
+
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.server.poll_gone(cx)
+    }
+
+    fn response_started(&self) -> bool {
+        self.server.response_started()
+    }
+
+    fn close_afterwards(&mut self) {
+        self.server.close_afterwards();
+    }
+
+    fn abort(&mut self) {
+        self.server.abort();
+    }
+
+    fn sent_bytes(&self) -> u64 {
+        self.server.sent_bytes()
+    }
+}
+
+/// Milliseconds between `since_ns` and now.
+pub(super) fn elapsed_ms(since_ns: u64) -> u64 {
+    env::monotonic_ns().saturating_sub(since_ns) / 1_000_000
+}

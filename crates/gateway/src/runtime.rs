@@ -1,0 +1,95 @@
+//! One generation of the compiled configuration: immutable, shared by all workers, published as a whole. It knows how
+//! things are found, not how they were written (`compile`) or used (`pipeline`).
+
+pub mod consumers;
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use router::{Router, Rule};
+use stdx::persistent::ChunkedVec;
+
+pub use consumers::{Consumer, Consumers};
+
+use crate::plugin::chain::Chain;
+use crate::upstream::{Timeouts, Upstream};
+
+/// Everything a request is decided by.
+#[derive(Clone)]
+pub struct Runtime {
+    /// The store's revision that this generation was compiled from.
+    pub revision: u64,
+    /// Finds the slot of a request's route.
+    pub router: Router,
+    /// Routes by slot.
+    pub routes: ChunkedVec<Arc<Route>>,
+    /// Upstreams by slot.
+    pub upstreams: ChunkedVec<Arc<Upstream>>,
+    /// The chain of the global rules.
+    pub global: Arc<Chain>,
+    /// Consumers by authentication plugin and key.
+    pub consumers: Consumers,
+}
+
+/// A compiled route.
+pub struct Route {
+    /// Its id.
+    pub id: Arc<str>,
+    /// Its name, if it has one.
+    pub name: Option<Arc<str>>,
+    /// The service it refers to.
+    pub service: Option<Arc<ServiceName>>,
+    /// What it matches.
+    pub rule: Arc<Rule>,
+    /// Its plugins, merged with those of its plugin config and service.
+    pub plugins: Arc<Chain>,
+    /// The slot of its upstream.
+    pub upstream: Option<u32>,
+    /// Its own timeouts, in place of the upstream's.
+    pub timeouts: Option<Timeouts>,
+    /// Whether a client may upgrade the connection to a WebSocket.
+    pub enable_websocket: bool,
+    /// A reference that names nothing; requests are answered with 503 until it does.
+    pub missing: Option<Box<str>>,
+}
+
+/// What variables and metrics say of a service.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ServiceName {
+    /// Its id.
+    pub id: Arc<str>,
+    /// Its name, if it has one.
+    pub name: Option<Arc<str>>,
+}
+
+/// A worker's hold on a generation. Exchanges share it by a count of the worker's own; the last one lets the side
+/// thread do the freeing, which for a large configuration takes longer than a request may wait.
+pub struct Generation {
+    runtime: Option<Arc<Runtime>>,
+    graveyard: Sender<Arc<Runtime>>,
+}
+
+impl Generation {
+    /// Holds `runtime`; when it is let go, it is sent to `graveyard`.
+    pub(crate) fn new(runtime: Arc<Runtime>, graveyard: Sender<Arc<Runtime>>) -> Generation {
+        Generation { runtime: Some(runtime), graveyard }
+    }
+}
+
+impl std::ops::Deref for Generation {
+    type Target = Runtime;
+
+    #[inline]
+    fn deref(&self) -> &Runtime {
+        self.runtime.as_deref().expect("taken only when dropped")
+    }
+}
+
+impl Drop for Generation {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // Without a side thread (at the very end of the process) it is freed here.
+            let _ = self.graveyard.send(runtime);
+        }
+    }
+}

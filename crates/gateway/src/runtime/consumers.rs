@@ -1,0 +1,58 @@
+//! Consumers as authentication finds them: by plugin and key. A consumer carries the compiled plugins that it and its
+//! group add to a route's.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use stdx::persistent::ShardedMap;
+
+use crate::plugin::chain::Instance;
+
+/// A consumer, seen through one of its credentials.
+pub struct Consumer {
+    /// Its user name.
+    pub username: Arc<str>,
+    /// The group it belongs to.
+    pub group_id: Option<Arc<str>>,
+    /// The credential that was presented, if it is an object of its own.
+    pub credential_id: Option<Arc<str>>,
+    /// Its labels, in written order.
+    pub labels: Vec<(Box<str>, Box<str>)>,
+    /// The configuration of the credential, as written.
+    pub auth_conf: Value,
+    /// What it and its group add to a route's plugins.
+    pub plugins: Arc<[Arc<Instance>]>,
+}
+
+/// All consumers. Cheap to clone; a change touches only the entries it concerns.
+#[derive(Clone, Default)]
+pub struct Consumers {
+    by_plugin: HashMap<&'static str, ShardedMap<Box<str>, Arc<Consumer>>>,
+}
+
+impl Consumers {
+    /// The consumer that presents `key` to `plugin`.
+    pub fn find(&self, plugin: &str, key: &str) -> Option<&Arc<Consumer>> {
+        self.by_plugin.get(plugin)?.get(key)
+    }
+
+    /// Whether any consumer has a credential for `plugin`.
+    pub fn any(&self, plugin: &str) -> bool {
+        self.by_plugin.get(plugin).is_some_and(|consumers| consumers.len() > 0)
+    }
+
+    /// Adds or replaces an entry.
+    pub(crate) fn insert(&mut self, plugin: &'static str, key: &str, consumer: Arc<Consumer>) {
+        self.by_plugin.entry(plugin).or_default().insert(key.into(), consumer);
+    }
+
+    /// Removes an entry, if it is still the one of `owner`.
+    pub(crate) fn remove(&mut self, plugin: &str, key: &str, owner: &str) {
+        if let Some(consumers) = self.by_plugin.get_mut(plugin)
+            && consumers.get(key).is_some_and(|consumer| &*consumer.username == owner)
+        {
+            consumers.remove(key);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Where requests go: what an upstream is once compiled, the set of its nodes, the pools that lend streams to them.
+//! The configuration of an upstream is immutable and part of a generation; its nodes are published apart (DNS and
+//! discovery change them without compiling anything), and what workers learn of nodes lives in `state`.
+
+pub mod balance;
+pub mod dns;
+pub(crate) mod endpoint;
+pub(crate) mod pool;
+pub(crate) mod state;
+
+use std::sync::Arc;
+
+use router::vars::Template;
+use stdx::published::Published;
+
+pub use endpoint::{Endpoint, EndpointKey, Endpoints, KeepAlive};
+
+/// A compiled upstream.
+pub struct Upstream {
+    /// Who owns it, such as `upstreams/1` or `routes/7`: its identity over configuration changes.
+    pub identity: Arc<str>,
+    /// Its slot in the generation and in each worker's state table.
+    pub slot: u32,
+    /// How a node is chosen.
+    pub method: Method,
+    /// The nodes as they are known now.
+    pub nodes: Arc<Published<NodeSet>>,
+    /// Which Host the node sees.
+    pub pass_host: PassHost,
+    /// Tries after the first; the number of nodes less one if not set.
+    pub retries: Option<u32>,
+    /// How long after the first try another may begin; 0 is without limit.
+    pub retry_timeout_ms: u64,
+    /// How long each step of a try may take.
+    pub timeouts: Timeouts,
+}
+
+/// How long each step of a try may take, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Opening the connection.
+    pub connect_ms: u64,
+    /// Between two writes to the node.
+    pub send_ms: u64,
+    /// Between two reads from the node.
+    pub read_ms: u64,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        // The defaults of the contract's data plane: a minute each.
+        Timeouts { connect_ms: 60_000, send_ms: 60_000, read_ms: 60_000 }
+    }
+}
+
+/// Which Host the node sees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PassHost {
+    /// The client's.
+    Pass,
+    /// The node's own name.
+    Node,
+    /// This one.
+    Rewrite(Box<str>),
+}
+
+/// How a node is chosen.
+pub enum Method {
+    /// By turns, in the proportion of the weights.
+    RoundRobin,
+    /// By a consistent hash of a key.
+    ConsistentHash(HashKey),
+    /// The one with the fewest requests under way for its weight.
+    LeastConnections,
+    /// The better of two, by response time weighted to the recent past and the load under way.
+    PeakEwma,
+}
+
+/// What a consistent hash is computed from.
+pub enum HashKey {
+    /// A variable or a text with variables.
+    Template(Template),
+    /// The consumer's name.
+    Consumer,
+}
+
+/// The nodes of an upstream at one moment.
+#[derive(Default)]
+pub struct NodeSet {
+    /// The nodes in their written order.
+    pub nodes: Vec<Node>,
+    /// The ring of a consistent hash over `nodes`; empty for other methods.
+    pub ring: balance::consistent_hash::Ring,
+    /// Why there are fewer nodes than were written, for the person who reads the log.
+    pub note: Option<String>,
+}
+
+/// One node.
+#[derive(Clone)]
+pub struct Node {
+    /// Where connections go.
+    pub endpoint: Arc<Endpoint>,
+    /// The host as it was written, with the port where it was written.
+    pub host: Arc<str>,
+    /// Its share; 0 takes it out of the choice.
+    pub weight: u32,
+    /// Nodes of a lower priority are used when no higher one is left.
+    pub priority: i64,
+}

@@ -1,0 +1,108 @@
+//! Peak EWMA: of two nodes chosen at random the one with the lower cost is taken, where the cost is the response time,
+//! averaged with an exponential decay that follows a rise at once and forgets it slowly, times the requests under way.
+//! (The power of two choices after Mitzenmacher; the peak-sensitive average as in Finagle.) Averages are this worker's.
+
+use super::{Balancer, Choice};
+
+/// After this time an average has lost all but 1/e of its weight; the usual choice, long against a request and short
+/// against a deployment.
+const DECAY_MS: f64 = 10_000.0;
+/// What a failed try counts as, so that a node that refuses quickly does not look quick.
+const FAILURE_PENALTY_US: f64 = 5_000_000.0;
+
+/// The state of one worker.
+pub struct PeakEwma {
+    nodes: Vec<State>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct State {
+    cost_us: f64,
+    updated_ms: u64,
+    active: u32,
+}
+
+impl PeakEwma {
+    /// For `nodes` nodes.
+    pub fn new(nodes: usize) -> PeakEwma {
+        PeakEwma { nodes: vec![State::default(); nodes] }
+    }
+
+    fn score(&self, index: usize, weight: u32, now_ms: u64) -> f64 {
+        let node = &self.nodes[index];
+        let decayed = node.cost_us * decay(now_ms, node.updated_ms);
+        // An untried node costs next to nothing, so that it is tried; its load still counts.
+        (decayed + 1.0) * f64::from(node.active + 1) / f64::from(weight)
+    }
+}
+
+fn decay(now_ms: u64, updated_ms: u64) -> f64 {
+    (-(now_ms.saturating_sub(updated_ms) as f64) / DECAY_MS).exp()
+}
+
+impl Balancer for PeakEwma {
+    fn choose(&mut self, choice: &Choice<'_>) -> Option<usize> {
+        let nodes = &choice.set.nodes;
+        let usable = |index: &usize| nodes[*index].weight > 0 && !(choice.excluded)(*index);
+        let count = (0..nodes.len()).filter(usable).count();
+        let nth = |n: usize| (0..nodes.len()).filter(usable).nth(n);
+        if count < 2 {
+            return nth(0);
+        }
+        let first = (choice.random >> 32) as usize % count;
+        // One of the others, each as likely.
+        let second = (first + 1 + choice.random as u32 as usize % (count - 1)) % count;
+        let (first, second) = (nth(first)?, nth(second)?);
+        let score = |index: usize| self.score(index, nodes[index].weight, choice.now_ms);
+        Some(if score(second) < score(first) { second } else { first })
+    }
+
+    fn started(&mut self, node: usize) {
+        self.nodes[node].active += 1;
+    }
+
+    fn finished(&mut self, node: usize, latency_us: u64, now_ms: u64, failed: bool) {
+        let state = &mut self.nodes[node];
+        state.active = state.active.saturating_sub(1);
+        let sample = if failed { FAILURE_PENALTY_US.max(latency_us as f64) } else { latency_us as f64 };
+        let kept = decay(now_ms, state.updated_ms);
+        state.cost_us =
+            if sample > state.cost_us { sample } else { state.cost_us * kept + sample * (1.0 - kept) };
+        state.updated_ms = now_ms;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{choose, set};
+    use super::*;
+
+    #[test]
+    fn a_slow_node_is_avoided_and_forgiven() {
+        let set = set(&[1, 1]);
+        let mut balancer = PeakEwma::new(2);
+        balancer.started(0);
+        balancer.finished(0, 900_000, 0, false);
+        balancer.started(1);
+        balancer.finished(1, 1_000, 0, false);
+        for _ in 0..20 {
+            assert_eq!(choose(&mut balancer, &set, 100), Some(1));
+        }
+        // A minute later node 0's past no longer counts, while node 1 has work under way.
+        balancer.started(1);
+        balancer.finished(1, 50_000, 200_000, false);
+        balancer.started(1);
+        assert_eq!(choose(&mut balancer, &set, 200_000), Some(0));
+    }
+
+    #[test]
+    fn a_node_that_fails_quickly_does_not_look_quick() {
+        let set = set(&[1, 1]);
+        let mut balancer = PeakEwma::new(2);
+        for (node, failed) in [(0, true), (1, false)] {
+            balancer.started(node);
+            balancer.finished(node, 2_000, 0, failed);
+        }
+        assert_eq!(choose(&mut balancer, &set, 0), Some(1));
+    }
+}

@@ -1,0 +1,315 @@
+//! Nodes that are written by name: looked up in the background by their TTL and published to the upstream's node set.
+//! The last good answer stays in force while DNS fails. Nodes written as addresses pass through here too, so that one
+//! place makes node sets. It compiles nothing and knows no configuration.
+
+mod system;
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use stdx::published::Published;
+use tokio::sync::Notify;
+
+use super::balance::consistent_hash::Ring;
+use super::endpoint::{EndpointKey, Endpoints, KeepAlive};
+use super::{Node, NodeSet};
+
+pub use system::SystemLookup;
+
+/// However short a TTL is, a name is asked for no more often than this.
+const TTL_MIN: Duration = Duration::from_secs(1);
+/// However long a TTL is, a change is seen within this.
+const TTL_MAX: Duration = Duration::from_secs(300);
+/// After a failure the next attempt comes this much later.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
+/// Publishing a configuration waits this long for names it has never seen.
+const SETTLE_MAX: Duration = Duration::from_millis(1_000);
+/// Lookups under way at once.
+const CONCURRENT_MAX: usize = 64;
+
+/// A node as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedNode {
+    /// An address or a name.
+    pub host: Box<str>,
+    /// The port.
+    pub port: u16,
+    /// Host and port as the node's own Host would say them.
+    pub authority: Arc<str>,
+    /// Its share.
+    pub weight: u32,
+    /// Its priority.
+    pub priority: i64,
+}
+
+/// The nodes of an upstream as they are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The nodes in order.
+    pub nodes: Vec<PlannedNode>,
+    /// How their connections are kept.
+    pub keep_alive: KeepAlive,
+    /// Whether the set needs a hash ring.
+    pub with_ring: bool,
+}
+
+/// An answer: the addresses, and for how long they hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The addresses.
+    pub addresses: Vec<IpAddr>,
+    /// The time to live.
+    pub ttl: Duration,
+}
+
+/// A lookup under way.
+pub type Pending = Pin<Box<dyn Future<Output = Result<Answer, String>> + Send>>;
+
+/// Who looks names up.
+pub trait Lookup: Send + Sync + 'static {
+    /// Looks `name` up; the error is a sentence for the log.
+    fn lookup(&self, name: &str) -> Pending;
+}
+
+/// See the module. Dropping it ends the background work.
+pub struct Resolver {
+    shared: Arc<Shared>,
+    endpoints: Arc<Endpoints>,
+}
+
+struct Shared {
+    table: Mutex<Table>,
+    changed: Notify,
+    settled: Condvar,
+}
+
+#[derive(Default)]
+struct Table {
+    names: HashMap<Box<str>, Name>,
+    followers: Vec<Follower>,
+    closed: bool,
+}
+
+struct Name {
+    addresses: Vec<IpAddr>,
+    /// Why the last attempt failed.
+    error: Option<String>,
+    tried: bool,
+    due: Instant,
+    asking: bool,
+}
+
+/// A node set with names in it.
+struct Follower {
+    cell: Weak<Published<NodeSet>>,
+    plan: Plan,
+}
+
+impl Resolver {
+    /// Starts looking names up through `lookup`, on a thread of its own.
+    ///
+    /// # Errors
+    /// When the thread or its event loop cannot be made.
+    pub fn start(lookup: Arc<dyn Lookup>) -> std::io::Result<Resolver> {
+        let table = Mutex::new(Table::default());
+        let shared = Arc::new(Shared { table, changed: Notify::new(), settled: Condvar::new() });
+        let endpoints = Arc::new(Endpoints::default());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (worker, interned) = (shared.clone(), endpoints.clone());
+        std::thread::Builder::new()
+            .name("dns".to_owned())
+            .spawn(move || runtime.block_on(keep_looking(worker, interned, lookup)))?;
+        Ok(Resolver { shared, endpoints })
+    }
+
+    /// Fills `cell` with the nodes of `plan`, now as far as they are known, and from now on whenever a name in it gets
+    /// another address.
+    pub fn follow(&self, cell: &Arc<Published<NodeSet>>, plan: Plan) {
+        let mut table = self.shared.lock();
+        // The same cell may have followed another plan.
+        table.followers.retain(|follower| follower.cell.strong_count() > 0 && !std::ptr::eq(follower.cell.as_ptr(), &raw const **cell));
+        let mut named = false;
+        for host in names(&plan) {
+            named = true;
+            table.names.entry(host.into()).or_insert_with(Name::unknown);
+        }
+        publish(cell, node_set(&plan, &table.names, &self.endpoints));
+        if named {
+            table.followers.push(Follower { cell: Arc::downgrade(cell), plan });
+            drop(table);
+            self.shared.changed.notify_one();
+        }
+    }
+
+    /// Waits until every name was asked for once, or too long.
+    pub fn settle(&self) {
+        let unsettled = |table: &mut Table| table.names.values().any(|name| !name.tried);
+        let table = self.shared.lock();
+        drop(self.shared.settled.wait_timeout_while(table, SETTLE_MAX, unsettled));
+    }
+}
+
+impl Drop for Resolver {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.changed.notify_one();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Name {
+    fn unknown() -> Name {
+        Name { addresses: Vec::new(), error: None, tried: false, due: Instant::now(), asking: false }
+    }
+}
+
+/// The background loop: asks for what is due, takes answers in, sleeps until the next is due.
+async fn keep_looking(shared: Arc<Shared>, endpoints: Arc<Endpoints>, lookup: Arc<dyn Lookup>) {
+    let mut asking = tokio::task::JoinSet::new();
+    loop {
+        let (due, next) = {
+            let mut table = shared.lock();
+            if table.closed {
+                return;
+            }
+            forget_unused(&mut table);
+            take_due(&mut table, CONCURRENT_MAX.saturating_sub(asking.len()))
+        };
+        for name in due {
+            let pending = lookup.lookup(&name);
+            asking.spawn(async move { (name, pending.await) });
+        }
+        let sleep = tokio::time::sleep_until(next.unwrap_or_else(|| Instant::now() + TTL_MAX).into());
+        tokio::select! {
+            () = sleep => {}
+            () = shared.changed.notified() => {}
+            Some(done) = asking.join_next() => {
+                if let Ok((name, answer)) = done {
+                    take_in(&mut shared.lock(), &endpoints, &name, answer);
+                    shared.settled.notify_all();
+                }
+            }
+        }
+    }
+}
+
+/// Names nobody follows are not asked for again.
+fn forget_unused(table: &mut Table) {
+    table.followers.retain(|follower| follower.cell.strong_count() > 0);
+    let Table { names: known, followers, .. } = table;
+    let used: std::collections::HashSet<&str> = followers.iter().flat_map(|follower| names(&follower.plan)).collect();
+    known.retain(|name, state| state.asking || !state.tried || used.contains(&**name));
+}
+
+/// Up to `room` names that are due, marked as being asked for; and when the next will be.
+fn take_due(table: &mut Table, room: usize) -> (Vec<Box<str>>, Option<Instant>) {
+    let now = Instant::now();
+    let mut due = Vec::new();
+    let mut next: Option<Instant> = None;
+    for (name, state) in table.names.iter_mut().filter(|(_, state)| !state.asking) {
+        if state.due <= now && due.len() < room {
+            state.asking = true;
+            due.push(name.clone());
+        } else if state.due > now {
+            next = Some(next.map_or(state.due, |next| next.min(state.due)));
+        }
+    }
+    (due, next)
+}
+
+fn take_in(table: &mut Table, endpoints: &Endpoints, name: &str, answer: Result<Answer, String>) {
+    let Some(state) = table.names.get_mut(name) else { return };
+    let was_failing = state.error.is_some();
+    state.asking = false;
+    state.tried = true;
+    let changed = match answer {
+        Ok(answer) if !answer.addresses.is_empty() => {
+            state.due = Instant::now() + answer.ttl.clamp(TTL_MIN, TTL_MAX);
+            state.error = None;
+            let mut addresses = answer.addresses;
+            addresses.sort_unstable();
+            addresses.dedup();
+            if was_failing {
+                tracing::info!(name, "the name can be looked up again");
+            }
+            std::mem::replace(&mut state.addresses, addresses) != state.addresses
+        }
+        failed => {
+            state.due = Instant::now() + RETRY_AFTER;
+            let reason = failed.err().unwrap_or_else(|| "it has no address".to_owned());
+            if !was_failing {
+                let kept = state.addresses.len();
+                tracing::warn!(name, %reason, kept, "cannot look a name up; the last good answer stays in force");
+            }
+            state.error = Some(reason);
+            // Only the note of sets without any address says why.
+            state.addresses.is_empty() && !was_failing
+        }
+    };
+    if changed {
+        for follower in table.followers.iter().filter(|follower| names(&follower.plan).any(|host| host == name)) {
+            if let Some(cell) = follower.cell.upgrade() {
+                publish(&cell, node_set(&follower.plan, &table.names, endpoints));
+            }
+        }
+    }
+}
+
+/// The hosts of a plan that are no addresses.
+fn names(plan: &Plan) -> impl Iterator<Item = &str> {
+    plan.nodes.iter().map(|node| &*node.host).filter(|host| host.parse::<IpAddr>().is_err())
+}
+
+/// The nodes of a plan with what is known of their names: every address of a name is a node.
+fn node_set(plan: &Plan, known: &HashMap<Box<str>, Name>, endpoints: &Endpoints) -> NodeSet {
+    let mut nodes = Vec::new();
+    let mut note = None;
+    for planned in &plan.nodes {
+        let mut add = |address: IpAddr| {
+            let address = SocketAddr::new(address, planned.port);
+            nodes.push(Node {
+                endpoint: endpoints.intern(EndpointKey { address, keep_alive: plan.keep_alive }),
+                host: planned.authority.clone(),
+                weight: planned.weight,
+                priority: planned.priority,
+            });
+        };
+        match planned.host.parse::<IpAddr>() {
+            Ok(address) => add(address),
+            Err(_) => match known.get(&planned.host) {
+                Some(state) if !state.addresses.is_empty() => state.addresses.iter().copied().for_each(add),
+                state => {
+                    let reason = state.and_then(|state| state.error.as_deref()).unwrap_or("it was not looked up yet");
+                    note = Some(format!("the node {} has no address: {reason}", planned.host));
+                }
+            },
+        }
+    }
+    let ring = if plan.with_ring { Ring::new(&nodes) } else { Ring::default() };
+    NodeSet { nodes, ring, note }
+}
+
+/// Publishes `set` unless the cell holds the same nodes already: an equal set must not reset any balancer.
+fn publish(cell: &Published<NodeSet>, set: NodeSet) {
+    let held = cell.load();
+    let same = held.note == set.note
+        && held.nodes.len() == set.nodes.len()
+        && held.nodes.iter().zip(&set.nodes).all(|(a, b)| {
+            a.endpoint.id == b.endpoint.id && a.weight == b.weight && a.priority == b.priority && a.host == b.host
+        });
+    if !same {
+        cell.publish(Arc::new(set));
+    }
+}
+
+#[cfg(test)]
+mod tests;

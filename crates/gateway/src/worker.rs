@@ -1,0 +1,195 @@
+//! A worker: one thread, one event loop, and everything a request needs without asking another thread. Tasks of one
+//! worker share it by a count of its own; its cells are never borrowed across an await.
+
+mod accept;
+mod chains;
+mod command;
+mod run;
+mod upstreams;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+
+use router::path::PathScratch;
+use stdx::clock::HttpDate;
+use stdx::published::{Published, Reader};
+use stdx::timers::Timers;
+
+pub(crate) use command::{Command, Handle, channel};
+pub(crate) use run::run;
+pub(crate) use upstreams::{Lent, LentNode};
+
+use crate::env;
+use crate::exchange::Exchange;
+use crate::observe::access_log::{AccessLog, LineWriter};
+use crate::observe::metrics::WorkerMetrics;
+use crate::options::Options;
+use crate::runtime::{Generation, Runtime};
+use crate::upstream::pool::Pools;
+
+/// Byte buffers kept for reuse: two for each exchange that is commonly under way at once on one core.
+const BYTES_KEPT_MAX: usize = 512;
+/// A buffer that has grown beyond this is not kept: one large head must not be paid for ever.
+const BYTES_KEPT_CAPACITY_MAX: usize = 32 * 1024;
+
+/// What all workers see of each other and control sees of them: a few counters, each written by one worker.
+#[derive(Debug, Default)]
+pub struct Status {
+    /// Open client connections.
+    pub connections: AtomicUsize,
+    /// Client connections accepted so far.
+    pub accepted: AtomicU64,
+    /// Requests served so far.
+    pub requests: AtomicU64,
+    /// Idle connections to nodes.
+    pub idle_upstream: AtomicUsize,
+    /// The revision it runs.
+    pub revision: AtomicU64,
+    /// Milliseconds of the monotonic clock when it last turned its loop.
+    pub beat_ms: AtomicU64,
+}
+
+/// See the module.
+pub struct Worker {
+    /// Its number.
+    pub index: usize,
+    /// What the engine was told at start.
+    pub options: Arc<Options>,
+    /// Counters for metrics.
+    pub metrics: WorkerMetrics,
+    pub(crate) timers: RefCell<Timers>,
+    pub(crate) pools: RefCell<Pools>,
+    // Boxed so that leasing one moves a pointer.
+    #[expect(clippy::vec_box, reason = "a lease moves the box, not the exchange")]
+    pub(crate) exchanges: RefCell<Vec<Box<Exchange>>>,
+    pub(crate) path_scratch: RefCell<PathScratch>,
+    bytes: RefCell<Vec<Vec<u8>>>,
+    date: RefCell<HttpDate>,
+    current: RefCell<Current>,
+    graveyard: Sender<Arc<Runtime>>,
+    upstreams: RefCell<upstreams::UpstreamStates>,
+    chains: RefCell<chains::Merged>,
+    access_log: Option<(AccessLog, RefCell<LineWriter>)>,
+    draining: Cell<bool>,
+    drained: tokio::sync::watch::Sender<bool>,
+    wall_offset: Cell<(u64, u64)>,
+    status: Arc<Status>,
+}
+
+struct Current {
+    reader: Reader<Runtime>,
+    generation: Rc<Generation>,
+}
+
+/// What a worker is made of.
+pub(crate) struct Parts {
+    pub(crate) index: usize,
+    pub(crate) options: Arc<Options>,
+    pub(crate) published: Arc<Published<Runtime>>,
+    pub(crate) graveyard: Sender<Arc<Runtime>>,
+    pub(crate) status: Arc<Status>,
+    pub(crate) metrics: WorkerMetrics,
+    pub(crate) access_log: Option<(AccessLog, LineWriter)>,
+}
+
+impl Worker {
+    pub(crate) fn new(parts: Parts) -> Rc<Worker> {
+        let reader = Reader::new(parts.published);
+        let generation = Rc::new(Generation::new(reader.get().clone(), parts.graveyard.clone()));
+        parts.status.revision.store(generation.revision, Ordering::Release);
+        Rc::new(Worker {
+            index: parts.index,
+            options: parts.options,
+            metrics: parts.metrics,
+            timers: RefCell::new(Timers::new(env::monotonic_ns() / 1_000_000)),
+            pools: RefCell::default(),
+            exchanges: RefCell::default(),
+            path_scratch: RefCell::default(),
+            bytes: RefCell::default(),
+            date: RefCell::new(HttpDate::new()),
+            current: RefCell::new(Current { reader, generation }),
+            graveyard: parts.graveyard,
+            upstreams: RefCell::default(),
+            chains: RefCell::default(),
+            access_log: parts.access_log.map(|(log, writer)| (log, RefCell::new(writer))),
+            draining: Cell::new(false),
+            drained: tokio::sync::watch::Sender::new(false),
+            wall_offset: Cell::new(wall_offset()),
+            status: parts.status,
+        })
+    }
+
+    /// Milliseconds of the monotonic clock.
+    #[inline]
+    pub fn now_ms(&self) -> u64 {
+        env::monotonic_ns() / 1_000_000
+    }
+
+    /// Seconds and nanoseconds since the Unix epoch at `monotonic_ns`, exact to the last turn of the slow loop.
+    pub fn wall_at(&self, monotonic_ns: u64) -> (u64, u32) {
+        let (seconds, nanoseconds) = self.wall_offset.get();
+        let total = nanoseconds + monotonic_ns;
+        (seconds + total / 1_000_000_000, (total % 1_000_000_000) as u32)
+    }
+
+    /// Whether connections are to end after the exchange under way.
+    #[inline]
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.get()
+    }
+
+    /// The generation in force: one relaxed load unless it has changed.
+    #[inline]
+    pub(crate) fn generation(&self) -> Rc<Generation> {
+        let mut current = self.current.borrow_mut();
+        if let Some(old) = current.reader.refresh() {
+            let runtime = current.reader.get().clone();
+            self.status.revision.store(runtime.revision, Ordering::Release);
+            current.generation = Rc::new(Generation::new(runtime, self.graveyard.clone()));
+            self.metrics.generation_changed();
+            self.chains.borrow_mut().clear();
+            let _ = self.graveyard.send(old);
+        }
+        current.generation.clone()
+    }
+
+    /// The Date field's value now (RFC 9110 section 5.6.7).
+    pub(crate) fn http_date(&self) -> [u8; 29] {
+        let (seconds, _) = self.wall_at(env::monotonic_ns());
+        *self.date.borrow_mut().at(seconds)
+    }
+
+    /// An empty byte buffer.
+    pub(crate) fn take_bytes(&self) -> Vec<u8> {
+        self.bytes.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Takes a byte buffer back.
+    pub(crate) fn give_bytes(&self, mut bytes: Vec<u8>) {
+        let mut kept = self.bytes.borrow_mut();
+        if kept.len() < BYTES_KEPT_MAX && (1..=BYTES_KEPT_CAPACITY_MAX).contains(&bytes.capacity()) {
+            bytes.clear();
+            kept.push(bytes);
+        }
+    }
+
+    /// Counts an ended exchange and logs it, if anybody reads that log.
+    pub(crate) fn observe(&self, exchange: &Exchange) {
+        // One writer: a load and a store are enough, and cheaper than an atomic addition.
+        let requests = &self.status.requests;
+        requests.store(requests.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        if let Some((log, writer)) = &self.access_log {
+            log.write(exchange, &mut writer.borrow_mut());
+        }
+    }
+}
+
+/// Wall clock less monotonic clock, as seconds and nanoseconds.
+fn wall_offset() -> (u64, u64) {
+    let monotonic = std::time::Duration::from_nanos(env::monotonic_ns());
+    let offset = env::wall_clock().saturating_sub(monotonic);
+    (offset.as_secs(), u64::from(offset.subsec_nanos()))
+}

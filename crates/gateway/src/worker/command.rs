@@ -1,0 +1,35 @@
+//! What other threads may ask of a worker.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::Status;
+use crate::listener::Listening;
+
+/// A request to a worker.
+pub(crate) enum Command {
+    /// Serve a connection that another worker accepted.
+    Serve(std::net::TcpStream, SocketAddr, SocketAddr),
+    /// Accept on another socket.
+    Listen(Listening),
+    /// Accept no more, and end connections once their exchange is done.
+    Drain,
+    /// End at once.
+    Stop,
+}
+
+/// How other threads reach a worker. The queue is not bounded by itself: what goes in is bounded by the number of
+/// connections, listeners and operator's commands.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    pub(crate) commands: UnboundedSender<Command>,
+    pub(crate) status: Arc<Status>,
+}
+
+/// A handle and the worker's end of it.
+pub(crate) fn channel() -> (Handle, UnboundedReceiver<Command>) {
+    let (commands, receiver) = unbounded_channel();
+    (Handle { commands, status: Arc::default() }, receiver)
+}

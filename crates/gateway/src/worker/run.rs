@@ -1,0 +1,106 @@
+//! A worker's thread: its event loop, its slow loop (timers, sweeps, flushes), its commands.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::task::Waker;
+
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::{Command, Handle, Parts, Worker, accept, wall_offset};
+use crate::env::{self, Listener, Stream};
+use crate::listener::Listening;
+
+/// One turn of the slow loop; deadlines are met to within this.
+const TURN_MS: u64 = 20;
+/// Sweeps of idle connections and of the wall clock happen every so many turns: once a second.
+const SWEEP_TURNS: u64 = 50;
+
+/// Runs a worker on the calling thread until it is told to stop, or is drained.
+///
+/// # Errors
+/// When the event loop cannot be made.
+pub(crate) fn run(
+    parts: Parts,
+    peers: Vec<Handle>,
+    listening: Vec<Listening>,
+    commands: &mut UnboundedReceiver<Command>,
+) -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_io().enable_time().build_local(LocalOptions::default())?;
+    runtime.block_on(async move {
+        let worker = Worker::new(parts);
+        let peers: Rc<[Handle]> = peers.into();
+        for one in listening {
+            listen(&worker, &peers, one);
+        }
+        env::spawn(slow_loop(worker.clone()));
+        obey(&worker, &peers, commands).await;
+    });
+    Ok(())
+}
+
+fn listen(worker: &Rc<Worker>, peers: &Rc<[Handle]>, listening: Listening) {
+    match Listener::from_std(listening.socket) {
+        Ok(listener) => {
+            env::spawn(accept::accept_loop(worker.clone(), peers.clone(), listener, listening.address));
+        }
+        Err(error) => tracing::error!(%error, address = %listening.address, "cannot listen"),
+    }
+}
+
+async fn obey(worker: &Rc<Worker>, peers: &Rc<[Handle]>, commands: &mut UnboundedReceiver<Command>) {
+    loop {
+        match commands.recv().await {
+            Some(Command::Serve(socket, peer, local)) => match Stream::from_std(socket) {
+                Ok(stream) => accept::serve(worker, stream, peer, local),
+                Err(_) => {
+                    worker.status.connections.fetch_sub(1, Ordering::Relaxed);
+                }
+            },
+            Some(Command::Listen(listening)) => listen(worker, peers, listening),
+            Some(Command::Drain) => worker.drain(),
+            Some(Command::Stop) | None => return worker.flush_log(),
+        }
+    }
+}
+
+async fn slow_loop(worker: Rc<Worker>) {
+    let mut wakers: Vec<Waker> = Vec::new();
+    let mut turn = 0_u64;
+    loop {
+        env::sleep_ms(TURN_MS).await;
+        let now_ms = worker.now_ms();
+        worker.status.beat_ms.store(now_ms, Ordering::Relaxed);
+        worker.timers.borrow_mut().advance(now_ms, &mut wakers);
+        wakers.drain(..).for_each(Waker::wake);
+        // An idle worker takes up a new generation too, so that the old one can be freed and the new one reported.
+        drop(worker.generation());
+        worker.flush_log();
+        turn += 1;
+        if turn.is_multiple_of(SWEEP_TURNS) {
+            let mut pools = worker.pools.borrow_mut();
+            pools.sweep(now_ms);
+            worker.status.idle_upstream.store(pools.len(), Ordering::Relaxed);
+            worker.wall_offset.set(wall_offset());
+        }
+    }
+}
+
+impl Worker {
+    /// Begins to end: idle connections close now, the others after the exchange under way.
+    fn drain(&self) {
+        self.draining.set(true);
+        let _ = self.drained.send(true);
+        self.pools.borrow_mut().clear();
+        let mut wakers = Vec::new();
+        self.timers.borrow().wake_all(&mut wakers);
+        wakers.drain(..).for_each(Waker::wake);
+    }
+
+    fn flush_log(&self) {
+        if let Some((_, writer)) = &self.access_log {
+            writer.borrow_mut().flush();
+        }
+    }
+}

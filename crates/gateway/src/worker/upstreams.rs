@@ -1,0 +1,159 @@
+//! A worker's dealings with upstreams: choosing a node, opening and keeping connections. State is kept by slot and by
+//! identity, so that a change elsewhere leaves it alone.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use super::Worker;
+use crate::alarm::Alarm;
+use crate::env;
+use crate::exchange::Exchange;
+use crate::failure::{Cause, Failure};
+use crate::h1::origin::OriginConnection;
+use crate::pipeline::key_hash;
+use crate::upstream::state::{Picked, UpstreamState};
+use crate::upstream::{Endpoint, PassHost, Upstream};
+
+/// The state of each upstream in use, by slot.
+#[derive(Default)]
+pub(super) struct UpstreamStates {
+    slots: Vec<Option<Box<UpstreamState>>>,
+}
+
+impl UpstreamStates {
+    #[inline]
+    fn of(&mut self, upstream: &Upstream, stagger: usize) -> &mut UpstreamState {
+        let slot = upstream.slot as usize;
+        if slot >= self.slots.len() {
+            self.slots.resize_with(slot + 1, || None);
+        }
+        let state = &mut self.slots[slot];
+        if !state.as_ref().is_some_and(|state| state.fits(upstream)) {
+            *state = Some(Box::new(UpstreamState::new(upstream, stagger)));
+        }
+        state.as_mut().expect("made above if it was missing")
+    }
+}
+
+impl Worker {
+    /// Chooses a node that is not among `tried`.
+    #[inline]
+    pub(crate) fn choose(&self, upstream: &Upstream, exchange: &mut Exchange, tried: &[usize]) -> Result<Picked, Failure> {
+        let mut scratch = std::mem::take(&mut exchange.scratch);
+        let key_hash = key_hash(upstream, exchange, &mut scratch);
+        exchange.scratch = scratch;
+        let mut states = self.upstreams.borrow_mut();
+        let state = states.of(upstream, self.index);
+        state.refresh(upstream, self.index);
+        state.choose(key_hash, env::random_u64(), self.now_ms(), tried).ok_or_else(|| {
+            let note = state.nodes().note.clone().unwrap_or_else(|| "no node may be used".to_owned());
+            Failure::new(Cause::NoNode, note)
+        })
+    }
+
+    /// Another try at the same node begins.
+    pub(crate) fn started_again(&self, upstream: &Upstream, picked: Picked) {
+        self.upstreams.borrow_mut().of(upstream, self.index).started(picked);
+    }
+
+    /// The try at `picked` has ended.
+    #[inline]
+    pub(crate) fn finished(&self, upstream: &Upstream, picked: Picked, latency_us: u64, failed: bool) {
+        let now_ms = self.now_ms();
+        self.upstreams.borrow_mut().of(upstream, self.index).finished(picked, latency_us, now_ms, failed);
+    }
+
+    /// How many nodes the upstream has now.
+    pub(crate) fn node_count(&self, upstream: &Upstream) -> usize {
+        self.upstreams.borrow_mut().of(upstream, self.index).nodes().nodes.len()
+    }
+
+    /// Whether `picked` still names the node that was chosen.
+    pub(crate) fn is_current(&self, upstream: &Upstream, picked: Picked) -> bool {
+        self.upstreams.borrow_mut().of(upstream, self.index).is_current(picked)
+    }
+
+    /// An idle connection to the node just chosen, or where to open one; and the node's name, where it is passed on.
+    #[inline]
+    pub(crate) fn lend(&self, upstream: &Upstream, picked: Picked, fresh: bool) -> LentNode {
+        let mut states = self.upstreams.borrow_mut();
+        let node = &states.of(upstream, self.index).nodes().nodes[picked.index];
+        let host = (upstream.pass_host == PassHost::Node).then(|| node.host.clone());
+        let endpoint = &node.endpoint;
+        let idle = if fresh { None } else { self.pools.borrow_mut().take(endpoint.id) };
+        let lent = match idle {
+            Some(connection) => Lent::Idle(connection),
+            None => Lent::None(endpoint.clone()),
+        };
+        LentNode { address: endpoint.address, endpoint_id: endpoint.id, host, lent }
+    }
+
+    /// Opens a connection to an endpoint.
+    pub(crate) async fn connect(
+        &self,
+        alarm: &Alarm,
+        endpoint: &Arc<Endpoint>,
+        timeout_ms: u64,
+    ) -> Result<OriginConnection, Failure> {
+        let mut connecting = pin!(env::connect(endpoint.address));
+        let mut armed = false;
+        let stream = poll_fn(|cx| match connecting.as_mut().poll(cx) {
+            Poll::Ready(Ok(stream)) => Poll::Ready(Ok(stream)),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(Failure::new(connect_cause(&error), error.to_string()))),
+            Poll::Pending if armed && alarm.rang() => {
+                Poll::Ready(Err(Failure::new(Cause::ConnectTimeout, "it did not accept the connection in time")))
+            }
+            Poll::Pending => {
+                if !armed {
+                    armed = true;
+                    alarm.set(cx, timeout_ms);
+                }
+                Poll::Pending
+            }
+        })
+        .await?;
+        Ok(OriginConnection { stream, endpoint: endpoint.clone(), served: 0, idle_since_ms: 0 })
+    }
+
+    /// Keeps a connection for the next request.
+    #[inline]
+    pub(crate) fn keep(&self, connection: OriginConnection) {
+        if !self.is_draining() {
+            self.pools.borrow_mut().give(connection, self.now_ms());
+        }
+    }
+}
+
+/// A chosen node, as far as a try needs it.
+pub(crate) struct LentNode {
+    pub(crate) address: SocketAddr,
+    pub(crate) endpoint_id: u64,
+    /// The node's name, if it is what the node is to see as Host.
+    pub(crate) host: Option<Arc<str>>,
+    pub(crate) lent: Lent,
+}
+
+/// What a worker has for a chosen node.
+pub(crate) enum Lent {
+    /// A connection that was kept.
+    Idle(OriginConnection),
+    /// Nothing; one has to be opened there.
+    None(Arc<Endpoint>),
+}
+
+/// Whose fault a failed connection attempt is: this machine's when it has no descriptor or port left.
+fn connect_cause(error: &io::Error) -> Cause {
+    const EMFILE: i32 = 24;
+    const ENFILE: i32 = 23;
+    const ENOBUFS: i32 = 105;
+    match (error.kind(), error.raw_os_error()) {
+        (io::ErrorKind::AddrNotAvailable | io::ErrorKind::OutOfMemory, _) => Cause::NoResources,
+        (_, Some(EMFILE | ENFILE | ENOBUFS)) => Cause::NoResources,
+        (io::ErrorKind::TimedOut, _) => Cause::ConnectTimeout,
+        _ => Cause::ConnectFailed,
+    }
+}
