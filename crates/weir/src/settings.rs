@@ -23,15 +23,15 @@ use std::time::Duration;
 use ipnet::IpNet;
 use model::settings::{PathSettings, RouterMode, SharedSettings, UpstreamTimeout};
 
-pub use arguments::SettingsArguments;
-pub use fault::{Fault, Faults, Place};
-pub use file::{FileKind, kind_of};
-pub use parse::{available_cores, log_filter};
+pub(crate) use arguments::SettingsArguments;
+pub(crate) use fault::{Fault, Faults, Place};
+pub(crate) use file::{FileKind, kind_of};
+pub(crate) use parse::{available_cores, log_filter};
 #[cfg(test)]
 pub(crate) use reference::check_page;
-pub use table::Setting;
-pub use values::{AccessLogFormat, AdminKey, ErrorLog, LogTarget};
-pub use written::Written;
+pub(crate) use table::Setting;
+pub(crate) use values::{AccessLogFormat, AdminKey, ErrorLog, LogTarget};
+pub(crate) use written::Written;
 
 use table::settings;
 
@@ -159,7 +159,7 @@ impl Settings {
     ///
     /// # Errors
     /// Every fault of every source, each with its place. A file that cannot be read or parsed is one fault.
-    pub fn load(
+    pub(crate) fn load(
         config: Option<&Path>,
         environment: impl IntoIterator<Item = (std::ffi::OsString, std::ffi::OsString)>,
         flags: Written,
@@ -178,7 +178,7 @@ impl Settings {
     ///
     /// # Errors
     /// Every fault, with `path` and its line.
-    pub fn from_file_text(path: &Path, text: &str) -> Result<Self, Faults> {
+    pub(crate) fn from_file_text(path: &Path, text: &str) -> Result<Self, Faults> {
         let mut faults = Vec::new();
         let mut written = Written::defaults();
         written.override_with(file::parse(path, text, &mut faults));
@@ -187,7 +187,7 @@ impl Settings {
 
     /// The part of the settings that both the control side and the data side need.
     #[must_use]
-    pub fn shared(&self) -> SharedSettings {
+    pub(crate) fn shared(&self) -> SharedSettings {
         SharedSettings {
             path: PathSettings {
                 merge_slashes: self.merge_slashes,
@@ -208,10 +208,8 @@ impl Settings {
 
     /// Parses every value, then checks those that depend on each other.
     fn from_written(written: &Written, mut faults: Vec<Fault>) -> Result<Self, Faults> {
-        match Self::resolve(written, &mut faults) {
-            Some(settings) => settings.check_relations(written, &mut faults).map_or(Err(Faults(faults)), Ok),
-            None => Err(Faults(faults)),
-        }
+        let resolved = Self::resolve(written, &mut faults);
+        resolved.and_then(|settings| settings.check_relations(written, &mut faults)).ok_or(Faults(faults))
     }
 
     /// Refuses values that are good alone and wrong together.

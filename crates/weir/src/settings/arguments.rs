@@ -9,9 +9,9 @@ use super::written::Written;
 
 /// All settings as flags of a command; what was typed, unparsed.
 #[derive(Clone, Debug, Default)]
-pub struct SettingsArguments {
+pub(crate) struct SettingsArguments {
     /// The flags that were given.
-    pub written: Written,
+    pub(crate) written: Written,
 }
 
 impl Args for SettingsArguments {

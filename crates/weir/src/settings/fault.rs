@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// Where a value was written.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Place {
+pub(crate) enum Place {
     /// Nowhere: it is the default.
     Default,
     /// In a settings file, at a line counted from 1; 0 is the file as a whole.
@@ -23,23 +23,23 @@ pub enum Place {
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Fault {
+pub(crate) struct Fault {
     /// Where.
-    pub place: Place,
+    pub(crate) place: Place,
     /// The name as written there: `proxy`, `WEIR_PROXY`, `--proxy`; empty where the place as a whole is wrong.
-    pub name: String,
+    pub(crate) name: String,
     /// What is wrong and what to do.
-    pub reason: String,
+    pub(crate) reason: String,
 }
 
 /// Everything that is wrong with the settings; never empty.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Faults(pub Vec<Fault>);
+pub(crate) struct Faults(pub Vec<Fault>);
 
 impl Faults {
     /// Whether the command line itself is at fault, which is a usage error.
     #[must_use]
-    pub fn blames_flags(&self) -> bool {
+    pub(crate) fn blames_flags(&self) -> bool {
         self.0.iter().any(|fault| fault.place == Place::Flag)
     }
 }

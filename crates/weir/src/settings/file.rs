@@ -12,7 +12,7 @@ use super::written::Written;
 
 /// What a YAML or JSON file is, by its top-level keys.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum FileKind {
+pub(crate) enum FileKind {
     /// A `config.yaml` of APISIX.
     ApisixConfig,
     /// Routes, upstreams and other resources.
@@ -23,7 +23,7 @@ pub enum FileKind {
 
 /// The kind of a file's text.
 #[must_use]
-pub fn kind_of(text: &str) -> FileKind {
+pub(crate) fn kind_of(text: &str) -> FileKind {
     let keys = top_level_keys(text);
     let has = |names: &[&str]| keys.iter().any(|key| names.contains(&key.as_str()));
     if has(&APISIX_KEYS) {

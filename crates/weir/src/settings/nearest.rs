@@ -1,7 +1,7 @@
 //! "Did you mean": the known name nearest to a misspelt one. Knows nothing of settings.
 
 /// The candidate that is at most a third of its length away in single-letter edits, the nearest one first.
-pub fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let written = written.to_ascii_lowercase().replace('-', "_");
     candidates
         .into_iter()

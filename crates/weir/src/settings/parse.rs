@@ -106,7 +106,7 @@ pub(super) fn workers(given: &Given) -> Result<usize, String> {
 }
 
 /// Cores this process may use: its affinity and the quota of its cgroup (v1 or v2) counted; at least 1.
-pub fn available_cores() -> usize {
+pub(crate) fn available_cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
@@ -197,7 +197,7 @@ pub(super) fn log_level(given: &Given) -> Result<String, String> {
 ///
 /// # Errors
 /// What is wrong with the text and what to write.
-pub fn log_filter(text: &str) -> Result<Targets, String> {
+pub(crate) fn log_filter(text: &str) -> Result<Targets, String> {
     let known = |level: &str| LEVELS.contains(&level.to_ascii_lowercase().as_str());
     for part in text.split(',').map(str::trim) {
         let level = part.split_once('=').map_or(part, |(_, level)| level);

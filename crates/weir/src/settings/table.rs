@@ -3,61 +3,61 @@
 
 /// One setting, as help and the reference page describe it.
 #[derive(Debug)]
-pub struct Setting {
+pub(crate) struct Setting {
     /// Name in the settings file, `snake_case`.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// A shorter name, accepted wherever `name` is, and the one that help shows.
-    pub short_name: Option<&'static str>,
+    pub(crate) short_name: Option<&'static str>,
     /// Heading under which help and reference list it.
-    pub section: &'static str,
+    pub(crate) section: &'static str,
     /// What it means, one or more lines.
-    pub documentation: &'static str,
+    pub(crate) documentation: &'static str,
     /// What its value looks like.
-    pub value_name: &'static str,
+    pub(crate) value_name: &'static str,
     /// Its default, as a user would write it; empty is none.
-    pub default: &'static str,
+    pub(crate) default: &'static str,
 }
 
 impl Setting {
     /// The name that is shown: the short one where there is one.
     #[must_use]
-    pub fn shown_name(&self) -> &'static str {
+    pub(crate) fn shown_name(&self) -> &'static str {
         self.short_name.unwrap_or(self.name)
     }
 
     /// The flag without its dashes, kebab case.
     #[must_use]
-    pub fn flag(&self) -> String {
+    pub(crate) fn flag(&self) -> String {
         self.shown_name().replace('_', "-")
     }
 
     /// The environment variable.
     #[must_use]
-    pub fn variable(&self) -> String {
+    pub(crate) fn variable(&self) -> String {
         variable_of(self.shown_name())
     }
 
     /// Whether `name` (file spelling) is this setting.
     #[must_use]
-    pub fn is_called(&self, name: &str) -> bool {
+    pub(crate) fn is_called(&self, name: &str) -> bool {
         self.name == name || self.short_name == Some(name)
     }
 
     /// Whether a flag without a value means `true`.
     #[must_use]
-    pub fn is_switch(&self) -> bool {
+    pub(crate) fn is_switch(&self) -> bool {
         self.value_name == "true|false"
     }
 
     /// Whether the settings file may give a map.
     #[must_use]
-    pub fn takes_map(&self) -> bool {
+    pub(crate) fn takes_map(&self) -> bool {
         self.value_name == "FORMAT"
     }
 
     /// Whether it is a secret: taken from the environment only, never printed.
     #[must_use]
-    pub fn is_secret(&self) -> bool {
+    pub(crate) fn is_secret(&self) -> bool {
         self.name == "admin_key"
     }
 }
@@ -79,10 +79,10 @@ macro_rules! settings {
     )+ })+) => {
         /// The settings in force, each under its own name.
         #[derive(Clone, Debug)]
-        pub struct Settings { $($( $(#[doc = $line])+ pub $name: $type, )+)+ }
+        pub(crate) struct Settings { $($( $(#[doc = $line])+ pub(crate) $name: $type, )+)+ }
 
         /// Every setting, in the order help and reference show them.
-        pub const SETTINGS: &[Setting] = &[ $($( Setting {
+        pub(crate) const SETTINGS: &[Setting] = &[ $($( Setting {
             name: stringify!($name),
             short_name: settings!(@short $($short)?),
             section: $section,
@@ -104,7 +104,7 @@ macro_rules! settings {
 
             /// Each setting with its value in force, for a log or a person; a secret shows only that it is set.
             #[must_use]
-            pub fn in_force(&self) -> Vec<(&'static str, String)> {
+            pub(crate) fn in_force(&self) -> Vec<(&'static str, String)> {
                 vec![ $($( (stringify!($name), format!("{:?}", self.$name)), )+)+ ]
             }
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// Where finished requests are logged.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum LogTarget {
+pub(crate) enum LogTarget {
     /// To a file, opened for appending; USR1 opens it again.
     File(PathBuf),
     /// Nowhere.
@@ -16,7 +16,7 @@ pub enum LogTarget {
 
 /// Where the node's own messages go.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum ErrorLog {
+pub(crate) enum ErrorLog {
     /// To a file, opened for appending; USR1 opens it again.
     File(PathBuf),
     /// To standard error.
@@ -25,7 +25,7 @@ pub enum ErrorLog {
 
 /// What a line of the access log holds.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum AccessLogFormat {
+pub(crate) enum AccessLogFormat {
     /// A JSON object: fields in order, each with a template of its own.
     Json(Vec<(String, String)>),
     /// A text with `$variables`.
@@ -34,7 +34,7 @@ pub enum AccessLogFormat {
 
 /// The Admin key. Its text is never part of `Debug` output.
 #[derive(Clone, Eq, PartialEq)]
-pub struct AdminKey(String);
+pub(crate) struct AdminKey(String);
 
 impl AdminKey {
     pub(super) fn new(text: String) -> Self {
@@ -43,7 +43,7 @@ impl AdminKey {
 
     /// The key itself, for the one place that compares it.
     #[must_use]
-    pub fn reveal(&self) -> &str {
+    pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
 }

@@ -11,21 +11,21 @@ use super::table::{Setting, variable_of};
 
 /// What one source wrote for one setting.
 #[derive(Clone, Debug)]
-pub struct Given {
+pub(crate) struct Given {
     /// The texts in order: one, or more where a list or a repeated flag gave them; empty is an empty default.
-    pub values: Vec<String>,
+    pub(crate) values: Vec<String>,
     /// Where they were written.
-    pub place: Place,
+    pub(crate) place: Place,
 }
 
 /// Settings that were written, by name.
 #[derive(Clone, Debug, Default)]
-pub struct Written(BTreeMap<&'static str, Given>);
+pub(crate) struct Written(BTreeMap<&'static str, Given>);
 
 impl Written {
     /// The defaults of all settings.
     #[must_use]
-    pub fn defaults() -> Self {
+    pub(crate) fn defaults() -> Self {
         let mut written = Self::default();
         for setting in SETTINGS {
             let values = Some(setting.default).filter(|text| !text.is_empty()).map(str::to_owned);
@@ -38,7 +38,7 @@ impl Written {
     ///
     /// Other `WEIR_` variables are left alone (Kubernetes makes some for a service called `weir`, and resource files
     /// may use them) unless they are a near miss of a setting: that is a fault.
-    pub fn from_environment(
+    pub(crate) fn from_environment(
         variables: impl IntoIterator<Item = (OsString, OsString)>,
         faults: &mut Vec<Fault>,
     ) -> Self {
@@ -60,12 +60,12 @@ impl Written {
     }
 
     /// Writes one setting, instead of what was written before.
-    pub fn insert(&mut self, setting: &'static Setting, values: Vec<String>, place: Place) {
+    pub(crate) fn insert(&mut self, setting: &'static Setting, values: Vec<String>, place: Place) {
         self.0.insert(setting.name, Given { values, place });
     }
 
     /// Takes everything `other` wrote instead of what is here.
-    pub fn override_with(&mut self, other: Self) {
+    pub(crate) fn override_with(&mut self, other: Self) {
         self.0.extend(other.0);
     }
 
