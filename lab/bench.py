@@ -6,7 +6,6 @@ what disturbs the machine disturbs all alike; a figure is the median of the roun
 """
 
 import argparse
-import statistics
 import time
 from pathlib import Path
 
@@ -109,7 +108,7 @@ def run_once(scenario, contender, seconds, placed):
     proxy_core, load_core = placed
     process = contender.process
     user, system = process.cpu_seconds()
-    load = run_load(scenario.command(contender.port, seconds), seconds, load_core)
+    load = run_load(scenario.command(contender.port, seconds), load_core)
     time.sleep(EDGE_SECONDS)
     busy, total = core_ticks(proxy_core)
     time.sleep(seconds - 2 * EDGE_SECONDS)

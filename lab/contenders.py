@@ -104,7 +104,7 @@ def start_haproxy(lab: Lab, origin, cores, workers=1):
     return Contender("haproxy", first_line("/usr/sbin/haproxy", "-v"), process, port)
 
 
-def start_weir(lab: Lab, binary, cores, workers=1, resources=None, key=None, data=None):
+def start_weir(lab: Lab, binary, cores, workers=1, resources=None, key=None, data=None, more=()):
     """Weir on free ports; `resources` is the object of a declarative file, without it the embedded store is used."""
     directory = lab.subdirectory("weir")
     command = [binary, "run", "--workers", workers, "--data", data or directory / "data"]
@@ -115,6 +115,7 @@ def start_weir(lab: Lab, binary, cores, workers=1, resources=None, key=None, dat
         file = directory / "resources.json"
         file.write_text(json.dumps(resources))
         command += ["--resources", file]
+    command += more
     process = lab.start("weir", command, cores, {"WEIR_ADMIN_KEY": key} if key else None)
     addresses = listeners(process.wait_for_lines("ready"))
     return Contender("weir", first_line(str(binary), "version"), process, addresses["proxy"], addresses)

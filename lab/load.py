@@ -38,7 +38,7 @@ SCENARIOS = [
 ]
 
 
-def run_load(command, seconds, core):
+def run_load(command, core):
     """Starts the load generator on its core; the caller waits for it with `finish`."""
     pinned = ["taskset", "-c", str(core), *command]
     return subprocess.Popen(

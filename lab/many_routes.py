@@ -1,0 +1,151 @@
+"""The figures with very many routes: lookup, memory of a route, and how soon a change is in force."""
+
+import json
+import statistics
+import time
+from pathlib import Path
+
+import contenders
+from admin import KEY, Admin, Probe, put_many
+from bench import run_once
+from common import LabError, cores
+from load import Scenario, finish, run_load
+
+PATHS = Path(__file__).resolve().parent / "paths.lua"
+FEW_ROUTES = 100
+# Paths asked for in turn: enough to touch the table everywhere, few enough to stay in the load generator's cache.
+ASKED_PATHS = 97
+# Freed pages go back to the system within this time.
+SETTLE_SECONDS = 5
+# Enough for every worker to have some, whatever the kernel's hash makes of their ports.
+PROBES = 16
+# Between two changes, so that each is seen alone.
+CHANGE_PAUSE_SECONDS = 0.02
+
+
+class Spread(Scenario):
+    """wrk over many paths in turn."""
+
+    def __init__(self, file, connections=64, delay_ms=None):
+        super().__init__("spread", "many paths in turn", "wrk", "/", connections, True)
+        self.file, self.delay_ms = file, delay_ms
+
+    def command(self, port, seconds):
+        settings = [f"LAB_PATHS={self.file}"] + ([f"LAB_DELAY_MS={self.delay_ms}"] if self.delay_ms else [])
+        plain = super().command(port, seconds)
+        return ["env", *settings, *plain[:-1], "-s", PATHS, plain[-1]]
+
+
+def lookup_and_memory(lab, options):
+    """CPU per request and memory with very many routes beside few."""
+    proxy_core, load_core, origin_core = cores()
+    origin = contenders.start_origin(lab, options.binary, origin_core)
+    running = {}
+    for count in (FEW_ROUTES, options.routes):
+        started = time.perf_counter()
+        resources = contenders.weir_resources(origin, count, False)
+        contender = contenders.start_weir(lab, options.binary, [proxy_core], resources=resources)
+        running[count] = (contender, Spread(paths_file(lab, count)), time.perf_counter() - started)
+    time.sleep(SETTLE_SECONDS)
+    memory = {count: contender.process.memory_bytes()[0] for count, (contender, _, _) in running.items()}
+    # The routes are identical but for their numbers, so the longest stands for all.
+    stored = len(json.dumps(contenders.weir_resources(origin, options.routes, False)["routes"][options.routes - 1]))
+    route_bytes = (memory[options.routes] - memory[FEW_ROUTES]) / (options.routes - FEW_ROUTES)
+    ratios, failed = [], 0
+    for _ in range(options.rounds):
+        few, many = (run_once(scenario, contender, options.seconds, (proxy_core, load_core)) for contender, scenario, _ in running.values())
+        ratios.append(many["cpu_us"] / few["cpu_us"])
+        failed += few["failed"] + many["failed"]
+    result = {
+        "load_seconds": running[options.routes][2],
+        "cpu_ratio": {"median": statistics.median(ratios), "min": min(ratios), "max": max(ratios)},
+        "failed": failed,
+        "route_bytes": route_bytes,
+        "stored_json_bytes": stored,
+    }
+    print(f"{options.routes:,} routes from a file: ready after {result['load_seconds']:.1f} s")
+    print(f"  CPU per request beside {FEW_ROUTES} routes: {statistics.median(ratios):.2f} ({min(ratios):.2f}..{max(ratios):.2f}), {failed} failed")
+    print(f"  memory: {route_bytes:,.0f} bytes a route, {route_bytes - stored:,.0f} beyond its JSON (aim: at most 1,536)", flush=True)
+    return result
+
+
+def change(lab, options):
+    """Changes one route over and over while traffic flows; how long until no worker gives the old answer."""
+    proxy_core, load_core, origin_core = cores()
+    origin = contenders.start_origin(lab, options.binary, origin_core)
+    weir = contenders.start_weir(lab, options.binary, [proxy_core, load_core], workers=2, key=KEY)
+    admin = Admin(weir.addresses["admin"])
+    upstream = contenders.weir_upstream(origin)
+    admin.put(f"upstreams/{upstream.pop('id')}", upstream)
+    started = time.perf_counter()
+    routes = [(f"routes/r{number}", {"uri": contenders.route_path(number), "upstream_id": "origin"}) for number in range(options.routes)]
+    put_many(weir.addresses["admin"], routes)
+    loading = time.perf_counter() - started
+    print(f"{options.routes:,} routes through the Admin API: {loading:.1f} s, {options.routes / loading:,.0f} a second", flush=True)
+    set_version(admin, 0)
+    probes = [Probe(weir.port, "/probe") for _ in range(PROBES)]
+    traffic = Spread(paths_file(lab, options.routes), connections=32, delay_ms=4)
+    # Longer than the changes take; it is stopped by its own clock, which it needs to report.
+    seconds = max(10, int(options.changes * 0.1))
+    load = run_load(traffic.command(weir.port, seconds), load_core)
+    time.sleep(0.5)
+    times = []
+    for version in range(1, options.changes + 1):
+        times.append(in_force_after(admin, probes, version))
+        time.sleep(CHANGE_PAUSE_SECONDS)
+        if load.poll() is not None:
+            raise LabError(f"the traffic ended before the {version}th change; give fewer with --changes")
+    report = traffic.read(finish(load, seconds))
+    weir.process.check_alive()
+    times.sort()
+    result = {
+        "load_seconds": loading,
+        "median_ms": statistics.median(times),
+        "p99_ms": times[int(len(times) * 0.99)],
+        "max_ms": times[-1],
+        "changes": len(times),
+        "traffic_requests": report["requests"],
+        "traffic_failed": report["failed"],
+        "traffic_p99_ms": report["p99_ms"],
+    }
+    print(
+        f"  a change is in force on every worker {result['median_ms']:.2f} ms after the Admin API's answer at the median,"
+        f" {result['p99_ms']:.2f} ms at p99, {result['max_ms']:.2f} ms at most (aim: median within 10 ms)"
+    )
+    print(f"  meanwhile {report['requests']:,} requests, {report['failed']} failed, p99 {report['p99_ms']:.2f} ms", flush=True)
+    return result
+
+
+def set_version(admin, version):
+    plugins = {"proxy-rewrite": {"uri": f"/echo/version-{version}"}}
+    admin.put("routes/probe", {"uri": "/probe", "upstream_id": "origin", "plugins": plugins})
+
+
+def in_force_after(admin, probes, version):
+    """Milliseconds from the Admin API's answer until all probes have seen the version; an upper bound, since a
+    probe's own round trip is part of it. An answer that is neither the version before nor this one is a fault."""
+    set_version(admin, version)
+    answered = time.perf_counter()
+    before, now = (f'"/echo/version-{number}"'.encode() for number in (version - 1, version))
+    while True:
+        for probe in probes:
+            probe.ask()
+        answers = [probe.answer() for probe in probes]
+        for status, body in answers:
+            if status != 200 or not (before in body or now in body):
+                raise LabError(f"half a change: {status} {body!r}")
+        elapsed = (time.perf_counter() - answered) * 1000
+        if all(now in body for _, body in answers):
+            return elapsed
+        if elapsed > 10_000:
+            raise LabError(f"version {version} is not in force everywhere after 10 s")
+
+
+def paths_file(lab, count):
+    """A file of paths that match routes spread over the whole table."""
+    step = max(count // ASKED_PATHS, 1)
+    # Odd and even numbers in turn: exact routes and prefixes.
+    numbers = [min(at * step + at % 2, count - 1) for at in range(min(ASKED_PATHS, count))]
+    file = lab.subdirectory("paths") / "paths.txt"
+    file.write_text("".join(contenders.route_path(number).replace("*", "7") + "\n" for number in numbers))
+    return file
