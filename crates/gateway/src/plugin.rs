@@ -206,8 +206,9 @@ pub struct PluginKind {
     pub metadata_schema: Option<fn() -> Value>,
     /// What the schema cannot say: checks a configuration that the schema accepts.
     pub check: fn(&Value) -> Result<(), String>,
-    /// The key under which a consumer with this configuration is found, for authentication plugins.
-    pub consumer_key: Option<fn(&Value) -> Option<String>>,
+    /// The field of a consumer's configuration under whose value the consumer is found (`key` of `key-auth`), for
+    /// authentication plugins.
+    pub consumer_key: Option<&'static str>,
     /// Compiles a checked configuration.
     pub build: fn(&Build<'_>, &Value) -> Result<Arc<dyn Plugin>, String>,
     /// The module documentation, for the reference page.

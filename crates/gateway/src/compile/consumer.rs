@@ -52,11 +52,11 @@ impl Compiler {
     ) {
         for plugin in plugins.iter() {
             let kind = kind_named(self.kinds, &plugin.name);
-            let Some((kind, consumer_key)) = kind.and_then(|kind| kind.consumer_key.map(|key| (kind, key))) else {
+            let Some((kind, field)) = kind.and_then(|kind| kind.consumer_key.map(|field| (kind, field))) else {
                 continue;
             };
-            if let Some(secret) = consumer_key(&plugin.config) {
-                self.current.consumers.insert(kind.name, &secret, Arc::new(make(&plugin.config)));
+            if let Some(secret) = plugin.config.get(field).and_then(Value::as_str) {
+                self.current.consumers.insert(kind.name, secret, Arc::new(make(&plugin.config)));
                 entries.push((kind.name, secret.into()));
             }
         }
