@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use crate::source::store::make_directory;
+
 /// The key and how it came about.
 #[derive(Debug)]
 pub struct FoundKey {
@@ -64,6 +66,7 @@ pub fn load_or_create(directory: &Path) -> Result<FoundKey, KeyError> {
             Ok(FoundKey { key, path, created: false })
         }
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+            make_directory(directory).map_err(io)?;
             let mut random = [0; KEY_BYTES];
             getrandom::fill(&mut random).map_err(|fault| KeyError::Random(fault.to_string()))?;
             let key: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -122,11 +125,13 @@ mod tests {
 
     #[test]
     fn made_once_and_read_again() {
-        let directory = tempfile::tempdir().unwrap();
-        let made = load_or_create(directory.path()).unwrap();
+        let parent = tempfile::tempdir().unwrap();
+        let directory = parent.path().join("weir-data");
+        let made = load_or_create(&directory).unwrap();
+        assert_eq!(std::fs::metadata(&directory).unwrap().permissions().mode() & 0o777, 0o700);
         assert!(made.created && made.key.len() == 40);
         assert_eq!(std::fs::metadata(&made.path).unwrap().permissions().mode() & 0o777, 0o600);
-        let read = load_or_create(directory.path()).unwrap();
+        let read = load_or_create(&directory).unwrap();
         assert!(!read.created);
         assert_eq!(read.key, made.key);
     }

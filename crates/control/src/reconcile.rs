@@ -15,6 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use model::{Applied, Catalog, Change, Fault, Policy, Snapshot};
+use thiserror::Error;
 use tokio::sync::oneshot;
 
 use crate::clock::Clock;
@@ -30,6 +31,21 @@ pub trait Publisher: Send {
     /// Compiles what differs and hands it to every worker. Gives back the faults that only compiling shows; such an
     /// object keeps its former compiled form.
     fn publish(&mut self, applied: &Applied) -> Vec<Fault>;
+}
+
+/// Why there is no first configuration.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// The store cannot be opened or read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The file cannot be read or is no document; in strict mode, has any fault. Each fault is one line,
+    /// `file:line: path: reason`.
+    #[error("{0}")]
+    File(String),
+    /// The system gives no thread.
+    #[error("cannot start the control thread: {0}")]
+    Thread(std::io::Error),
 }
 
 /// Where the configuration comes from.
@@ -79,8 +95,8 @@ impl Reconcile {
     /// force.
     ///
     /// # Errors
-    /// The store cannot be read, or in strict mode the file has a fault.
-    pub fn start(parts: Parts) -> Result<(Reconcile, JoinHandle<()>), StoreError> {
+    /// See [`LoadError`].
+    pub fn start(parts: Parts) -> Result<(Reconcile, JoinHandle<()>), LoadError> {
         let mut reconciler = Reconciler {
             parts,
             snapshot: Snapshot::default(),
@@ -92,7 +108,7 @@ impl Reconcile {
         let thread = std::thread::Builder::new()
             .name("reconcile".to_owned())
             .spawn(move || reconciler.run(&inbox))
-            .map_err(|fault| StoreError::Failed(format!("cannot start a thread: {fault}")))?;
+            .map_err(LoadError::Thread)?;
         Ok((Reconcile { commands }, thread))
     }
 
@@ -210,7 +226,7 @@ impl Reconciler {
     }
 
     /// The first configuration.
-    fn load(&mut self) -> Result<(), StoreError> {
+    fn load(&mut self) -> Result<(), LoadError> {
         match &mut self.parts.source {
             Source::Store(store) => {
                 let revision = store.revision();
@@ -230,14 +246,9 @@ impl Reconciler {
             Source::File { strict, .. } => {
                 let strict = *strict;
                 let faults = self.reload();
-                if strict && !faults.is_empty() {
-                    return Err(StoreError::Failed(faults.join("\n")));
-                }
-                // Also a file with nothing usable in it makes a first, empty configuration.
-                if self.snapshot.revision() == 0 {
-                    let applied =
-                        self.snapshot.apply(&self.parts.catalog, &[], FIRST_REVISION, Policy::Lenient);
-                    self.publish(applied);
+                // A file that cannot be taken over has no last good form yet: nothing would be served in its name.
+                if self.snapshot.revision() == 0 || (strict && !faults.is_empty()) {
+                    return Err(LoadError::File(faults.join("\n")));
                 }
                 Ok(())
             }
@@ -306,8 +317,6 @@ const MAX_WAITING: usize = 1024;
 const MAX_BATCH: usize = 256;
 /// How often files are looked at and expiries swept (APISIX looks once a second).
 const TICK: Duration = Duration::from_secs(1);
-/// A configuration that comes from a file counts its revisions from here.
-const FIRST_REVISION: u64 = 1;
 
 #[cfg(test)]
 mod tests;

@@ -17,11 +17,11 @@ use crate::admin::{Admin, AdminParts, Dress};
 use crate::clock::Clock;
 use crate::control_api::{ControlApi, ControlParts};
 use crate::metrics_server::Metrics;
-use crate::reconcile::{Parts, Publisher, Reconcile, Source};
+use crate::reconcile::{LoadError, Parts, Publisher, Reconcile, Source};
 use crate::report::Reports;
 use crate::serve::{Handler, serve};
 use crate::source::file::FileSource;
-use crate::source::store::{Store, StoreError};
+use crate::source::store::Store;
 use crate::status::Status;
 use crate::view::SharedView;
 
@@ -106,9 +106,9 @@ impl Default for AdminConfig {
 /// Why the control side does not start.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// The configuration cannot be read; with a strict file, every fault of it.
+    /// There is no first configuration.
     #[error(transparent)]
-    Source(#[from] StoreError),
+    Source(#[from] LoadError),
     /// The runtime or a listener cannot be set up.
     #[error("cannot start the control side: {0}")]
     Io(#[from] std::io::Error),
@@ -131,7 +131,9 @@ impl Control {
     /// See [`StartError`]; nothing is left running then.
     pub fn start(config: ControlConfig) -> Result<Control, StartError> {
         let source = match config.source {
-            SourceConfig::Store { directory } => Source::Store(Store::open(&directory)?),
+            SourceConfig::Store { directory } => {
+                Source::Store(Store::open(&directory).map_err(LoadError::Store)?)
+            }
             SourceConfig::File { path, strict } => Source::File { file: FileSource::new(path), strict },
         };
         let view = SharedView::default();

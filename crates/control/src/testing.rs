@@ -17,11 +17,11 @@ use crate::admin::auth::{AdminKey, Gate, Role};
 use crate::admin::{Admin, AdminParts, Dress};
 use crate::clock::Clock;
 use crate::control_api::{ControlApi, ControlParts};
-use crate::reconcile::{Parts, Publisher, Reconcile, Source};
+use crate::reconcile::{LoadError, Parts, Publisher, Reconcile, Source};
 use crate::report::Reports;
 use crate::serve::{Handler, respond};
 use crate::source::file::FileSource;
-use crate::source::store::{Store, StoreError};
+use crate::source::store::Store;
 use crate::view::SharedView;
 
 /// Asks `handler` from the loopback address; gives back status, headers and body.
@@ -163,11 +163,11 @@ impl Rig {
     }
 
     /// Over a resource file.
-    pub(crate) fn file(path: &Path, strict: bool) -> Result<Rig, StoreError> {
+    pub(crate) fn file(path: &Path, strict: bool) -> Result<Rig, LoadError> {
         Rig::start(Source::File { file: FileSource::new(path.to_owned()), strict })
     }
 
-    fn start(source: Source) -> Result<Rig, StoreError> {
+    fn start(source: Source) -> Result<Rig, LoadError> {
         let (view, clock, published, catalog) =
             (SharedView::default(), Arc::new(HandClock::default()), Recorder::default(), catalog());
         // 2026-01-01, in milliseconds.

@@ -126,8 +126,14 @@ async fn route(parts: &Arc<AdminParts>, request: Request<Bytes>) -> Response<Byt
         Err(refusal) => return *refusal,
     };
     let query = Query::parse(head.uri.query().unwrap_or_default());
-    if query.get("ttl").is_some() && query.number("ttl").is_none_or(|ttl| ttl <= 0.0) {
-        return respond::error(StatusCode::BAD_REQUEST, "invalid argument ttl: should be a number");
+    match (query.get("ttl"), query.number("ttl")) {
+        (Some(_), None) => {
+            return respond::error(StatusCode::BAD_REQUEST, "invalid argument ttl: should be a number");
+        }
+        (_, Some(ttl)) if ttl <= 0.0 => {
+            return respond::error(StatusCode::BAD_REQUEST, "invalid argument ttl: should be positive");
+        }
+        _ => {}
     }
     dispatch(parts, Call { method: head.method, segments: behind, query, body }).await
 }

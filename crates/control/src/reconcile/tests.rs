@@ -213,10 +213,26 @@ fn a_strict_file_applies_whole_or_not_at_all() {
     file.check(&half, &["weir.yaml:3: "], &["/a"]);
     file.check(&format!("x: 1\n{}", GOOD.replace("/a", "/other")), &["weir.yaml:1: "], &["/a"]);
     file.check(&GOOD.replace("/a", "/other"), &[], &["/other"]);
-    let bad = tempfile::tempdir().unwrap();
-    let path = bad.path().join("weir.yaml");
-    std::fs::write(&path, half).unwrap();
-    assert!(Rig::file(&path, true).is_err(), "and it does not start with half of it");
+}
+
+#[test]
+fn a_file_that_cannot_be_taken_over_does_not_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("weir.yaml");
+    let check = |text: Option<&str>, strict: bool, expected: Option<&str>| {
+        if let Some(text) = text {
+            std::fs::write(&path, text).unwrap();
+        }
+        let refusal = Rig::file(&path, strict).err().map(|fault| fault.to_string());
+        assert_eq!(refusal.is_some(), expected.is_some(), "{text:?} {refusal:?}");
+        assert!(refusal.unwrap_or_default().contains(expected.unwrap_or_default()), "{text:?}");
+    };
+    let half = format!("{GOOD}- {{id: b, uri: /b, upstream_id: none}}\n");
+    check(None, false, Some("weir.yaml:1: cannot be read"));
+    check(Some("routes: ["), false, Some("weir.yaml:1: "));
+    check(Some(""), false, None);
+    check(Some(&half), false, None);
+    check(Some(&half), true, Some("weir.yaml:3: routes[1].upstream_id: "));
 }
 
 #[test]

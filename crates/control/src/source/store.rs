@@ -9,14 +9,16 @@ mod record;
 mod transaction;
 
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 use thiserror::Error;
 
+pub(crate) use lock::make_directory;
 pub use lock::{DirectoryLock, LockError};
 pub use record::{Record, RecordError};
 pub use transaction::{Expect, Transaction};
@@ -187,6 +189,8 @@ fn create(directory: &Path, path: &Path) -> Result<(), StoreError> {
         getrandom::fill(&mut random).map_err(failed)?;
         let cluster_id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         let database = Database::create(&unfinished).map_err(failed)?;
+        // Objects hold credentials of consumers and upstreams.
+        std::fs::set_permissions(&unfinished, Permissions::from_mode(0o600)).map_err(failed)?;
         let write = database.begin_write().map_err(failed)?;
         write.open_table(OBJECTS).map_err(failed)?;
         put_number(&write, FORMAT_VERSION, FORMAT)?;

@@ -1,8 +1,8 @@
 //! The lock that keeps a data directory to one process. It refuses to know what lies in the directory.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -41,7 +41,7 @@ impl DirectoryLock {
     /// Makes the directory if it is missing and takes its lock, writing the own process id into it.
     pub fn take(directory: &Path) -> Result<DirectoryLock, LockError> {
         let io = |cause| LockError::Io { directory: directory.to_owned(), cause };
-        std::fs::create_dir_all(directory).map_err(io)?;
+        make_directory(directory).map_err(io)?;
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -62,6 +62,11 @@ impl DirectoryLock {
         writeln!(file, "{}", std::process::id()).map_err(io)?;
         Ok(DirectoryLock { _file: file })
     }
+}
+
+/// Makes a data directory that only its owner can enter; one that exists is left as it is.
+pub(crate) fn make_directory(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
 /// Who wrote the lock file. Only a hint for a person: the lock itself is the kernel's.
