@@ -4,14 +4,16 @@
 mod ask;
 mod record;
 
+use std::ffi::OsString;
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use clap::ValueHint;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::run::settings_file;
 use crate::boot;
 use crate::settings::{Place, SETTINGS, Settings, Written};
 use crate::terminal::{Paint, print, print_error};
@@ -39,8 +41,8 @@ pub(crate) struct ExplainArguments {
     #[arg(long)]
     json: bool,
     /// Settings file (YAML) of the node
-    #[arg(short, long, value_name = "FILE", env = "WEIR_CONFIG", hide_env_values = true)]
-    config: Option<PathBuf>,
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, env = "WEIR_CONFIG", hide_env_values = true)]
+    config: Option<OsString>,
     /// Control API of the node to ask [default: as in its settings]
     #[arg(long, value_name = "ADDR", conflicts_with_all = ["data", "resources"])]
     control: Option<String>,
@@ -112,7 +114,7 @@ fn answer(settings: &Settings, question: &Question, is_named: bool) -> anyhow::R
 
 /// The node's settings, with those given here on top.
 fn settings(arguments: &ExplainArguments) -> anyhow::Result<Settings> {
-    let config = arguments.config.as_deref().filter(|path| !path.as_os_str().is_empty());
+    let config = settings_file(arguments.config.clone());
     let mut flags = Written::default();
     let given =
         [("control", &arguments.control), ("data", &arguments.data), ("resources", &arguments.resources)];
@@ -122,7 +124,7 @@ fn settings(arguments: &ExplainArguments) -> anyhow::Result<Settings> {
             flags.insert(setting, vec![value.clone()], Place::Flag);
         }
     }
-    let mut settings = Settings::load(config, std::env::vars_os(), flags)?;
+    let mut settings = Settings::load(config.as_deref(), std::env::vars_os(), flags)?;
     if arguments.data.is_some() {
         // The folder was named: the settings file's declarative mode does not count.
         settings.resources = None;

@@ -1,7 +1,10 @@
 //! `weir run`: gathers the settings and starts the node. The node itself is `boot`'s.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+
+use clap::ValueHint;
 
 use crate::boot;
 use crate::settings::{Settings, SettingsArguments};
@@ -13,15 +16,20 @@ use crate::settings::{Settings, SettingsArguments};
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct RunArguments {
     /// Settings file (YAML), with the names of the flags below, `_` for `-`
-    #[arg(short, long, value_name = "FILE", env = "WEIR_CONFIG", hide_env_values = true)]
-    config: Option<PathBuf>,
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, env = "WEIR_CONFIG", hide_env_values = true)]
+    config: Option<OsString>,
     #[command(flatten)]
     settings: SettingsArguments,
 }
 
 /// Runs until the node has stopped.
 pub(crate) fn run(arguments: RunArguments) -> anyhow::Result<ExitCode> {
-    let config = arguments.config.filter(|path| !path.as_os_str().is_empty());
+    let config = settings_file(arguments.config);
     let settings = Settings::load(config.as_deref(), std::env::vars_os(), arguments.settings.written)?;
     boot::run(settings)
+}
+
+/// The settings file that was named. An empty name is none: an empty variable counts as not set.
+pub(super) fn settings_file(name: Option<OsString>) -> Option<PathBuf> {
+    name.filter(|name| !name.is_empty()).map(PathBuf::from)
 }

@@ -81,7 +81,7 @@ fn wrong_settings_end_with_1_and_name_their_place() {
     check(
         &[],
         &["run"],
-        &[("WEIR_WORKERS", "0")],
+        &[("WEIR_WORKERS", "0"), ("WEIR_CONFIG", "")],
         "WEIR_WORKERS: 0 is not between 1 and 1024; `auto` takes one for each core\n",
     );
 }
