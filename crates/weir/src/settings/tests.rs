@@ -276,3 +276,22 @@ fn files_are_told_apart_by_their_content() {
     check("deployment:\n  role: data_plane\n", FileKind::ApisixConfig);
     check("# routes: are elsewhere\ndata: x\n", FileKind::Settings);
 }
+
+proptest::proptest! {
+    #[test]
+    fn any_text_is_settings_or_faults_with_reasons(text in "(\\PC|\n|: |- |\\{|\\}|proxy: |off){0,60}") {
+        let _ = kind_of(&text);
+        if let Err(Faults(faults)) = Settings::from_file_text(Path::new("weir.yaml"), &text) {
+            proptest::prop_assert!(!faults.is_empty());
+            proptest::prop_assert!(faults.iter().all(|fault| !fault.reason.is_empty()));
+        }
+    }
+
+    #[test]
+    fn any_address_is_taken_as_it_is_printed(ip: std::net::IpAddr, port: u16) {
+        let address = SocketAddr::new(ip, port);
+        let file = format!("proxy: off\nadmin: '{address}'\ncontrol: off\nstatus: off\nmetrics: off\n");
+        let settings = Settings::from_file_text(Path::new("weir.yaml"), &file).unwrap();
+        proptest::prop_assert_eq!(settings.admin, Some(address));
+    }
+}
