@@ -12,7 +12,7 @@ from pathlib import Path
 import contenders
 import report
 from common import BINARY, Lab, LabError, core_ticks, cores, machine, need_binary, need_programs, run_main
-from load import SCENARIOS, finish, run_load
+from load import SCENARIOS, Load
 
 PEERS = ("nginx", "haproxy", "weir")
 # The edges of a run, when connections are opened and closed, say nothing of a steady proxy.
@@ -108,13 +108,13 @@ def run_once(scenario, contender, seconds, placed):
     proxy_core, load_core = placed
     process = contender.process
     user, system = process.cpu_seconds()
-    load = run_load(scenario.command(contender.port, seconds), load_core)
-    time.sleep(EDGE_SECONDS)
-    busy, total = core_ticks(proxy_core)
-    time.sleep(seconds - 2 * EDGE_SECONDS)
-    busy_end, total_end = core_ticks(proxy_core)
-    pss, rss = process.memory_bytes()
-    result = scenario.read(finish(load, seconds))
+    with Load(scenario.command(contender.port, seconds), load_core) as load:
+        time.sleep(EDGE_SECONDS)
+        busy, total = core_ticks(proxy_core)
+        time.sleep(seconds - 2 * EDGE_SECONDS)
+        busy_end, total_end = core_ticks(proxy_core)
+        pss, rss = process.memory_bytes()
+        result = scenario.read(load.report(seconds))
     user_end, system_end = process.cpu_seconds()
     process.check_alive()
     requests = max(result["requests"], 1)
@@ -122,6 +122,8 @@ def run_once(scenario, contender, seconds, placed):
     result["system_us"] = (system_end - system) * 1e6 / requests
     result["cpu_us"] = result["user_us"] + result["system_us"]
     result["pss_bytes"], result["rss_bytes"] = pss, rss
+    run_seconds = requests / max(result["requests_per_second"], 1e-9)
+    result["own_percent"] = 100 * (user_end - user + system_end - system) / run_seconds
     result["core_percent"] = 100 * (busy_end - busy) / max(total_end - total, 1)
     return result
 

@@ -36,9 +36,14 @@ class Lab:
         return self
 
     def __exit__(self, *_):
+        # An impatient second Ctrl-C must not leave processes behind.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         for process in reversed(self.processes):
             process.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def start(self, name, command, cores=None, environment=None):
         """Starts a process in its own group, pinned to `cores`, its output in files of the directory."""

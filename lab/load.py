@@ -38,29 +38,36 @@ SCENARIOS = [
 ]
 
 
-def run_load(command, core):
-    """Starts the load generator on its core; the caller waits for it with `finish`."""
-    pinned = ["taskset", "-c", str(core), *command]
-    return subprocess.Popen(
-        pinned,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+class Load:
+    """A running load generator; ended when the block is left before its time."""
 
+    def __init__(self, command, core):
+        self.name = command[0]
+        self.child = subprocess.Popen(
+            [str(part) for part in ("taskset", "-c", core, *command)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
 
-def finish(process, seconds):
-    """Waits for a load generator that was to run so long; its report."""
-    try:
-        output, errors = process.communicate(timeout=seconds + 60)
-    except BaseException:
-        process.kill()
-        raise
-    if process.returncode != 0:
-        raise LabError(f"{process.args[3]} failed: {errors.strip() or output.strip()}")
-    return output
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.child.kill()
+        self.child.communicate()
+
+    def has_ended(self):
+        return self.child.poll() is not None
+
+    def report(self, seconds):
+        """Waits for its end, due in so many seconds; what it printed."""
+        output, errors = self.child.communicate(timeout=seconds + 60)
+        if self.child.returncode != 0:
+            raise LabError(f"{self.name} failed: {errors.strip() or output.strip()}")
+        return output
 
 
 def read_wrk(report):

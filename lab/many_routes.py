@@ -9,7 +9,7 @@ import contenders
 from admin import KEY, Admin, Probe, put_many
 from bench import run_once
 from common import LabError, cores
-from load import Scenario, finish, run_load
+from load import Load, Scenario
 
 PATHS = Path(__file__).resolve().parent / "paths.lua"
 FEW_ROUTES = 100
@@ -87,15 +87,15 @@ def change(lab, options):
     traffic = Spread(paths_file(lab, options.routes), connections=32, delay_ms=4)
     # Longer than the changes take; it is stopped by its own clock, which it needs to report.
     seconds = max(10, int(options.changes * 0.1))
-    load = run_load(traffic.command(weir.port, seconds), load_core)
-    time.sleep(0.5)
     times = []
-    for version in range(1, options.changes + 1):
-        times.append(in_force_after(admin, probes, version))
-        time.sleep(CHANGE_PAUSE_SECONDS)
-        if load.poll() is not None:
-            raise LabError(f"the traffic ended before the {version}th change; give fewer with --changes")
-    report = traffic.read(finish(load, seconds))
+    with Load(traffic.command(weir.port, seconds), load_core) as load:
+        time.sleep(0.5)
+        for version in range(1, options.changes + 1):
+            times.append(in_force_after(admin, probes, version))
+            time.sleep(CHANGE_PAUSE_SECONDS)
+            if load.has_ended():
+                raise LabError(f"the traffic ended before the {version}th change; give fewer with --changes")
+        report = traffic.read(load.report(seconds))
     weir.process.check_alive()
     times.sort()
     result = {

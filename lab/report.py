@@ -8,6 +8,9 @@ from common import RESULTS
 
 # Below this the proxy was not what limited the run, and its figures flatter or wrong it.
 SATURATED_PERCENT = 95.0
+# Below this share of its busy core a contender was not alone on it: its CPU time per request still stands, its
+# requests per second and latency do not. Interrupts, which count as nobody's, take a part of the rest.
+OWN_PERCENT = 80.0
 HEADINGS = ["", "req/s", "p50 ms", "p99 ms", "CPU µs/req", "user", "system", "x nginx", "x haproxy", "PSS MB", "failed", "core"]
 
 
@@ -67,6 +70,9 @@ def table(title, rows, warm_up_failed):
     for name, failed in warm_up_failed.items():
         if failed:
             text.append(f"  {name}: {failed} requests failed while warming up")
+    for name, row in rows.items():
+        if row["saturated"] and row["own_percent"] < OWN_PERCENT:
+            text.append(f"  {name}: had only {row['own_percent']:.0f} % of its core, the rest went to something else on this machine")
     if not all(row["saturated"] for row in rows.values()):
         text.append(f"  (!) the proxy's core was less than {SATURATED_PERCENT:.0f} % busy: this row did not measure the proxy alone")
     return "\n".join(text)
