@@ -124,8 +124,8 @@ fn post(target: &Target, call: Call) -> Result<Write, Refusal> {
 }
 
 fn patch(target: &Target, call: Call) -> Result<Write, Refusal> {
-    if target.kind == Kind::Secret && (target.id.is_none() || target.sub_path.is_empty()) {
-        return Err(refused("no secret id and/or sub path in uri"));
+    if target.kind == Kind::Secret && target.id.is_none() {
+        return Err(refused("no secret id"));
     }
     let id = target.key_id().ok_or_else(|| missing_id(target.kind))?;
     let ttl_s = call.query.number("ttl");

@@ -25,10 +25,16 @@ impl Dress {
     }
 
     /// Puts the headers on.
-    pub fn finish(&self, mut response: Response<Bytes>) -> Response<Bytes> {
+    pub fn finish(&self, response: Response<Bytes>) -> Response<Bytes> {
+        let mut response = self.finish_refusal(response);
+        response.headers_mut().insert(API_VERSION, HeaderValue::from_static("v3"));
+        response
+    }
+
+    /// Puts the headers on for a caller who has shown no key: the version of the API is not for them.
+    pub fn finish_refusal(&self, mut response: Response<Bytes>) -> Response<Bytes> {
         let headers = response.headers_mut();
         headers.insert(header::SERVER, self.server.clone());
-        headers.insert(API_VERSION, HeaderValue::from_static("v3"));
         headers.entry(header::CONTENT_TYPE).or_insert(JSON);
         if self.cors {
             for (name, value) in CORS {

@@ -66,7 +66,7 @@ impl Handler for Admin {
         if !self.parts.gate.allows(peer) {
             tracing::warn!(%peer, "an address that is not on the Admin API's allow list");
             let refusal = respond::error(StatusCode::FORBIDDEN, "the address is not allowed");
-            return Err(Box::new(dress.finish(refusal)));
+            return Err(Box::new(dress.finish_refusal(refusal)));
         }
         if head.method == Method::OPTIONS || is_probe(head) || !head.uri.path().starts_with(PREFIX) {
             return Ok(());
@@ -74,7 +74,7 @@ impl Handler for Admin {
         self.parts.gate.check(head).map_err(|description| {
             tracing::warn!(%peer, description, "failed to check token");
             let body = json!({ "error_msg": "failed to check token", "description": description });
-            Box::new(dress.finish(respond::json(StatusCode::UNAUTHORIZED, &body)))
+            Box::new(dress.finish_refusal(respond::json(StatusCode::UNAUTHORIZED, &body)))
         })
     }
 

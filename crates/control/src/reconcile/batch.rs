@@ -157,7 +157,8 @@ impl<'a> Batch<'a> {
     fn patch(&mut self, key: Key, part: Part, ttl_s: Option<f64>) -> Result<Done, Refused> {
         let before = self.written(&key).ok_or(Refused::NotFound)?;
         let index = before.modified_index;
-        let object = part.apply(&before.text, self.now_ms / 1000).map_err(Refused::Invalid)?;
+        let mut object = part.apply(&before.text, self.now_ms / 1000).map_err(Refused::Invalid)?;
+        settle_id(&key, &mut object);
         self.store(key, object, Expect::ModifiedIndex(index), ttl_s)
     }
 
@@ -259,6 +260,21 @@ impl<'a> Batch<'a> {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let after_ms = (seconds * 1000.0) as u64;
         self.now_ms.saturating_add(after_ms)
+    }
+}
+
+/// A patched object carries its id as a text, whether the patch touched it or not; an id of another object stays, to
+/// be refused.
+fn settle_id(key: &Key, object: &mut Map<String, Value>) {
+    let own = if key.kind == Kind::Secret { &*key.id } else { key.own_id() };
+    let differs = match object.get("id") {
+        Some(Value::String(id)) => id != own,
+        Some(Value::Number(id)) => id.to_string() != own,
+        Some(_) => true,
+        None => false,
+    };
+    if !differs {
+        object.insert("id".to_owned(), own.into());
     }
 }
 

@@ -11,10 +11,12 @@ fn keys() {
     let talk = Talk::new();
     let check = |method: &str, key: Option<&str>, expected: (u16, &str)| {
         let headers: Vec<(&str, &str)> = key.into_iter().map(|key| ("X-API-KEY", key)).collect();
-        let (status, _, body) = block_on(ask(&talk.rig.admin, method, "/apisix/admin/routes", &headers, ""));
+        let (status, headers_of_answer, body) =
+            block_on(ask(&talk.rig.admin, method, "/apisix/admin/routes", &headers, ""));
         let body: Value = serde_json::from_str(&body).unwrap_or_default();
         assert_eq!((status, body["description"].as_str().unwrap_or_default()), expected, "{method} {key:?}");
         assert_eq!(status == 401, body["error_msg"] == "failed to check token");
+        assert_eq!(status == 401, !headers_of_answer.contains_key("x-api-version"));
     };
     check("GET", None, (401, "missing apikey"));
     check("GET", Some("x"), (401, "wrong apikey"));

@@ -148,6 +148,8 @@ fn patches() {
     check("", Value::Null, 400, "/error_msg", json!("missing new configuration"));
     check("", json!({"uri": 5}), 400, "/value", Value::Null);
     check("", json!({"id": "2"}), 400, "/error_msg", json!("wrong route id"));
+    check("", json!({"id": 1}), 200, "/value/id", json!("1"));
+    check("", json!({"id": null}), 200, "/value/id", json!("1"));
     let (_, read) = talk.rig.json("GET", "/apisix/admin/routes/1", &Value::Null);
     assert_eq!(read["value"]["labels"], json!({"a": "1", "b": "2"}), "what was refused changed nothing");
 }
@@ -316,8 +318,9 @@ fn secrets() {
     let (_, read) = talk.rig.json("GET", "/apisix/admin/secrets/vault/1", &Value::Null);
     assert_eq!(read["key"], "/apisix/secrets/vault/1");
     talk.check("PUT", "/apisix/admin/secrets/vault", vault, 400, error("missing secret id"));
-    let nowhere = error("no secret id and/or sub path in uri");
-    talk.check("PATCH", "/apisix/admin/secrets/vault/1", json!({"token": "u"}), 400, nowhere);
+    talk.check("PATCH", "/apisix/admin/secrets/vault", json!({"token": "u"}), 400, error("no secret id"));
+    let (status, body) = talk.rig.json("PATCH", "/apisix/admin/secrets/vault/1", &json!({"prefix": "p"}));
+    assert_eq!((status, &body["value"]["prefix"]), (200, &json!("p")));
     let (status, body) = talk.rig.json("PATCH", "/apisix/admin/secrets/vault/1/token", &json!("u"));
     assert_eq!((status, &body["value"]["token"]), (200, &json!("u")));
     let deleted = json!({"deleted": "1", "key": "/apisix/secrets/vault/1"});
