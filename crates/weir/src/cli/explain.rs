@@ -148,6 +148,9 @@ fn url(text: &str) -> Result<String, String> {
 }
 
 fn header(text: &str) -> Result<(String, String), String> {
+    if text.chars().any(char::is_control) {
+        return Err("a header field holds no line break or other control character".to_owned());
+    }
     match text.split_once(':') {
         Some((name, value)) if !name.is_empty() && !name.contains(' ') => {
             Ok((name.to_owned(), value.trim().to_owned()))
@@ -164,6 +167,7 @@ mod tests {
     fn parses_its_arguments() {
         assert_eq!(header("Host: a.example").unwrap(), ("Host".to_owned(), "a.example".to_owned()));
         assert_eq!(header("X-Empty:").unwrap(), ("X-Empty".to_owned(), String::new()));
+        assert!(header("A: b\r\nC: d").is_err());
         assert!(header("Host a").is_err() && header(": a").is_err() && header("A B: c").is_err());
         assert!(url("/a?b=c").is_ok() && url("http://a/").is_ok() && url("https://a").is_ok());
         assert!(url("a/b").is_err() && url("/a b").is_err() && url("").is_err());

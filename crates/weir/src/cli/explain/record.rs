@@ -63,7 +63,7 @@ impl Record {
     /// The record as lines for a person.
     pub(super) fn render(&self, question: &Question, paint: Paint) -> String {
         let mut text = String::new();
-        let host = self.request.host.as_deref().unwrap_or("(none)");
+        let host = self.request.host.as_deref().filter(|host| !host.is_empty()).unwrap_or("(none)");
         self.line(&mut text, "request", &format!("{} {}", question.method, question.url), paint);
         self.line(&mut text, "host", host, paint);
         self.line(&mut text, "path", &self.request.path, paint);
