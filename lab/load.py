@@ -43,8 +43,10 @@ class Load:
 
     def __init__(self, command, core):
         self.name = command[0]
+        # The kernel ends it with its parent, however that ends.
+        bound = ("setpriv", "--pdeathsig", "KILL", "taskset", "-c", core)
         self.child = subprocess.Popen(
-            [str(part) for part in ("taskset", "-c", core, *command)],
+            [str(part) for part in (*bound, *command)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
