@@ -1,0 +1,209 @@
+//! For tests of plugins: an exchange with a worker and a configuration of its own, and no socket, thread or clock to
+//! wait for. It knows no plugin and is no part of the gateway's interface.
+
+use std::future::Future;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::task::{Context, Poll, Waker};
+
+use http1::{HeadStatus, parse_request};
+use model::catalog::{Catalog, PluginInfo, SchemaType};
+use router::path::PathOptions;
+use router::{Mode, Router};
+use serde_json::Value;
+use stdx::persistent::ChunkedVec;
+use stdx::published::Published;
+
+use crate::exchange::Exchange;
+use crate::forward::ForwardOptions;
+use crate::observe::metrics::WorkerMetrics;
+use crate::options::{Limits, Options};
+use crate::plugin::chain::Chain;
+use crate::plugin::state::StateRegistry;
+use crate::plugin::{Build, Decision, Flow, Plugin, PluginKind, Reply};
+use crate::runtime::{Consumer, Consumers, Route, Runtime};
+use crate::upstream::Timeouts;
+use crate::worker::{Parts, Worker};
+
+/// What the exchanges of a test have in common: consumers, a route, state that outlives configurations.
+pub struct Scene {
+    runtime: Runtime,
+    route: Option<u32>,
+    worker: Option<Rc<Worker>>,
+    states: StateRegistry,
+    owner: &'static str,
+}
+
+impl Default for Scene {
+    fn default() -> Scene {
+        let runtime = Runtime {
+            revision: 1,
+            router: Router::new(Mode::default()),
+            routes: ChunkedVec::new(),
+            upstreams: ChunkedVec::new(),
+            global: Arc::new(Chain::default()),
+            consumers: Consumers::default(),
+        };
+        Scene { runtime, route: None, worker: None, states: StateRegistry::default(), owner: "routes/1" }
+    }
+}
+
+impl Scene {
+    /// No consumers, no route; plugins are built as if written in `routes/1`.
+    pub fn new() -> Scene {
+        Scene::default()
+    }
+
+    /// Adds a consumer that is found by `key` in `plugin`.
+    #[must_use]
+    pub fn with_consumer(mut self, plugin: &'static str, key: &str, consumer: Consumer) -> Scene {
+        self.runtime.consumers.insert(plugin, key, Arc::new(consumer));
+        self
+    }
+
+    /// Says which route the exchanges have matched.
+    #[must_use]
+    pub fn with_route(mut self, route: Route) -> Scene {
+        self.route = Some(self.runtime.routes.allocate(Arc::new(route)));
+        self
+    }
+
+    /// Builds an instance; the configuration must be good.
+    pub fn build(&self, kind: &PluginKind, config: &Value) -> Arc<dyn Plugin> {
+        self.build_with(kind, config, None)
+    }
+
+    /// Builds an instance where the plugin has metadata.
+    pub fn build_with(&self, kind: &PluginKind, config: &Value, metadata: Option<&Value>) -> Arc<dyn Plugin> {
+        (kind.check)(config).expect("the test's configuration passes the check");
+        let build = Build { owner: self.owner, metadata, states: &self.states };
+        (kind.build)(&build, config).expect("the test's configuration can be built")
+    }
+
+    /// An exchange that has been matched and no more; `head` is a whole request head, its body may follow it. The
+    /// client is 127.0.0.1, unless a test says otherwise.
+    pub fn exchange(&mut self, head: &[u8]) -> Box<Exchange> {
+        let worker = self.worker.get_or_insert_with(|| worker(&self.runtime)).clone();
+        let mut exchange = Box::new(Exchange::new());
+        let parsed = parse_request(head, &mut exchange.request, &worker.options.limits.head);
+        let Ok(HeadStatus::Complete { head_bytes }) = parsed else {
+            panic!("the test's request head cannot be read: {parsed:?}");
+        };
+        exchange.request_bytes = head.len() as u64;
+        exchange.connection.peer = ([127, 0, 0, 1], 40_000).into();
+        exchange.connection.local = ([127, 0, 0, 1], 9_080).into();
+        let prepared =
+            crate::pipeline::prepare(&worker.options, &mut worker.path_scratch.borrow_mut(), &mut exchange);
+        assert!(prepared.is_ok(), "the gateway does not serve the test's request");
+        exchange.request_body = Some(head[head_bytes..].to_vec()).filter(|body| !body.is_empty());
+        exchange.generation = Some(worker.generation());
+        exchange.route = self.route;
+        exchange.times.started_ns = crate::env::monotonic_ns();
+        exchange.worker = Some(worker);
+        exchange
+    }
+}
+
+/// A consumer with this name and no labels, group or plugins.
+pub fn consumer(username: &str) -> Consumer {
+    Consumer {
+        username: username.into(),
+        group_id: None,
+        credential_id: None,
+        labels: Vec::new(),
+        auth_conf: Value::Null,
+        plugins: Vec::new().into(),
+    }
+}
+
+/// Puts a response into the exchange, as a node would have answered.
+pub fn respond(exchange: &mut Exchange, status: u16, fields: &[(&str, &str)]) {
+    exchange.response.clear();
+    exchange.response.status = status;
+    for (name, value) in fields {
+        exchange
+            .response
+            .headers
+            .append(name, value.as_bytes())
+            .expect("the test's response fields are well-formed");
+    }
+}
+
+/// Takes the fields that plugins want on the response whoever makes it.
+pub fn early_fields(exchange: &mut Exchange) -> Vec<(String, String)> {
+    exchange.early_fields.drain(..).map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// The fields of a list, each as `Name: value`.
+pub fn lines(headers: &http1::Headers) -> Vec<String> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    headers.iter().map(|field| format!("{}: {}", text(field.name), text(field.value))).collect()
+}
+
+/// The answer a phase gave, if it gave one.
+///
+/// # Panics
+/// When the plugin waits for something that does not come at once.
+pub fn decide(flow: Flow<'_>) -> Option<Reply> {
+    let decision = match flow {
+        Flow::Continue => Decision::Continue,
+        Flow::Reply(reply) => Decision::Reply(reply),
+        Flow::Wait(future) => match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(decision) => decision,
+            Poll::Pending => panic!("the plugin waits for something this test does not provide"),
+        },
+    };
+    match decision {
+        Decision::Continue => None,
+        Decision::Reply(reply) => Some(*reply),
+    }
+}
+
+/// Says whether a configuration is accepted, as the Admin API would: by the schema of that use and the plugin's check.
+/// What is accepted for routes must also build, or the plugin contradicts itself.
+///
+/// # Errors
+/// The first fault, in words.
+///
+/// # Panics
+/// When schema, check and build do not agree.
+pub fn accepts(kind: &'static PluginKind, schema_type: SchemaType, config: &Value) -> Result<(), String> {
+    let mut info = PluginInfo::new(kind.name, i64::from(kind.priority), (kind.schema)());
+    info.consumer_schema = kind.consumer_schema.map(|schema| schema());
+    info.metadata_schema = kind.metadata_schema.map(|schema| schema());
+    info.check = kind.check;
+    let catalog = Catalog::new(vec![info]).expect("the plugin's schemas are JSON Schemas");
+    let plugin = catalog.get(kind.name).expect("it was put in");
+    if let Some(fault) = plugin.check(schema_type, config).first() {
+        return Err(fault.contract_message());
+    }
+    if schema_type == SchemaType::Plugin {
+        let build = Build { owner: "routes/1", metadata: None, states: &StateRegistry::default() };
+        let built = (kind.build)(&build, config);
+        assert!(built.is_ok(), "{} accepts {config} and cannot build it: {:?}", kind.name, built.err());
+    }
+    Ok(())
+}
+
+fn worker(runtime: &Runtime) -> Rc<Worker> {
+    let options = Options {
+        path: PathOptions::default(),
+        forward: ForwardOptions { trusted_addresses: Vec::new(), via: None, server: None },
+        limits: Limits::default(),
+        upstream_timeouts: Timeouts::default(),
+        pin: false,
+    };
+    // Nobody buries what these tests let go: it is freed where it is dropped.
+    let (graveyard, _) = channel();
+    Worker::new(Parts {
+        index: 0,
+        options: Arc::new(options),
+        published: Arc::new(Published::new(Arc::new(runtime.clone()))),
+        graveyard,
+        status: Arc::default(),
+        metrics: WorkerMetrics::default(),
+        access_log: None,
+    })
+}
