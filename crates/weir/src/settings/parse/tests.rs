@@ -1,0 +1,92 @@
+//! What each kind of value accepts and what it says of the rest.
+
+use super::*;
+use crate::settings::Place;
+
+fn given(text: &str) -> Given {
+    Given { values: vec![text.to_owned()], place: Place::Flag }
+}
+
+#[test]
+fn addresses() {
+    let check = |text: &str, expected: Result<&str, &str>| match (listener(&given(text)), expected) {
+        (Ok(found), Ok(expected)) => {
+            assert_eq!(found.map_or("off".to_owned(), |address| address.to_string()), expected, "{text}");
+        }
+        (Err(reason), Err(part)) => assert!(reason.contains(part), "{text}: {reason}"),
+        (found, expected) => panic!("{text}: {found:?}, not {expected:?}"),
+    };
+    check("127.0.0.1:9080", Ok("127.0.0.1:9080"));
+    check("[::]:0", Ok("[::]:0"));
+    check(" 0.0.0.0:80 ", Ok("0.0.0.0:80"));
+    check("localhost:1", Ok("127.0.0.1:1"));
+    check("off", Ok("off"));
+    check("", Err("is not `IP:PORT`"));
+    check("9080", Err("0.0.0.0:PORT"));
+    check(":9080", Err("0.0.0.0:PORT"));
+    check("*:9080", Err("0.0.0.0:PORT"));
+    check("::1", Err("brackets"));
+    check("127.0.0.1", Err("add a port"));
+    check("127.0.0.1:65536", Err("up to 65535"));
+    check("localhost:http", Err("up to 65535"));
+    check("example.com:80", Err("not a name"));
+    check("http://127.0.0.1:80", Err("scheme"));
+}
+
+#[test]
+fn lists_refuse_one_bad_entry() {
+    assert!(listeners(&given("127.0.0.1:1,off")).is_err());
+    assert!(listeners(&given(" , ")).is_err());
+    assert!(networks(&given("10.0.0.0/8,10.0.0.0/33")).unwrap_err().contains("10.0.0.0/33"));
+    assert!(resolvers(&given("dns.example")).unwrap_err().contains("names"));
+}
+
+#[test]
+fn numbers_keep_their_bounds() {
+    let check = |text: &str, expected: Option<u64>| {
+        assert_eq!(number::<1, 10>(&given(text)).ok(), expected, "{text}");
+    };
+    check("1", Some(1));
+    check("10", Some(10));
+    check("1_0", Some(10));
+    check("0", None);
+    check("11", None);
+    check("-1", None);
+    check("1s", None);
+    check("1.5", None);
+    check("99999999999999999999", None);
+}
+
+#[test]
+fn header_texts_cannot_break_a_line() {
+    assert_eq!(server_header(&given("edge 1.0")).unwrap().unwrap(), "edge 1.0");
+    assert!(server_header(&given("a\r\nb: c")).is_err());
+    assert!(server_header(&given("")).is_err());
+    assert!(header_name(&given("X-Real-IP")).is_ok() && header_name(&given("X Real")).is_err());
+}
+
+#[test]
+fn log_formats() {
+    let check = |text: &str, is_good: bool| {
+        assert_eq!(access_log_format(&given(text)).is_ok(), is_good, "{text}");
+    };
+    check("$status", true);
+    check("json", true);
+    check(r#"{"status": "$status"}"#, true);
+    check(r#"{"status": 1}"#, false);
+    check("{$status}", false);
+    check("a\nb", false);
+    check("", false);
+}
+
+#[test]
+fn levels() {
+    let check = |text: &str, is_good: bool| assert_eq!(log_filter(text).is_ok(), is_good, "{text}");
+    check("info", true);
+    check("WARN", true);
+    check("warn,control=debug,gateway=off", true);
+    check("", false);
+    check("loud", false);
+    check("warn,control=loud", false);
+    check("warn,,info", false);
+}
