@@ -60,7 +60,7 @@ def arguments():
     parser.add_argument("--scenario", nargs="+", choices=names, default=None, help="scenarios (all)")
     parser.add_argument("--routes", type=int, default=1000, help="other routes loaded into weir (1000)")
     parser.add_argument("--no-prometheus", dest="prometheus", action="store_false", help="weir without its global rule")
-    parser.add_argument("--save", metavar="NAME", help="name of the JSON file under lab/results")
+    parser.add_argument("--save", metavar="NAME", type=report.result_name, help="name of the JSON file under lab/results")
     parser.add_argument("--binary", type=Path, default=BINARY, help="the gateway (target/release/weir)")
     parser.add_argument("--origin-binary", type=Path, help="another weir to take the origin from")
     options = parser.parse_args()

@@ -51,7 +51,7 @@ def arguments():
     parser.add_argument("--changes", type=int, default=200, help="changes under traffic (200)")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds (5)")
     parser.add_argument("--seconds", type=int, default=3, help="length of one run (3)")
-    parser.add_argument("--save", metavar="NAME", help="name of the JSON file under lab/results")
+    parser.add_argument("--save", metavar="NAME", type=report.result_name, help="name of the JSON file under lab/results")
     parser.add_argument("--binary", type=Path, default=BINARY, help="the gateway (target/release/weir)")
     options = parser.parse_args()
     unknown = set(options.figure) - set(FIGURES)

@@ -1,6 +1,8 @@
 """Turns measured rounds into medians, ratios, a table and a JSON file; measures nothing."""
 
+import argparse
 import json
+import re
 import statistics
 from datetime import datetime, timezone
 
@@ -83,6 +85,13 @@ def shown_ratio(row, peer, name):
     if not found or name == peer:
         return "-"
     return f"{found['median']:.2f} ({found['min']:.2f}..{found['max']:.2f})"
+
+
+def result_name(text):
+    """The argument of --save: a plain file name without its ending."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no plain name (letters, digits, . _ -)")
+    return text
 
 
 def save(kind, name, result):
