@@ -88,17 +88,11 @@ settings! {
         /// Match `%2F` as it was sent instead of as a slash.
         match_uri_encoded_slash: bool = parse::switch("true|false", "false"),
     }
-    section "Headers and client address" {
+    section "Headers" {
         /// The `Server` header of answers made here, or `off` for none.
         server_header: Option<String> = parse::server_header("TEXT|off", DEFAULT_SERVER_HEADER),
         /// Peers whose `X-Forwarded-Proto`, `-Host` and `-Port` are kept instead of overwritten.
         trusted_addresses: Vec<IpNet> = parse::networks("CIDR,…", ""),
-        /// Peers whose `real_ip_header` names the client. From any other peer the header is ignored.
-        real_ip_from: Vec<IpNet> = parse::networks("CIDR,…", "127.0.0.1, ::1"),
-        /// The header in which those peers name the client.
-        real_ip_header: String = parse::header_name("NAME", "X-Real-IP"),
-        /// In a list of addresses, take the last one that is not itself a trusted peer, not simply the last.
-        real_ip_recursive: bool = parse::switch("true|false", "false"),
     }
     section "Logs" {
         /// Where finished requests are logged: `off`, `stdout` or a file.
@@ -141,16 +135,6 @@ settings! {
         upstream_send_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
         /// Milliseconds between two reads from a node, where the route and upstream say nothing.
         upstream_read_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
-    }
-    section "DNS" {
-        /// DNS servers that resolve node names, as `IP` or `IP:PORT`; none means those of the system.
-        dns_resolvers: Vec<SocketAddr> = parse::resolvers("IP[:PORT],…", ""),
-        /// Shortest time an answer is used, in seconds, whatever its TTL says.
-        dns_ttl_min_seconds: u64 = parse::number::<1, 86_400>("SECONDS", "1"),
-        /// Longest time an answer is used, in seconds, whatever its TTL says.
-        dns_ttl_max_seconds: u64 = parse::number::<1, 604_800>("SECONDS", "300"),
-        /// Milliseconds a DNS server has to answer. Meanwhile, and on failure, the last good answer is used.
-        dns_timeout_ms: u64 = parse::number::<1, 60_000>("MS", "5000"),
     }
 }
 
@@ -220,12 +204,6 @@ impl Settings {
             faults
                 .push(written.fault_of_pair(["max_header_line_bytes", "max_head_bytes"], reason.to_owned()));
         }
-        if self.dns_ttl_min_seconds > self.dns_ttl_max_seconds {
-            let reason = "dns_ttl_min_seconds is more than dns_ttl_max_seconds; lower it or raise that";
-            faults.push(
-                written.fault_of_pair(["dns_ttl_min_seconds", "dns_ttl_max_seconds"], reason.to_owned()),
-            );
-        }
         faults.is_empty().then_some(self)
     }
 
@@ -233,6 +211,7 @@ impl Settings {
     fn check_addresses(&self, written: &Written, faults: &mut Vec<Fault>) {
         let mut taken: Vec<(&'static str, SocketAddr)> = Vec::new();
         let proxy = self.proxy.iter().map(|address| ("proxy", *address));
+        let proxy_tls = self.proxy_tls.iter().map(|address| ("proxy_tls", *address));
         let rest = [
             ("admin", self.admin),
             ("control", self.control),
@@ -240,7 +219,7 @@ impl Settings {
             ("metrics", self.metrics),
         ];
         let rest = rest.into_iter().filter_map(|(name, address)| Some((name, address?)));
-        for (name, address) in proxy.chain(rest) {
+        for (name, address) in proxy.chain(proxy_tls).chain(rest) {
             if let Some((other, _)) = taken.iter().find(|(_, other)| collide(*other, address)) {
                 let reason = format!("`{other}` and `{name}` both take {address}; give each its own port");
                 faults.push(written.fault_of_pair([other, name], reason));

@@ -37,17 +37,6 @@ pub(super) fn no_tls_yet(given: &Given) -> Result<Vec<SocketAddr>, String> {
     }
 }
 
-/// DNS servers; port 53 where none is written.
-pub(super) fn resolvers(given: &Given) -> Result<Vec<SocketAddr>, String> {
-    let resolver = |text: &&str| match text.parse::<IpAddr>() {
-        Ok(ip) => Ok(SocketAddr::new(ip, DNS_PORT)),
-        Err(_) => {
-            text.parse().map_err(|_| format!("`{text}` is not `IP` or `IP:PORT`; names cannot be used here"))
-        }
-    };
-    items(given).iter().map(resolver).collect()
-}
-
 /// Addresses and networks; an address is the network of itself alone.
 pub(super) fn networks(given: &Given) -> Result<Vec<IpNet>, String> {
     let network = |text: &&str| {
@@ -131,17 +120,6 @@ pub(super) fn server_header(given: &Given) -> Result<Option<String>, String> {
             Ok(Some(text.to_owned()))
         }
         _ => Err("is not a header value: one line of visible ASCII, or `off`".to_owned()),
-    }
-}
-
-/// The name of a header (RFC 9110 5.1: a token).
-pub(super) fn header_name(given: &Given) -> Result<String, String> {
-    let text = single(given)?;
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if !text.is_empty() && text.bytes().all(is_token) {
-        Ok(text.to_owned())
-    } else {
-        Err(format!("`{text}` is not the name of a header"))
     }
 }
 
@@ -267,9 +245,6 @@ fn json_fields(text: &str) -> Result<Vec<(String, String)>, String> {
 fn usual_fields() -> Vec<(String, String)> {
     USUAL_FIELDS.iter().map(|name| ((*name).to_owned(), format!("${name}"))).collect()
 }
-
-/// RFC 1035 4.2.
-const DNS_PORT: u16 = 53;
 
 /// 16 characters of a key made at random hold at least 64 bits even in hexadecimal; shorter ones can be guessed.
 const ADMIN_KEY_LENGTH_MIN: usize = 16;

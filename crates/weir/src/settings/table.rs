@@ -102,8 +102,8 @@ macro_rules! settings {
                 Some(Self { $($( $name: $name?, )+)+ })
             }
 
-            /// Each setting with its value in force, for a log or a person; a secret shows only that it is set.
-            #[must_use]
+            /// Each setting with its value in force, for tests; a secret shows only that it is set.
+            #[cfg(test)]
             pub(crate) fn in_force(&self) -> Vec<(&'static str, String)> {
                 vec![ $($( (stringify!($name), format!("{:?}", self.$name)), )+)+ ]
             }

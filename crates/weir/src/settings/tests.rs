@@ -69,15 +69,8 @@ fn later_sources_win() {
     check("workers", "workers: 3", &[], &[], "3");
     check("router_mode", "router_mode: radixtree_uri", &[], &[], "RadixtreeUri");
     check("server_header", "server_header: off", &[], &[], "None");
-    check("real_ip_from", "real_ip_from: [10.0.0.0/8, '::1']", &[], &[], "[10.0.0.0/8, ::1/128]");
+    check("admin_allow", "admin_allow: [10.0.0.0/8, '::1']", &[], &[], "[10.0.0.0/8, ::1/128]");
     check("trusted_addresses", "trusted_addresses: []", &[], &[], "[]");
-    check(
-        "dns_resolvers",
-        "dns_resolvers: [10.0.0.2, '10.0.0.3:5353']",
-        &[],
-        &[],
-        "[10.0.0.2:53, 10.0.0.3:5353]",
-    );
     check("log_level", "", &[], &["--log-level", "warn, control=debug"], "\"warn,control=debug\"");
     check("access_log", "", &[], &["--access-log", "stdout"], "Stdout");
     check("max_body_bytes", "max_body_bytes: 1_048_576", &[], &[], "1048576");
@@ -166,12 +159,6 @@ fn every_fault_of_a_file_is_told_with_its_line() {
         "max_head_bytes: 2048",
         &[
             "weir.yaml:1: max_head_bytes: max_header_line_bytes is more than max_head_bytes; lower it or raise that",
-        ],
-    );
-    check(
-        "dns_ttl_min_seconds: 9\ndns_ttl_max_seconds: 5",
-        &[
-            "weir.yaml:2: dns_ttl_max_seconds: dns_ttl_min_seconds is more than dns_ttl_max_seconds; lower it or raise that",
         ],
     );
     check(

@@ -38,7 +38,6 @@ fn lists_refuse_one_bad_entry() {
     assert!(listeners(&given("127.0.0.1:1,off")).is_err());
     assert!(listeners(&given(" , ")).is_err());
     assert!(networks(&given("10.0.0.0/8,10.0.0.0/33")).unwrap_err().contains("10.0.0.0/33"));
-    assert!(resolvers(&given("dns.example")).unwrap_err().contains("names"));
 }
 
 #[test]
@@ -62,7 +61,6 @@ fn header_texts_cannot_break_a_line() {
     assert_eq!(server_header(&given("edge 1.0")).unwrap().unwrap(), "edge 1.0");
     assert!(server_header(&given("a\r\nb: c")).is_err());
     assert!(server_header(&given("")).is_err());
-    assert!(header_name(&given("X-Real-IP")).is_ok() && header_name(&given("X Real")).is_err());
 }
 
 #[test]
