@@ -13,6 +13,7 @@ use model::{Catalog, Key, Kind, Written, schema};
 use serde_json::{Map, Value, json};
 
 use crate::admin::{all_plugins, respond, segments, shown};
+use crate::explain;
 use crate::reconcile::Reconcile;
 use crate::report::Reports;
 use crate::serve::{Answer, Handler, Refusal};
@@ -63,6 +64,10 @@ impl Handler for ControlApi {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
             let mut response = match (request.method(), path.as_slice()) {
                 (&Method::GET, ["v1", rest @ ..]) => parts.get(rest, request.headers()),
+                (&Method::POST, ["v1", "weir", "explain"]) => {
+                    let body = serde_json::from_slice(request.body()).ok();
+                    explain::answer(parts.reports.explain.as_deref(), body.as_ref())
+                }
                 (&Method::POST, ["v1", "gc"]) => respond::empty(StatusCode::OK),
                 (&Method::PUT, ["v1", "plugins", "reload"]) => {
                     parts.reconcile.reload().await;
@@ -283,7 +288,7 @@ fn not_found() -> Response<Bytes> {
 }
 
 /// Nothing here takes a body; a small one is read and ignored.
-const MAX_BODY_BYTES: usize = 16 * 1024;
+const MAX_BODY_BYTES: usize = 128 * 1024;
 /// The prefix of every key (contract 2.2).
 const KEY_PREFIX: &str = "/apisix";
 const JSON: HeaderValue = HeaderValue::from_static("application/json");

@@ -6,8 +6,10 @@
 pub mod admin;
 pub mod clock;
 pub mod control_api;
+mod explain;
 pub mod key;
 pub mod metrics_server;
+pub mod offline;
 pub mod reconcile;
 pub mod report;
 pub mod serve;

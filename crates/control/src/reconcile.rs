@@ -287,6 +287,8 @@ impl Reconciler {
             tracing::warn!(%fault, "a faulty object is not in force as written");
         }
         self.compile_faults.extend(faults);
+        let too_many = self.compile_faults.len().saturating_sub(MAX_COMPILE_FAULTS);
+        self.compile_faults.drain(..too_many);
         self.snapshot = applied.snapshot;
         self.show();
     }
@@ -313,6 +315,8 @@ fn stopping() -> Refused {
 
 /// Commands that wait; more callers than the Admin listener has seats cannot be.
 const MAX_WAITING: usize = 1024;
+/// Faults of compiling that are remembered; the first of a hundred thousand says what the last would.
+const MAX_COMPILE_FAULTS: usize = 1000;
 /// Writes in one transaction: an fsync is worth sharing, but not for longer than a few milliseconds of checking.
 const MAX_BATCH: usize = 256;
 /// How often files are looked at and expiries swept (APISIX looks once a second).

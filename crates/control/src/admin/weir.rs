@@ -8,12 +8,15 @@ use serde_json::{Value, json};
 
 use super::respond;
 use super::server::{AdminParts, Call};
+use crate::explain;
 
 /// Answers one request below `weir`.
 pub(super) fn answer(parts: &AdminParts, call: &Call) -> Response<Bytes> {
     match (&call.method, call.segments.get(1).map(String::as_str)) {
         (&Method::GET, Some("status")) => status(parts),
-        (&Method::POST, Some("explain")) => explain(parts, call.body.as_ref()),
+        (&Method::POST, Some("explain")) => {
+            explain::answer(parts.reports.explain.as_deref(), call.body.as_ref())
+        }
         _ => respond::error(StatusCode::NOT_FOUND, "not found"),
     }
 }
@@ -46,23 +49,4 @@ fn describe(fault: &Fault) -> Value {
         "reason": fault.reason,
         "kept": fault.kept,
     })
-}
-
-/// The body is `{"method": "GET", "url": "http://...", "headers": [["name", "value"]]}`.
-fn explain(parts: &AdminParts, body: Option<&Value>) -> Response<Bytes> {
-    let Some(explain) = &parts.reports.explain else {
-        return respond::error(StatusCode::NOT_FOUND, "this gateway cannot explain its routing");
-    };
-    let text = |name: &str| body.and_then(|body| body.get(name)).and_then(Value::as_str);
-    let (Some(method), Some(url)) = (text("method"), text("url")) else {
-        return respond::error(StatusCode::BAD_REQUEST, "the body needs a `method` and a `url`");
-    };
-    let headers = body.and_then(|body| body.get("headers")).cloned().unwrap_or_else(|| json!([]));
-    let Ok(headers) = serde_json::from_value::<Vec<(String, String)>>(headers) else {
-        return respond::error(StatusCode::BAD_REQUEST, "`headers` must be a list of pairs of texts");
-    };
-    match explain.explain(method, url, &headers) {
-        Ok(record) => respond::json(StatusCode::OK, &record),
-        Err(reason) => respond::error(StatusCode::BAD_REQUEST, reason),
-    }
 }

@@ -114,6 +114,50 @@ fn objects_end_when_their_time_is_up() {
     assert_eq!((ids(&reconciler), revision(&reconciler)), (vec!["kept".to_owned(), "long".to_owned()], 5));
 }
 
+/// A publisher that cannot compile one of two revisions, and panics at the other.
+struct Clumsy;
+
+impl super::Publisher for Clumsy {
+    fn publish(&mut self, applied: &model::Applied) -> Vec<model::Fault> {
+        match applied.snapshot.revision() {
+            1 => vec![model::Fault::general("cannot be compiled")],
+            2 => panic!("a mistake in compiling"),
+            _ => Vec::new(),
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_compiled_is_told_and_ends_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let view = crate::view::SharedView::default();
+    let (reconcile, thread) = super::Reconcile::start(super::Parts {
+        source: super::Source::Store(crate::source::store::Store::open(directory.path()).unwrap()),
+        catalog: crate::testing::catalog(),
+        publisher: Box::new(Clumsy),
+        clock: std::sync::Arc::new(crate::testing::HandClock::default()),
+        view: view.clone(),
+    })
+    .unwrap();
+    for revision in 1..=3 {
+        let put = super::Write::Put {
+            key: model::Key::new(model::Kind::Upstream, "u").unwrap(),
+            body: upstream().as_object().unwrap().clone(),
+            ttl_s: None,
+        };
+        assert!(block_on(reconcile.write(put)).is_ok());
+        let faults: Vec<String> =
+            view.load().compile_faults.iter().map(|fault| fault.reason.clone()).collect();
+        match revision {
+            1 => assert_eq!(faults, ["cannot be compiled"]),
+            2 => assert!(faults.last().unwrap().contains("revision 2 cannot be compiled"), "{faults:?}"),
+            _ => assert_eq!(view.load().revision(), 3),
+        }
+    }
+    reconcile.stop();
+    thread.join().unwrap();
+}
+
 /// A file that is written anew and reloaded, step by step.
 struct File {
     directory: tempfile::TempDir,

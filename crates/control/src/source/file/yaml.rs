@@ -5,9 +5,6 @@
 
 mod builder;
 
-use std::collections::HashMap;
-use std::fmt;
-
 use saphyr::ScanError;
 use saphyr_parser::Parser;
 use serde_json::{Map, Value};
@@ -18,7 +15,22 @@ use builder::{Builder, Node, Tree};
 #[derive(Debug)]
 pub(super) struct Marked {
     pub(super) value: Value,
-    lines: Lines,
+    shape: Shape,
+}
+
+/// The lines of a node and of all below it: what remains of the tree beside the value.
+#[derive(Debug)]
+struct Shape {
+    line: usize,
+    below: Below,
+}
+
+/// The shapes below a node.
+#[derive(Debug)]
+enum Below {
+    Nothing,
+    Items(Box<[Shape]>),
+    Fields(Box<[(Box<str>, Shape)]>),
 }
 
 /// Why a text is not one document of plain values.
@@ -29,21 +41,26 @@ pub(super) struct Malformed {
     pub(super) reason: String,
 }
 
-/// Lines of nodes by JSON pointer.
-type Lines = HashMap<String, usize>;
-
 impl Marked {
     /// The line of the node at `pointer` (RFC 6901), or of the nearest node above it that exists.
     pub(super) fn line(&self, pointer: &str) -> usize {
-        let mut pointer = pointer;
-        loop {
-            if let Some(line) = self.lines.get(pointer) {
-                return *line;
+        let mut shape = &self.shape;
+        for step in pointer.split('/').skip(1) {
+            match shape.step(&step.replace("~1", "/").replace("~0", "~")) {
+                Some(below) => shape = below,
+                None => break,
             }
-            match pointer.rsplit_once('/') {
-                Some((above, _)) => pointer = above,
-                None => return 1,
-            }
+        }
+        shape.line
+    }
+}
+
+impl Shape {
+    fn step(&self, step: &str) -> Option<&Shape> {
+        match &self.below {
+            Below::Nothing => None,
+            Below::Items(items) => items.get(step.parse::<usize>().ok()?),
+            Below::Fields(fields) => fields.iter().find(|(name, _)| **name == *step).map(|(_, shape)| shape),
         }
     }
 }
@@ -63,10 +80,8 @@ pub(super) fn parse(text: &str) -> Result<Marked, Malformed> {
         let (event, span) = event.map_err(|fault| malformed(&fault))?;
         builder.event(event, span)?;
     }
-    let value = builder.document.unwrap_or(Tree { line: 1, node: Node::Scalar(Value::Null) });
-    let mut lines = Lines::new();
-    let value = flatten(value, &mut String::new(), &mut lines);
-    Ok(Marked { value, lines })
+    let (value, shape) = split(builder.document.unwrap_or_else(Tree::empty));
+    Ok(Marked { value, shape })
 }
 
 /// JSON has escapes that YAML has not (surrogate pairs), so the values of a JSON text come from a JSON parser and
@@ -83,40 +98,30 @@ fn parse_json(text: &str) -> Option<Marked> {
             return None;
         }
     }
-    let mut lines = Lines::new();
-    if let Some(tree) = builder.document {
-        flatten(tree, &mut String::new(), &mut lines);
-    }
-    Some(Marked { value, lines })
+    let (_, shape) = split(builder.document.unwrap_or_else(Tree::empty));
+    Some(Marked { value, shape })
 }
 
-/// The tree as a plain value; `lines` gets the place of every node. Depth is bounded by `MAX_DEPTH` twice over
-/// (an alias may hang one bounded tree into another once it is inside the limit).
-fn flatten(tree: Tree, pointer: &mut String, lines: &mut Lines) -> Value {
-    lines.insert(pointer.clone(), tree.line);
-    let length = pointer.len();
-    match tree.node {
-        Node::Scalar(value) => value,
+/// The tree as a plain value and its lines. The builder bounds how deep this goes.
+fn split(tree: Tree) -> (Value, Shape) {
+    let (value, below) = match tree.node {
+        Node::Scalar(value) => (value, Below::Nothing),
         Node::Sequence(items) => {
-            let mut values = Vec::with_capacity(items.len());
-            for (index, item) in items.into_iter().enumerate() {
-                fmt::write(pointer, format_args!("/{index}")).expect("writing to a string");
-                values.push(flatten(item, pointer, lines));
-                pointer.truncate(length);
-            }
-            Value::Array(values)
+            let (values, shapes): (Vec<Value>, Vec<Shape>) = items.into_iter().map(split).unzip();
+            (Value::Array(values), Below::Items(shapes.into()))
         }
         Node::Mapping(entries) => {
             let mut values = Map::with_capacity(entries.len());
-            for (key, item) in entries {
-                pointer.push('/');
-                pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
-                values.insert(key, flatten(item, pointer, lines));
-                pointer.truncate(length);
+            let mut shapes = Vec::with_capacity(entries.len());
+            for (name, item) in entries {
+                let (value, shape) = split(item);
+                shapes.push((name.as_str().into(), shape));
+                values.insert(name, value);
             }
-            Value::Object(values)
+            (Value::Object(values), Below::Fields(shapes.into()))
         }
-    }
+    };
+    (value, Shape { line: tree.line, below })
 }
 
 fn malformed(fault: &ScanError) -> Malformed {
@@ -191,6 +196,24 @@ mod tests {
             laughs.push_str(&format!("a{level}: &a{level} [{}]\n", [before.as_str(); 10].join(",")));
         }
         assert!(parse(&laughs).unwrap_err().reason.contains("counting what aliases repeat"));
+        let mut tower = format!("a0: &a0 {}x{}\n", "[".repeat(40), "]".repeat(40));
+        for level in 1..400 {
+            tower.push_str(&format!(
+                "a{level}: &a{level} {}*a{}{}\n",
+                "[".repeat(40),
+                level - 1,
+                "]".repeat(40)
+            ));
+        }
+        check(&tower, Err((2, "deeper than 64")));
+    }
+
+    #[test]
+    fn many_keys_cost_no_more_than_they_are() {
+        let text: String = (0..50_000).map(|number| format!("k{number}: {number}\n")).collect();
+        assert_eq!(parse(&text).unwrap().value.as_object().unwrap().len(), 50_000);
+        let merging = format!("base: &b\n{}more:\n  <<: [*b, *b]\n", text.replace('k', "  k"));
+        assert_eq!(parse(&merging).unwrap().value["more"].as_object().unwrap().len(), 50_000);
     }
 
     #[test]

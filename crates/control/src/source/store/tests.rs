@@ -3,6 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::io::{BufRead, Write};
 
 fn put(store: &mut Store, key: &str, text: &str) -> Record {
     let mut transaction = store.begin().unwrap();
@@ -131,6 +132,54 @@ fn a_truncated_store_is_an_error_and_not_a_crash() {
     for length in [1, 100, 4096, 5000, bytes.len() / 2] {
         std::fs::write(&path, &bytes[..length]).unwrap();
         assert!(matches!(Store::open(directory.path()), Err(StoreError::Unusable { .. })), "{length} bytes");
+    }
+}
+
+/// Where the child of the next test keeps its store; without it the child has nothing to do.
+const CHILD_DIRECTORY: &str = "WEIR_TEST_CHILD_STORE";
+
+#[test]
+fn child_writes_until_it_is_killed() {
+    let Ok(directory) = std::env::var(CHILD_DIRECTORY) else { return };
+    let mut store = Store::open(Path::new(&directory)).unwrap();
+    for number in 0_u64.. {
+        let record = put(&mut store, &format!("routes/{}", number % 50), &number.to_string());
+        // Acknowledged only now, past the test harness's own capture of output.
+        writeln!(io::stdout(), "acknowledged {} {number}", record.modified_index).unwrap();
+    }
+}
+
+/// How: a child process writes and acknowledges on its standard output; it is killed (SIGKILL) in the middle, and the
+/// last acknowledged write of every key must be there, or a later one.
+#[test]
+fn a_killed_process_has_lost_no_acknowledged_write() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["source::store::tests::child_writes_until_it_is_killed", "--exact", "--nocapture"])
+        .env(CHILD_DIRECTORY, directory.path())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut acknowledged: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut last_revision = 0;
+    let output = io::BufReader::new(child.stdout.take().unwrap());
+    for line in output.lines().map_while(Result::ok) {
+        let mut words = line.split(' ').skip_while(|word| !word.ends_with("acknowledged")).skip(1);
+        let (Some(revision), Some(number)) = (words.next(), words.next()) else { continue };
+        last_revision = revision.parse().unwrap();
+        let number: u64 = number.parse().unwrap();
+        acknowledged.insert(number % 50, number);
+        if number == 300 {
+            child.kill().unwrap();
+        }
+    }
+    child.wait().unwrap();
+    let mut store = Store::open(directory.path()).unwrap();
+    assert!(store.revision() >= last_revision && last_revision >= 300);
+    let stored: BTreeMap<String, u64> =
+        store.load().unwrap().into_iter().map(|(key, record)| (key, record.text.parse().unwrap())).collect();
+    for (key, number) in acknowledged {
+        assert!(stored[&format!("routes/{key}")] >= number, "routes/{key}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! A tree of nodes out of the parser's events, with every limit on what a text may cost. It refuses to know text.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use saphyr::Scalar;
 use saphyr_parser::{Event, Span};
@@ -13,6 +13,13 @@ use super::{Malformed, at};
 pub(super) struct Tree {
     pub(super) line: usize,
     pub(super) node: Node,
+}
+
+impl Tree {
+    /// The tree of a text with nothing in it.
+    pub(super) fn empty() -> Tree {
+        Tree { line: 1, node: Node::Scalar(Value::Null) }
+    }
 }
 
 /// What a node is.
@@ -31,7 +38,9 @@ struct Open {
     node: Node,
     /// The key whose value comes next, in a mapping.
     key: Option<String>,
-    /// What `<<` brought in; own keys win over it (YAML 1.1 merge).
+    /// The keys so far, in a mapping.
+    keys: HashSet<String>,
+    /// What `<<` brought in, in order; own keys win over it, then the first (YAML 1.1 merge).
     merged: Vec<(String, Tree)>,
 }
 
@@ -67,9 +76,13 @@ impl Builder {
                 let tree = self
                     .anchors
                     .get(&anchor)
-                    .cloned()
                     .ok_or_else(|| at(line, "the alias stands inside its own anchor"))?;
-                self.count(size(&tree), line)?;
+                let extent = Extent::of(tree);
+                if self.open.len() + extent.depth > MAX_DEPTH {
+                    return Err(too_deep(line));
+                }
+                let tree = tree.clone();
+                self.count(extent.nodes, line)?;
                 self.place(0, tree)
             }
             Event::Scalar(text, style, anchor, tag) => {
@@ -89,8 +102,8 @@ impl Builder {
             Event::MappingStart(anchor, _) => self.begin(anchor, line, Node::Mapping(Vec::new())),
             Event::SequenceEnd | Event::MappingEnd => {
                 let open = self.open.pop().expect("the parser pairs starts and ends");
-                let tree = Tree { line: open.line, node: with_merged(open.node, open.merged) };
-                self.place(open.anchor, tree)
+                let anchor = open.anchor;
+                self.place(anchor, open.close())
             }
         }
     }
@@ -98,7 +111,7 @@ impl Builder {
     fn begin(&mut self, anchor: usize, line: usize, node: Node) -> Result<(), Malformed> {
         self.count(1, line)?;
         if self.open.len() >= MAX_DEPTH {
-            return Err(at(line, &format!("nested deeper than {MAX_DEPTH} levels")));
+            return Err(too_deep(line));
         }
         if let Some(open) = self.open.last()
             && matches!(open.node, Node::Mapping(_))
@@ -106,16 +119,13 @@ impl Builder {
         {
             return Err(at(line, "a key must be a plain value, not a list or a mapping"));
         }
-        self.open.push(Open { anchor, line, node, key: None, merged: Vec::new() });
+        self.open.push(Open { anchor, line, node, key: None, keys: HashSet::new(), merged: Vec::new() });
         Ok(())
     }
 
     fn key(&mut self, key: String, line: usize) -> Result<(), Malformed> {
         let open = self.open.last_mut().expect("a key is only expected in an open mapping");
-        if let Node::Mapping(entries) = &open.node
-            && key != MERGE_KEY
-            && entries.iter().any(|(name, _)| *name == key)
-        {
+        if key != MERGE_KEY && !open.keys.insert(key.clone()) {
             return Err(at(line, &format!("the key `{key}` is there twice")));
         }
         open.key = Some(key);
@@ -125,8 +135,8 @@ impl Builder {
     /// Puts a finished node where it belongs.
     fn place(&mut self, anchor: usize, tree: Tree) -> Result<(), Malformed> {
         if anchor != 0 {
+            self.count(Extent::of(&tree).nodes, tree.line)?;
             self.anchors.insert(anchor, tree.clone());
-            self.count(size(&tree), tree.line)?;
         }
         let Some(open) = self.open.last_mut() else {
             self.document = Some(tree);
@@ -153,14 +163,45 @@ impl Builder {
     }
 }
 
+impl Open {
+    /// The finished node, with what was merged into it.
+    fn close(mut self) -> Tree {
+        if let Node::Mapping(entries) = &mut self.node {
+            let keys = &mut self.keys;
+            entries.extend(self.merged.into_iter().filter(|(key, _)| keys.insert(key.clone())));
+        }
+        Tree { line: self.line, node: self.node }
+    }
+}
+
+/// How much a tree is.
+struct Extent {
+    nodes: usize,
+    /// Collections inside each other; 0 for a scalar.
+    depth: usize,
+}
+
+impl Extent {
+    fn of(tree: &Tree) -> Extent {
+        let start = Extent { nodes: 1, depth: 0 };
+        let add = |sum: Extent, below: Extent| Extent {
+            nodes: sum.nodes.saturating_add(below.nodes),
+            depth: sum.depth.max(below.depth + 1),
+        };
+        match &tree.node {
+            Node::Scalar(_) => start,
+            Node::Sequence(items) => items.iter().map(Extent::of).fold(Extent { depth: 1, ..start }, add),
+            Node::Mapping(entries) => {
+                entries.iter().map(|(_, item)| Extent::of(item)).fold(Extent { depth: 1, ..start }, add)
+            }
+        }
+    }
+}
+
 fn merge(merged: &mut Vec<(String, Tree)>, tree: Tree) -> Result<(), Malformed> {
     match tree.node {
         Node::Mapping(entries) => {
-            for (key, value) in entries {
-                if !merged.iter().any(|(name, _)| *name == key) {
-                    merged.push((key, value));
-                }
-            }
+            merged.extend(entries);
             Ok(())
         }
         Node::Sequence(items) => items.into_iter().try_for_each(|item| merge(merged, item)),
@@ -168,26 +209,8 @@ fn merge(merged: &mut Vec<(String, Tree)>, tree: Tree) -> Result<(), Malformed> 
     }
 }
 
-fn with_merged(node: Node, merged: Vec<(String, Tree)>) -> Node {
-    match node {
-        Node::Mapping(mut entries) => {
-            for (key, value) in merged {
-                if !entries.iter().any(|(name, _)| *name == key) {
-                    entries.push((key, value));
-                }
-            }
-            Node::Mapping(entries)
-        }
-        other => other,
-    }
-}
-
-fn size(tree: &Tree) -> usize {
-    match &tree.node {
-        Node::Scalar(_) => 1,
-        Node::Sequence(items) => 1 + items.iter().map(size).sum::<usize>(),
-        Node::Mapping(entries) => 1 + entries.iter().map(|(_, value)| size(value)).sum::<usize>(),
-    }
+fn too_deep(line: usize) -> Malformed {
+    at(line, &format!("nested deeper than {MAX_DEPTH} levels"))
 }
 
 fn scalar_value(scalar: Scalar<'_>, line: usize) -> Result<Value, Malformed> {

@@ -1,0 +1,31 @@
+//! The configuration as it lies on disk, for commands that run beside no node. It starts nothing and changes nothing.
+
+use std::path::Path;
+
+use model::Change;
+
+use crate::source::file;
+use crate::source::store::{Store, StoreError};
+use crate::stored_key;
+
+/// The objects of an embedded store that no node has open.
+///
+/// # Errors
+/// The store cannot be opened, above all because a node runs on it.
+pub fn from_store(directory: &Path) -> Result<Vec<Change>, StoreError> {
+    let records = Store::open(directory)?.load()?;
+    let change = |(path, record): (String, _)| Some(stored_key::change(stored_key::parse(&path)?, record));
+    Ok(records.into_iter().filter_map(change).collect())
+}
+
+/// The objects of a declarative file.
+///
+/// # Errors
+/// The faults that make it no document, one `file:line: path: reason` a line.
+pub fn from_file(path: &Path) -> Result<Vec<Change>, String> {
+    let document = file::read(path).map_err(|faults| {
+        let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        lines.join("\n")
+    })?;
+    Ok(document.objects.iter().map(|object| object.change(1)).collect())
+}
