@@ -221,6 +221,11 @@ impl Exchange {
         self.generation.as_ref()?.consumers.find(plugin, key).cloned()
     }
 
+    /// The consumer of that name, without any credential: who an anonymous request counts as.
+    pub fn consumer_named(&self, username: &str) -> Option<Arc<Consumer>> {
+        self.generation.as_ref()?.consumers.named(username).cloned()
+    }
+
     /// Says who the client is; the plugins of the consumer and its group join the route's from here on.
     pub fn authenticate(&mut self, consumer: Arc<Consumer>) {
         self.consumer = Some(consumer);

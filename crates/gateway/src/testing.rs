@@ -56,6 +56,13 @@ impl Scene {
         Scene::default()
     }
 
+    /// Adds a consumer that is found by its name only.
+    #[must_use]
+    pub fn with_named_consumer(mut self, consumer: Consumer) -> Scene {
+        self.runtime.consumers.insert_named(Arc::new(consumer));
+        self
+    }
+
     /// Adds a consumer that is found by `key` in `plugin`.
     #[must_use]
     pub fn with_consumer(mut self, plugin: &'static str, key: &str, consumer: Consumer) -> Scene {

@@ -17,28 +17,38 @@ impl Compiler {
         for (plugin, secret) in self.consumer_entries.remove(&key.id).unwrap_or_default() {
             self.current.consumers.remove(plugin, &secret, &key.id);
         }
+        self.current.consumers.remove_named(&key.id);
         let Some(object) = snapshot.get(key).cloned() else { return };
         let Resource::Consumer(written) = &object.resource else { return };
         let group = written.group_id.as_ref().map(|id| Key::of(Kind::ConsumerGroup, id));
         let group_plugins = group.as_ref().and_then(|group| snapshot.get(group)).cloned();
         let none = Plugins::none();
         let group_plugins = group_plugins.as_ref().map_or(none, |group| group.resource.plugins());
-        let Some(plugins) = self.consumer_instances(snapshot, key, &written.plugins, group_plugins) else { return };
+        let Some(plugins) = self.consumer_instances(snapshot, key, &written.plugins, group_plugins) else {
+            return;
+        };
 
         let template = |credential_id: Option<Arc<str>>, config: &Value| Consumer {
             username: key.id.clone(),
             group_id: group.as_ref().map(|group| group.id.clone()),
             credential_id,
-            labels: written.labels.iter().map(|(name, value)| (name.clone().into(), value.clone().into())).collect(),
+            labels: written
+                .labels
+                .iter()
+                .map(|(name, value)| (name.clone().into(), value.clone().into()))
+                .collect(),
             auth_conf: config.clone(),
             plugins: plugins.clone(),
         };
+        self.current.consumers.insert_named(Arc::new(template(None, &Value::Null)));
         let mut entries = Vec::new();
         self.add_entries(&written.plugins, &mut entries, |config| template(None, config));
         for credential in snapshot.dependents(key).iter().filter(|user| user.kind == Kind::Credential) {
             if let Some(object) = snapshot.get(credential) {
                 let id: Arc<str> = credential.own_id().into();
-                self.add_entries(object.resource.plugins(), &mut entries, |config| template(Some(id.clone()), config));
+                self.add_entries(object.resource.plugins(), &mut entries, |config| {
+                    template(Some(id.clone()), config)
+                });
             }
         }
         self.consumer_entries.insert(key.id.clone(), entries);
@@ -52,7 +62,8 @@ impl Compiler {
     ) {
         for plugin in plugins.iter() {
             let kind = kind_named(self.kinds, &plugin.name);
-            let Some((kind, field)) = kind.and_then(|kind| kind.consumer_key.map(|field| (kind, field))) else {
+            let Some((kind, field)) = kind.and_then(|kind| kind.consumer_key.map(|field| (kind, field)))
+            else {
                 continue;
             };
             if let Some(secret) = plugin.config.get(field).and_then(Value::as_str) {

@@ -35,11 +35,23 @@ pub struct Labels {
     pub node: Box<str>,
 }
 
+/// Whether routes and services are labelled by id or by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum LabelBy {
+    /// By id.
+    #[default]
+    Id,
+    /// By name, where they have one.
+    Name,
+}
+
 /// The counters of one series in one worker.
 #[derive(Debug, Default)]
 pub struct Series {
     /// What it is about.
     pub labels: Labels,
+    /// The id of the route, whatever its label says; with the route's end the series ends.
+    route_id: Box<str>,
     statuses: [(AtomicU64, AtomicU64); STATUSES_MAX],
     /// From the first byte of the request to the last of the response.
     pub request: Histogram,
@@ -56,13 +68,16 @@ pub struct Series {
 impl Series {
     fn record(&self, exchange: &Exchange) {
         let status = u64::from(exchange.status());
-        let slot = self.statuses.iter().position(|(code, _)| matches!(code.load(Ordering::Relaxed), code if code == status || code == 0));
+        let slot = self.statuses.iter().position(
+            |(code, _)| matches!(code.load(Ordering::Relaxed), code if code == status || code == 0),
+        );
         let (code, count) = &self.statuses[slot.unwrap_or(STATUSES_MAX - 1)];
         if code.load(Ordering::Relaxed) == 0 {
             code.store(status, Ordering::Relaxed);
         }
         bump(count, 1);
-        let (total_us, upstream_us) = (exchange.times.total_ns() / 1_000, exchange.times.upstream_ns() / 1_000);
+        let (total_us, upstream_us) =
+            (exchange.times.total_ns() / 1_000, exchange.times.upstream_ns() / 1_000);
         self.request.record(total_us);
         if exchange.times.upstream_started_ns != 0 {
             self.upstream.record(upstream_us);
@@ -74,7 +89,9 @@ impl Series {
 
     /// The statuses counted, with their counts.
     pub fn statuses(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let load = |(code, count): &(AtomicU64, AtomicU64)| (code.load(Ordering::Relaxed), count.load(Ordering::Relaxed));
+        let load = |(code, count): &(AtomicU64, AtomicU64)| {
+            (code.load(Ordering::Relaxed), count.load(Ordering::Relaxed))
+        };
         self.statuses.iter().map(load).take_while(|(code, _)| *code != 0)
     }
 }
@@ -98,6 +115,7 @@ struct Local {
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
+    label_by: LabelBy,
     route: u32,
     consumer: usize,
     endpoint: u64,
@@ -110,9 +128,10 @@ impl WorkerMetrics {
     }
 
     /// Counts an ended exchange.
-    pub fn record(&self, exchange: &Exchange) {
+    pub fn record(&self, exchange: &Exchange, label_by: LabelBy) {
         let last = exchange.attempts.last();
         let key = Key {
+            label_by,
             route: exchange.route.unwrap_or(u32::MAX),
             consumer: exchange.consumer().map_or(0, |consumer| Arc::as_ptr(consumer) as usize),
             endpoint: last.map_or(u64::MAX, |attempt| attempt.endpoint_id),
@@ -121,22 +140,31 @@ impl WorkerMetrics {
         if let Some(series) = local.by_key.get(&key) {
             return series.record(exchange);
         }
-        let series = self.series(&mut local, labels_of(exchange, last.map(|attempt| attempt.address)));
+        let series = self.series(
+            &mut local,
+            labels_of(exchange, label_by, last.map(|attempt| attempt.address)),
+            exchange.route().map_or("", |route| &route.id),
+        );
         series.record(exchange);
         if local.by_key.len() < SERIES_MAX {
             local.by_key.insert(key, series);
         }
     }
 
-    fn series(&self, local: &mut Local, labels: Labels) -> Arc<Series> {
+    fn series(&self, local: &mut Local, labels: Labels, route_id: &str) -> Arc<Series> {
         if let Some(series) = local.by_labels.get(&labels) {
             return series.clone();
         }
         let full = local.by_labels.len() >= SERIES_MAX;
-        let labels = if full { Labels { route: "other".into(), ..Labels::default() } } else { labels };
+        let (labels, route_id) = if full {
+            (Labels { route: "other".into(), ..Labels::default() }, "")
+        } else {
+            (labels, route_id)
+        };
         let shared = &self.shared;
         let make = || {
-            let series = Arc::new(Series { labels: labels.clone(), ..Series::default() });
+            let series =
+                Arc::new(Series { labels: labels.clone(), route_id: route_id.into(), ..Series::default() });
             shared.lock().unwrap_or_else(PoisonError::into_inner).push(series.clone());
             series
         };
@@ -151,7 +179,7 @@ impl WorkerMetrics {
     /// Gives up the series of routes that no longer exist.
     pub(crate) fn retain_routes(&self, exists: impl Fn(&str) -> bool) {
         let mut local = self.local.borrow_mut();
-        let gone = |series: &Series| !series.labels.route.is_empty() && !exists(&series.labels.route);
+        let gone = |series: &Series| !series.route_id.is_empty() && !exists(&series.route_id);
         let before = local.by_labels.len();
         local.by_labels.retain(|_, series| !gone(series));
         if local.by_labels.len() != before {
@@ -161,13 +189,18 @@ impl WorkerMetrics {
     }
 }
 
-fn labels_of(exchange: &Exchange, node: Option<SocketAddr>) -> Labels {
+fn labels_of(exchange: &Exchange, label_by: LabelBy, node: Option<SocketAddr>) -> Labels {
     let mut labels = Labels::default();
+    let choose = |id: &Arc<str>, name: &Option<Arc<str>>| -> Box<str> {
+        let name = name.as_ref().filter(|_| label_by == LabelBy::Name);
+        (&**name.unwrap_or(id)).into()
+    };
     if let Some(route) = exchange.route() {
-        labels.route = (&*route.id).into();
+        labels.route = choose(&route.id, &route.name);
         labels.matched_uri = exchange.matched_uri().unwrap_or_default().into();
         labels.matched_host = route.rule.hosts().next().unwrap_or_default().into();
-        labels.service = route.service.as_ref().map_or("", |service| &service.id).into();
+        labels.service =
+            route.service.as_ref().map(|service| choose(&service.id, &service.name)).unwrap_or_default();
     }
     labels.consumer = exchange.consumer().map_or("", |consumer| &consumer.username).into();
     labels.node = node.map(|node| node.ip().to_string()).unwrap_or_default().into();

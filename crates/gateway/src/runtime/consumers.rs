@@ -29,6 +29,7 @@ pub struct Consumer {
 #[derive(Clone, Default)]
 pub struct Consumers {
     by_plugin: HashMap<&'static str, ShardedMap<Box<str>, Arc<Consumer>>>,
+    by_name: ShardedMap<Arc<str>, Arc<Consumer>>,
 }
 
 impl Consumers {
@@ -37,14 +38,29 @@ impl Consumers {
         self.by_plugin.get(plugin)?.get(key)
     }
 
+    /// The consumer of that name, seen through no credential: who an anonymous request counts as.
+    pub fn named(&self, username: &str) -> Option<&Arc<Consumer>> {
+        self.by_name.get(username)
+    }
+
     /// Whether any consumer has a credential for `plugin`.
     pub fn any(&self, plugin: &str) -> bool {
-        self.by_plugin.get(plugin).is_some_and(|consumers| consumers.len() > 0)
+        self.by_plugin.get(plugin).is_some_and(|consumers| !consumers.is_empty())
     }
 
     /// Adds or replaces an entry.
     pub(crate) fn insert(&mut self, plugin: &'static str, key: &str, consumer: Arc<Consumer>) {
         self.by_plugin.entry(plugin).or_default().insert(key.into(), consumer);
+    }
+
+    /// Adds or replaces the consumer of that name.
+    pub(crate) fn insert_named(&mut self, consumer: Arc<Consumer>) {
+        self.by_name.insert(consumer.username.clone(), consumer);
+    }
+
+    /// Removes the consumer of that name.
+    pub(crate) fn remove_named(&mut self, username: &str) {
+        self.by_name.remove(username);
     }
 
     /// Removes an entry, if it is still the one of `owner`.
