@@ -8,11 +8,14 @@ use crate::source::file;
 use crate::source::store::{Store, StoreError};
 use crate::stored_key;
 
-/// The objects of an embedded store that no node has open.
+/// The objects of an embedded store that no node has open; none where there is no store yet.
 ///
 /// # Errors
 /// The store cannot be opened, above all because a node runs on it.
 pub fn from_store(directory: &Path) -> Result<Vec<Change>, StoreError> {
+    if !Store::exists(directory) {
+        return Ok(Vec::new());
+    }
     let records = Store::open(directory)?.load()?;
     let change = |(path, record): (String, _)| Some(stored_key::change(stored_key::parse(&path)?, record));
     Ok(records.into_iter().filter_map(change).collect())
@@ -28,4 +31,17 @@ pub fn from_file(path: &Path) -> Result<Vec<Change>, String> {
         lines.join("\n")
     })?;
     Ok(document.objects.iter().map(|object| object.change(1)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_makes_no_store() {
+        let parent = tempfile::tempdir().unwrap();
+        let directory = parent.path().join("weir-data");
+        assert!(from_store(&directory).unwrap().is_empty());
+        assert!(!directory.exists());
+    }
 }

@@ -92,6 +92,11 @@ impl Store {
         })
     }
 
+    /// Whether a store lies in `directory`, usable or not.
+    pub fn exists(directory: &Path) -> bool {
+        directory.join(STORE_FILE).exists()
+    }
+
     /// The revision of the last committed write; 0 in a fresh store.
     pub fn revision(&self) -> u64 {
         self.revision
