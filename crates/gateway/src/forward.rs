@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use http1::{FieldId, FieldRef, Method, Version, encode};
+use http1::{FieldId, FieldSet, Method, Version, encode};
 
 use crate::body::BodyLength;
 use crate::exchange::Exchange;
@@ -31,73 +31,77 @@ pub(crate) fn encode_request(exchange: &Exchange, length: BodyLength, out: &mut 
     let request = &exchange.request;
     let options = &exchange.worker().options.forward;
     encode::request_line(out, request.method_text(), exchange.forward_path(), exchange.forward_query());
-    line(out, b"Host", exchange.forward_host.as_deref().unwrap_or(request.authority()));
-
+    encode::field(out, "Host", exchange.forward_host.as_deref().unwrap_or(request.authority()));
     let trusted = !options.trusted_addresses.is_empty() && options.trusts(exchange.connection.peer.ip());
-    let mut forwarded_for: Option<&[u8]> = None;
-    let mut believed = [false; 3];
-    for (id, name, value) in request.headers.iter().filter(|field| !field.hop_by_hop).map(parts) {
-        match id {
-            FieldId::Host | FieldId::ContentLength | FieldId::Expect | FieldId::XRealIp => {}
-            FieldId::XForwardedFor => match forwarded_for {
-                None => forwarded_for = Some(value),
-                // Several fields are one list (RFC 9110 section 5.3); the earlier ones go first.
-                Some(earlier) => {
-                    line(out, b"X-Forwarded-For", earlier);
-                    forwarded_for = Some(value);
-                }
-            },
-            FieldId::XForwardedProto | FieldId::XForwardedHost | FieldId::XForwardedPort => {
-                let which = (id as u8 - FieldId::XForwardedProto as u8) as usize;
-                if trusted && !believed[which] {
-                    believed[which] = true;
-                    line(out, name, value);
-                }
-            }
-            _ => line(out, name, value),
-        }
+    let headers = &request.headers;
+    encode::fields_except(out, headers, if trusted { REWRITTEN } else { REWRITTEN_OF_STRANGERS });
+    let said = |id: FieldId| trusted && headers.contains_known(id);
+    let mut text = AddressText::default();
+    let client = text.write(exchange.client_address);
+    encode::field(out, "X-Real-IP", client);
+    forwarded_for(exchange, client, out);
+    if !said(FieldId::XForwardedProto) {
+        encode::field(out, "X-Forwarded-Proto", exchange.connection.scheme.as_str().as_bytes());
     }
-    forwarding_fields(exchange, forwarded_for, believed, out);
+    if !said(FieldId::XForwardedHost) {
+        encode::field(out, "X-Forwarded-Host", request.authority());
+    }
+    if !said(FieldId::XForwardedPort) {
+        encode::number_field(out, "X-Forwarded-Port", u64::from(exchange.connection.local.port()));
+    }
     if let Some(pseudonym) = &options.via {
         let version: &[u8] = if request.version == Version::Http11 { b"1.1 " } else { b"1.0 " };
-        line_of(out, b"Via", &[version, pseudonym.as_bytes()]);
+        line_of(out, "Via", &[version, pseudonym.as_bytes()]);
     }
     if exchange.upgrading {
-        line(out, b"Connection", b"Upgrade");
-        line(out, b"Upgrade", b"websocket");
+        encode::field(out, "Connection", b"Upgrade");
+        encode::field(out, "Upgrade", b"websocket");
     }
     match length {
         // A method that is expected to have content says so even when it has none (RFC 9110 section 8.6).
-        BodyLength::None if matches!(request.method, Method::Post | Method::Put | Method::Patch) => line(out, b"Content-Length", b"0"),
+        BodyLength::None if matches!(request.method, Method::Post | Method::Put | Method::Patch) => encode::field(out, "Content-Length", b"0"),
         BodyLength::None => {}
         BodyLength::Known(bytes) => encode::number_field(out, "Content-Length", bytes),
-        BodyLength::Unknown => line(out, b"Transfer-Encoding", b"chunked"),
+        BodyLength::Unknown => encode::field(out, "Transfer-Encoding", b"chunked"),
     }
     out.extend_from_slice(b"\r\n");
 }
 
-fn forwarding_fields(exchange: &Exchange, forwarded_for: Option<&[u8]>, believed: [bool; 3], out: &mut Vec<u8>) {
-    let mut text = AddressText::default();
-    let client = text.write(exchange.client_address);
-    line(out, b"X-Real-IP", client);
-    match forwarded_for {
-        Some(earlier) => {
-            let mut peer = AddressText::default();
-            let peer = peer.write(exchange.connection.peer.ip());
-            line_of(out, b"X-Forwarded-For", &[earlier, b", ", peer]);
-        }
-        None => line(out, b"X-Forwarded-For", client),
+/// Appends `X-Forwarded-For`: what the client said, as one list (RFC 9110 section 5.3), and the peer behind it.
+fn forwarded_for(exchange: &Exchange, client: &[u8], out: &mut Vec<u8>) {
+    let mut earlier = exchange.request.headers.get_all_known(FieldId::XForwardedFor).peekable();
+    if earlier.peek().is_none() {
+        return encode::field(out, "X-Forwarded-For", client);
     }
-    if !believed[0] {
-        line(out, b"X-Forwarded-Proto", exchange.connection.scheme.as_str().as_bytes());
+    out.extend_from_slice(b"X-Forwarded-For: ");
+    for list in earlier {
+        out.extend_from_slice(list);
+        out.extend_from_slice(b", ");
     }
-    if !believed[1] {
-        line(out, b"X-Forwarded-Host", exchange.request.authority());
-    }
-    if !believed[2] {
-        encode::number_field(out, "X-Forwarded-Port", u64::from(exchange.connection.local.port()));
-    }
+    out.extend_from_slice(AddressText::default().write(exchange.connection.peer.ip()));
+    out.extend_from_slice(b"\r\n");
 }
+
+/// Fields of a request that are written anew, whoever sent it.
+const REWRITTEN: FieldSet = FieldSet::of(&[
+    FieldId::Host,
+    FieldId::ContentLength,
+    FieldId::Expect,
+    FieldId::XRealIp,
+    FieldId::XForwardedFor,
+]);
+
+/// Fields that are written anew unless a trusted peer sent them.
+const REWRITTEN_OF_STRANGERS: FieldSet = FieldSet::of(&[
+    FieldId::Host,
+    FieldId::ContentLength,
+    FieldId::Expect,
+    FieldId::XRealIp,
+    FieldId::XForwardedFor,
+    FieldId::XForwardedProto,
+    FieldId::XForwardedHost,
+    FieldId::XForwardedPort,
+]);
 
 /// What a response's head needs to know beyond the exchange.
 pub(crate) struct ResponseOptions {
@@ -117,53 +121,41 @@ pub(crate) fn encode_response(exchange: &Exchange, options: &ResponseOptions, ou
     let named = response.reason_text();
     let named = if named.is_empty() { reason::phrase(response.status).as_bytes() } else { named };
     encode::status_line(out, response.status, named);
-    let mut dated = false;
-    for (id, name, value) in response.headers.iter().filter(|field| !field.hop_by_hop).map(parts) {
-        match id {
-            // The length of what a GET would have brought stays true where there is no body to measure.
-            FieldId::ContentLength if !(head_only && options.length == BodyLength::None) => continue,
-            FieldId::Server if server.is_some() => continue,
-            FieldId::Date => dated = true,
-            _ => {}
-        }
-        line(out, name, value);
-    }
+    // The length of what a GET would have brought stays true where there is no body to measure.
+    let keeps_length = head_only && options.length == BodyLength::None;
+    let skip = match (keeps_length, server) {
+        (true, None) => FieldSet::EMPTY,
+        (true, Some(_)) => FieldSet::of(&[FieldId::Server]),
+        (false, None) => FieldSet::of(&[FieldId::ContentLength]),
+        (false, Some(_)) => FieldSet::of(&[FieldId::ContentLength, FieldId::Server]),
+    };
+    encode::fields_except(out, &response.headers, skip);
     if let Some(server) = server {
-        line(out, b"Server", server.as_bytes());
+        encode::field(out, "Server", server.as_bytes());
     }
     // RFC 9110 section 6.6.1: whoever relays a response without a date adds one.
-    if !dated && response.status >= 200 {
-        line(out, b"Date", &options.date);
+    if response.status >= 200 && !response.headers.contains_known(FieldId::Date) {
+        encode::field(out, "Date", &options.date);
     }
     match options.length {
         BodyLength::None => {}
         BodyLength::Known(bytes) => encode::number_field(out, "Content-Length", bytes),
         BodyLength::Unknown if exchange.request.version == Version::Http11 => {
-            line(out, b"Transfer-Encoding", b"chunked");
+            encode::field(out, "Transfer-Encoding", b"chunked");
         }
         BodyLength::Unknown => {}
     }
     match (exchange.request.version, options.keep_alive) {
-        (Version::Http11, false) => line(out, b"Connection", b"close"),
-        (Version::Http10, true) => line(out, b"Connection", b"keep-alive"),
+        (Version::Http11, false) => encode::field(out, "Connection", b"close"),
+        (Version::Http10, true) => encode::field(out, "Connection", b"keep-alive"),
         _ => {}
     }
     out.extend_from_slice(b"\r\n");
 }
 
-fn parts(field: FieldRef<'_>) -> (FieldId, &[u8], &[u8]) {
-    (field.id, field.name, field.value)
-}
-
-/// Appends a field line of parts that were checked when they were read or set.
-#[inline]
-fn line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    line_of(out, name, &[value]);
-}
-
-#[inline]
-fn line_of(out: &mut Vec<u8>, name: &[u8], value: &[&[u8]]) {
-    out.extend_from_slice(name);
+/// Appends a field line whose value is given in parts that were checked when they were read or set.
+fn line_of(out: &mut Vec<u8>, name: &str, value: &[&[u8]]) {
+    out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b": ");
     for part in value {
         out.extend_from_slice(part);

@@ -8,6 +8,7 @@ pub mod compile;
 pub mod engine;
 pub mod env;
 pub mod exchange;
+pub mod explain;
 pub mod failure;
 pub mod forward;
 mod h1;
@@ -18,6 +19,8 @@ mod pipeline;
 pub mod plugin;
 mod reason;
 pub mod runtime;
+#[doc(hidden)]
+pub mod testing;
 pub mod upstream;
 pub mod worker;
 

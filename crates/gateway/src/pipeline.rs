@@ -22,6 +22,7 @@ use crate::runtime::Generation;
 use crate::worker::Worker;
 
 use phases::Chains;
+pub(crate) use prepare::prepare;
 pub(crate) use proxy::key_hash;
 
 /// What is left to do once the pipeline is done with a request.
@@ -49,7 +50,7 @@ pub(crate) async fn run<S: ServerStream>(
     let generation = worker.generation();
     exchange.generation = Some(generation.clone());
     let run = Run { worker, generation: &generation, alarm };
-    if let Err(failure) = prepare::prepare(worker, exchange) {
+    if let Err(failure) = prepare::prepare(&worker.options, &mut worker.path_scratch.borrow_mut(), exchange) {
         return respond::fail(&run, exchange, server, &Chains::none(&generation), failure).await;
     }
     let mut params = std::mem::take(&mut exchange.params);

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use http1::{HeadStatus, parse_request};
 use model::catalog::{Catalog, PluginInfo, SchemaType};
 use router::path::PathOptions;
-use router::{Mode, Router};
+use router::{Mode, Router, Rule, RuleInput};
 use serde_json::Value;
 use stdx::persistent::ChunkedVec;
 use stdx::published::Published;
@@ -122,6 +122,22 @@ pub fn consumer(username: &str) -> Consumer {
         labels: Vec::new(),
         auth_conf: Value::Null,
         plugins: Vec::new().into(),
+    }
+}
+
+/// A route with this id that matches every path and has nothing else.
+pub fn route(id: &str) -> Route {
+    let input = RuleInput { paths: vec!["/*".to_owned()], ..RuleInput::default() };
+    Route {
+        id: id.into(),
+        name: None,
+        service: None,
+        rule: Arc::new(Rule::new(input).expect("/* is a path pattern")),
+        plugins: Arc::new(Chain::default()),
+        upstream: None,
+        timeouts: None,
+        enable_websocket: false,
+        missing: None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Writing heads and chunks, appended to a caller's buffer; it refuses to know where the bytes go.
 
-use crate::{Headers, Version};
+use crate::{FieldSet, Headers, Version};
 
 /// What ends the data of a chunk.
 pub const CHUNK_END: &[u8] = b"\r\n";
@@ -36,7 +36,12 @@ pub fn status_line(out: &mut Vec<u8>, status: u16, reason: &[u8]) {
 
 /// Appends every field that is sent on: not removed, not hop-by-hop.
 pub fn fields(out: &mut Vec<u8>, headers: &Headers) {
-    headers.for_each_run(|run| {
+    fields_except(out, headers, FieldSet::EMPTY);
+}
+
+/// As [`fields`], without those whose name is in `skip`, which the caller writes in a form of its own.
+pub fn fields_except(out: &mut Vec<u8>, headers: &Headers, skip: FieldSet) {
+    headers.for_each_run(skip, |run| {
         out.extend_from_slice(run);
         out.extend_from_slice(b"\r\n");
     });
@@ -85,11 +90,22 @@ pub fn trailers(out: &mut Vec<u8>, trailers: &Headers) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::FieldId;
 
     fn check(write: impl FnOnce(&mut Vec<u8>), expected: &str) {
         let mut out = Vec::new();
         write(&mut out);
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn skipped_names_split_the_runs() {
+        let mut headers = Headers::new();
+        for (name, value) in [("A", "1"), ("Host", "h"), ("B", "2"), ("C", "3"), ("Date", "d")] {
+            headers.append(name, value.as_bytes()).unwrap();
+        }
+        let skip = FieldSet::of(&[FieldId::Host, FieldId::Date]);
+        check(|out| fields_except(out, &headers, skip), "A: 1\r\nB: 2\r\nC: 3\r\n");
     }
 
     #[test]

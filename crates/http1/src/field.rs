@@ -196,6 +196,31 @@ impl FieldId {
     }
 }
 
+/// A set of well-known names, made at compile time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FieldSet(u128);
+
+impl FieldSet {
+    /// No name.
+    pub const EMPTY: Self = Self(0);
+
+    /// These names; [`FieldId::Other`] stands for no name and cannot be in a set.
+    pub const fn of(ids: &[FieldId]) -> Self {
+        let (mut bits, mut index) = (0, 0);
+        while index < ids.len() {
+            assert!(!matches!(ids[index], FieldId::Other), "Other is no name");
+            bits |= 1 << (ids[index] as u8);
+            index += 1;
+        }
+        Self(bits)
+    }
+
+    /// Whether the name is in it.
+    pub fn contains(self, id: FieldId) -> bool {
+        self.0 & id.bit() != 0
+    }
+}
+
 /// Sparse on purpose: an unknown name nearly always meets an empty slot at once.
 const SLOT_COUNT: usize = 512;
 const EMPTY: u8 = u8::MAX;

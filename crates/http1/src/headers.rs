@@ -11,7 +11,7 @@ mod iter;
 pub use edit::FieldError;
 pub use iter::{FieldRef, Fields};
 
-use crate::{FieldId, Span, syntax};
+use crate::{FieldId, FieldSet, Span, syntax};
 
 /// An ordered list of fields.
 #[derive(Debug, Clone, Default)]
@@ -125,12 +125,12 @@ impl Headers {
         &self.bytes[span.range()]
     }
 
-    /// Calls `write` with the bytes of each run of fields that may be sent: neighbouring lines untouched since
-    /// they were parsed come as one slice. A run lacks its final CRLF.
-    pub(crate) fn for_each_run(&self, mut write: impl FnMut(&[u8])) {
+    /// Calls `write` with the bytes of each run of fields that may be sent and are not in `skip`: neighbouring lines
+    /// untouched since they were parsed come as one slice. A run lacks its final CRLF.
+    pub(crate) fn for_each_run(&self, skip: FieldSet, mut write: impl FnMut(&[u8])) {
         let mut run: Option<Span> = None;
         for field in &self.fields {
-            if field.flags & (REMOVED | HOP_BY_HOP) != 0 {
+            if field.flags & (REMOVED | HOP_BY_HOP) != 0 || skip.contains(field.id) {
                 if let Some(span) = run.take() {
                     write(self.text(span));
                 }

@@ -21,7 +21,7 @@ mod span;
 mod syntax;
 
 pub use error::HeadError;
-pub use field::FieldId;
+pub use field::{FieldId, FieldSet};
 pub use headers::{FieldError, FieldRef, Fields, Headers};
 pub use limits::{HeadLimits, Limits};
 pub use method::Method;

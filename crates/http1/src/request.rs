@@ -8,7 +8,7 @@ pub use target::TargetForm;
 use crate::limits::{HeadLimits, Limits};
 use crate::line::{self, FieldSlots};
 use crate::semantics::Semantics;
-use crate::{FieldId, HeadError, HeadStatus, Headers, Method, Span, Version, syntax};
+use crate::{FieldError, FieldId, HeadError, HeadStatus, Headers, Method, Span, Version, syntax};
 use target::Target;
 
 /// How the end of a request's body is known (RFC 9112 section 6.3).
@@ -87,6 +87,20 @@ impl RequestHead {
     /// The method as it was sent.
     pub fn method_text(&self) -> &[u8] {
         self.headers.text(self.method_span)
+    }
+
+    /// Replaces the method. Whoever does so sees to it that the answer still suits the client: one to HEAD has no body
+    /// (RFC 9110 section 9.3.2).
+    ///
+    /// # Errors
+    /// The text is not a token (RFC 9110 section 9.1).
+    pub fn set_method(&mut self, method: &str) -> Result<(), FieldError> {
+        if !syntax::is_token(method.as_bytes()) {
+            return Err(FieldError::Name);
+        }
+        self.method = Method::of(method.as_bytes());
+        self.method_span = self.headers.keep_text(method.as_bytes());
+        Ok(())
     }
 
     /// The whole target as it was sent.

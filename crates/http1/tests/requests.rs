@@ -359,3 +359,19 @@ fn sizes() {
         (414, 431, 431)
     );
 }
+
+#[test]
+fn the_method_may_be_replaced() {
+    let mut head = RequestHead::new();
+    let input = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
+    parse_request(input, &mut head, &HeadLimits::default()).unwrap();
+    head.set_method("PROPFIND").unwrap();
+    assert_eq!((head.method, head.method_text()), (http1::Method::Other, &b"PROPFIND"[..]));
+    head.set_method("POST").unwrap();
+    head.headers.append("A", b"1").unwrap();
+    assert_eq!((head.method, head.method_text()), (http1::Method::Post, &b"POST"[..]));
+    assert!(head.set_method("A B").is_err());
+    let mut out = Vec::new();
+    http1::encode::fields(&mut out, &head.headers);
+    assert_eq!(out, b"Host: h\r\nA: 1\r\n");
+}

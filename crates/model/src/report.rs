@@ -1,7 +1,10 @@
 //! What control reads about the running gateway and boot implements: small traits, each usable as `dyn`.
 //! Knows no implementation.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+
+use serde::Deserialize;
 
 /// Which configuration revision each worker runs.
 pub trait WorkerRevisions: Send + Sync {
@@ -111,18 +114,33 @@ pub trait Readiness: Send + Sync {
     fn ready(&self) -> Result<(), String>;
 }
 
+/// A request that is asked about, the body of `POST /v1/weir/explain`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExplainQuestion {
+    /// The method.
+    pub method: String,
+    /// An absolute URL, or a path with its query.
+    pub url: String,
+    /// Header fields, names and values, in order.
+    #[serde(default)]
+    pub headers: Vec<(String, String)>,
+    /// The client's address.
+    #[serde(default = "loopback")]
+    pub remote_addr: IpAddr,
+}
+
+fn loopback() -> IpAddr {
+    IpAddr::V4(Ipv4Addr::LOCALHOST)
+}
+
 /// Answers what the router would do with a request, for `weir explain`.
 pub trait Explain: Send + Sync {
-    /// The decision record as JSON for a method, a URL and header lines.
+    /// The decision record as JSON.
     ///
     /// # Errors
     /// What is wrong with the request, as a sentence.
-    fn explain(
-        &self,
-        method: &str,
-        url: &str,
-        headers: &[(String, String)],
-    ) -> Result<serde_json::Value, String>;
+    fn explain(&self, question: &ExplainQuestion) -> Result<serde_json::Value, String>;
 }
 
 #[cfg(test)]

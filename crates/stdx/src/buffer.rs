@@ -12,9 +12,14 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// An empty buffer of [`BUFFER_BYTES`] from the thread's pool.
-    pub fn take() -> Self {
-        BufferPool::take()
+    /// An empty buffer of [`SMALL_BYTES`] from the thread's pool: for a head, or for whoever may never send more.
+    pub fn small() -> Self {
+        BufferPool::take(Size::Small)
+    }
+
+    /// An empty buffer of [`LARGE_BYTES`] from the thread's pool: for a body on its way.
+    pub fn large() -> Self {
+        BufferPool::take(Size::Large)
     }
 
     /// The size of its memory in bytes.
@@ -86,14 +91,17 @@ impl Buffer {
         }
     }
 
-    /// Makes the capacity at least `capacity`, keeping the bytes; such a buffer does not go back to the pool.
+    /// Makes the capacity at least `capacity`, keeping the bytes; one beyond [`LARGE_BYTES`] does not go back to the
+    /// pool.
     pub fn grow_to(&mut self, capacity: usize) {
         if capacity > self.capacity() {
-            let mut data = vec![0; capacity].into_boxed_slice();
-            data[..self.len()].copy_from_slice(self.filled());
-            let len = self.len();
-            BufferPool::give(std::mem::replace(&mut self.data, data));
-            (self.start, self.end) = (0, len);
+            let mut grown = if capacity <= LARGE_BYTES {
+                Buffer::large()
+            } else {
+                Buffer { data: vec![0; capacity].into_boxed_slice(), start: 0, end: 0 }
+            };
+            grown.write(self.filled());
+            *self = grown;
         }
     }
 
@@ -118,41 +126,57 @@ impl Drop for Buffer {
 /// The pool of the current thread.
 pub struct BufferPool;
 
+#[derive(Clone, Copy)]
+enum Size {
+    Small,
+    Large,
+}
+
 impl BufferPool {
-    /// An empty buffer of [`BUFFER_BYTES`]; its memory may hold bytes of an earlier use.
-    pub fn take() -> Buffer {
-        let pooled = FREE.try_with(|free| free.borrow_mut().pop()).ok().flatten();
-        let data = pooled.unwrap_or_else(|| vec![0; BUFFER_BYTES].into_boxed_slice());
+    /// An empty buffer; its memory may hold bytes of an earlier use.
+    fn take(size: Size) -> Buffer {
+        let pooled = FREE.try_with(|free| free.borrow_mut()[size as usize].pop()).ok().flatten();
+        let bytes = [SMALL_BYTES, LARGE_BYTES][size as usize];
+        let data = pooled.unwrap_or_else(|| vec![0; bytes].into_boxed_slice());
         Buffer { data, start: 0, end: 0 }
     }
 
-    /// How many buffers this thread's pool holds.
-    pub fn free() -> usize {
-        FREE.try_with(|free| free.borrow().len()).unwrap_or(0)
+    /// How many bytes this thread's pool holds.
+    pub fn free_bytes() -> usize {
+        let bytes = |free: &RefCell<Free>| free.borrow().iter().flatten().map(|data| data.len()).sum();
+        FREE.try_with(bytes).unwrap_or(0)
     }
 
     fn give(data: Box<[u8]>) {
-        if data.len() != BUFFER_BYTES {
-            return;
-        }
+        let (size, most) = match data.len() {
+            SMALL_BYTES => (Size::Small, POOLED_SMALL_BUFFERS),
+            LARGE_BYTES => (Size::Large, POOLED_LARGE_BUFFERS),
+            _ => return,
+        };
         // While the thread ends its pool may be gone; then the memory is simply freed.
         let _ = FREE.try_with(|free| {
-            let mut free = free.borrow_mut();
-            if free.len() < POOLED_BUFFERS {
+            let free = &mut free.borrow_mut()[size as usize];
+            if free.len() < most {
                 free.push(data);
             }
         });
     }
 }
 
+type Free = [Vec<Box<[u8]>>; 2];
+
 thread_local! {
-    static FREE: RefCell<Vec<Box<[u8]>>> = const { RefCell::new(Vec::new()) };
+    static FREE: RefCell<Free> = const { RefCell::new([Vec::new(), Vec::new()]) };
 }
 
-/// One read of a busy connection and any ordinary head: more costs cache misses, less costs system calls.
-pub const BUFFER_BYTES: usize = 16 * 1024;
-/// Buffers a thread keeps: 8 MiB, what 500 connections that are busy at the same moment need.
-pub const POOLED_BUFFERS: usize = 512;
+/// Any ordinary request head: what ten thousand slow clients can each make a thread hold must be little.
+pub const SMALL_BYTES: usize = 4 * 1024;
+/// One read of a body or of a response: a page of the usual size arrives in one system call.
+pub const LARGE_BYTES: usize = 32 * 1024;
+/// Small buffers a thread keeps: 4 MiB, what 1,000 connections that are busy at the same moment need.
+pub const POOLED_SMALL_BUFFERS: usize = 1_024;
+/// Large buffers a thread keeps: 8 MiB, what 250 exchanges under way at the same moment need.
+pub const POOLED_LARGE_BUFFERS: usize = 256;
 
 #[cfg(test)]
 mod tests {
@@ -160,7 +184,7 @@ mod tests {
 
     #[test]
     fn bytes_go_through_in_order() {
-        let mut buffer = Buffer::take();
+        let mut buffer = Buffer::small();
         buffer.spare_mut()[..3].copy_from_slice(b"abc");
         buffer.advance(3);
         assert_eq!((buffer.filled(), buffer.len()), (&b"abc"[..], 3));
@@ -169,35 +193,38 @@ mod tests {
         assert_eq!(buffer.filled(), b"bcdef");
         buffer.compact();
         assert_eq!(buffer.filled(), b"bcdef");
-        assert_eq!(buffer.spare_mut().len(), BUFFER_BYTES - 5);
+        assert_eq!(buffer.spare_mut().len(), SMALL_BYTES - 5);
         buffer.consume(5);
-        assert!(buffer.is_empty() && buffer.spare_mut().len() == BUFFER_BYTES);
+        assert!(buffer.is_empty() && buffer.spare_mut().len() == SMALL_BYTES);
     }
 
     #[test]
     fn a_full_buffer_takes_what_fits_and_grows_on_demand() {
-        let mut buffer = Buffer::take();
+        let mut buffer = Buffer::small();
         buffer.write(b"x");
         buffer.consume(0);
-        let long = vec![b'y'; BUFFER_BYTES];
-        assert_eq!(buffer.write(&long), BUFFER_BYTES - 1);
+        let long = vec![b'y'; SMALL_BYTES];
+        assert_eq!(buffer.write(&long), SMALL_BYTES - 1);
         assert!(buffer.is_full());
-        buffer.consume(BUFFER_BYTES - 1);
+        buffer.consume(SMALL_BYTES - 1);
         assert_eq!(buffer.write(b"z"), 1);
-        buffer.grow_to(2 * BUFFER_BYTES);
-        assert_eq!((buffer.filled(), buffer.capacity()), (&b"yz"[..], 2 * BUFFER_BYTES));
+        buffer.grow_to(2 * SMALL_BYTES);
+        assert_eq!((buffer.filled(), buffer.capacity()), (&b"yz"[..], LARGE_BYTES));
+        buffer.grow_to(LARGE_BYTES + 1);
+        assert_eq!((buffer.filled(), buffer.capacity()), (&b"yz"[..], LARGE_BYTES + 1));
     }
 
     #[test]
-    fn the_pool_takes_back_up_to_its_cap() {
-        let buffers: Vec<_> = (0..POOLED_BUFFERS + 3).map(|_| Buffer::take()).collect();
-        assert_eq!(BufferPool::free(), 0);
-        drop(buffers);
-        assert_eq!(BufferPool::free(), POOLED_BUFFERS);
-        let mut grown = Buffer::take();
-        grown.grow_to(BUFFER_BYTES + 1);
-        assert_eq!(BufferPool::free(), POOLED_BUFFERS);
+    fn the_pool_takes_back_up_to_its_caps() {
+        let small: Vec<_> = (0..POOLED_SMALL_BUFFERS + 3).map(|_| Buffer::small()).collect();
+        let large: Vec<_> = (0..POOLED_LARGE_BUFFERS + 3).map(|_| Buffer::large()).collect();
+        assert_eq!(BufferPool::free_bytes(), 0);
+        drop((small, large));
+        let full = POOLED_SMALL_BUFFERS * SMALL_BYTES + POOLED_LARGE_BUFFERS * LARGE_BYTES;
+        assert_eq!(BufferPool::free_bytes(), full);
+        let mut grown = Buffer::large();
+        grown.grow_to(LARGE_BYTES + 1);
         drop(grown);
-        assert_eq!(BufferPool::free(), POOLED_BUFFERS);
+        assert_eq!(BufferPool::free_bytes(), full);
     }
 }

@@ -19,8 +19,6 @@ use crate::failure::{Cause, Failure};
 use crate::pipeline::{self, Outcome};
 use crate::worker::Worker;
 
-/// One read from a client takes up to this much; a head of the usual size is a twentieth of it.
-const READ_BYTES: usize = 16 * 1024;
 /// After the last response the peer may still be sending; reading on for so long keeps its end from being reset while
 /// the response is still on its way (RFC 9112 section 9.6).
 const LINGER_MS: u64 = 2_000;
@@ -38,7 +36,7 @@ pub(crate) struct Connection {
 impl Connection {
     /// A buffer to read from a client.
     pub(crate) fn take_input() -> Buffer {
-        Buffer::take()
+        Buffer::small()
     }
 
     fn has_input(&self) -> bool {

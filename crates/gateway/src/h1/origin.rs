@@ -19,8 +19,6 @@ use crate::failure::{Cause, Failure, Sent};
 use crate::forward;
 use crate::upstream::Endpoint;
 
-/// One read from a node takes up to this much: a page of the usual size arrives in one system call.
-const READ_BYTES: usize = 32 * 1024;
 
 /// A connection to a node, between exchanges.
 #[derive(Debug)]
@@ -63,7 +61,7 @@ impl OriginStream {
     pub(crate) fn new(connection: OriginConnection, buffer: Vec<u8>, limits: HeadLimits) -> OriginStream {
         OriginStream {
             connection,
-            buffer: Buffer::take(),
+            buffer: Buffer::large(),
             writer: Writer::new(buffer),
             reader: BodyReader::Done,
             limits,

@@ -5,7 +5,7 @@ use std::io;
 use std::task::{Context, Poll, ready};
 
 use http1::{Headers, RequestFraming, ResponseHead, Version, encode};
-use stdx::buffer::Buffer;
+use stdx::buffer::{Buffer, LARGE_BYTES};
 use stdx::pooled::PooledBox;
 
 use super::connection::Connection;
@@ -156,7 +156,9 @@ impl ServerStream for H1Server<'_> {
                     return Poll::Ready(BodyEvent::Reset(gone(&error)));
                 }
             }
+            // A body is on its way: read it in larger pieces than heads come in.
             input.compact();
+            input.grow_to(LARGE_BYTES);
             match ready!(self.connection.stream.poll_read(cx, input.spare_mut())) {
                 Ok(0) => {
                     self.half_closed = true;

@@ -13,8 +13,6 @@ use crate::env::{self, Stream};
 use crate::exchange::Exchange;
 use crate::worker::Worker;
 
-/// One read takes up to this much.
-const READ_BYTES: usize = 16 * 1024;
 
 /// The node's end of a tunnel: the connection, and what was already read from it behind the 101.
 pub(crate) struct OriginTunnel {
@@ -61,7 +59,7 @@ impl Way {
                 continue;
             }
             ready!(from.poll_read_ready(cx))?;
-            let mut buffer = Buffer::take();
+            let mut buffer = Buffer::large();
             match ready!(from.poll_read(cx, buffer.spare_mut()))? {
                 0 => self.ended = true,
                 count => buffer.advance(count),

@@ -2,14 +2,14 @@
 //! plugins, logs and nodes see, and what no proxy may pass on is refused.
 
 use http1::{Method, RequestFraming, TargetForm};
-use router::path::canonicalize;
+use router::path::{PathScratch, canonicalize};
 
 use crate::exchange::Exchange;
 use crate::failure::{Cause, Failure};
-use crate::worker::Worker;
+use crate::options::Options;
 
 /// Fills the exchange's path, host and client address.
-pub(super) fn prepare(worker: &Worker, exchange: &mut Exchange) -> Result<(), Failure> {
+pub(crate) fn prepare(options: &Options, scratch: &mut PathScratch, exchange: &mut Exchange) -> Result<(), Failure> {
     let Exchange { request, path, forward_path, host, .. } = &mut *exchange;
     match (request.method, request.form) {
         // Hardening: no tunnel to an address that a client names, no echo of what a browser hides (RFC 9110 9.3.6, 9.3.8).
@@ -25,14 +25,13 @@ pub(super) fn prepare(worker: &Worker, exchange: &mut Exchange) -> Result<(), Fa
     if request.unknown_expectation {
         return Err(Failure::new(Cause::ExpectationFailed, "the only expectation known is 100-continue"));
     }
-    let scratch = &mut *worker.path_scratch.borrow_mut();
-    let canonical = canonicalize(request.path(), &worker.options.path, scratch)
+    let canonical = canonicalize(request.path(), &options.path, scratch)
         .map_err(|error| Failure::new(Cause::BadRequest, error.to_string()))?;
     path.extend_from_slice(canonical.decoded());
     forward_path.extend_from_slice(canonical.forward());
     host_name(request.authority(), host);
     exchange.client_address = exchange.connection.peer.ip().to_canonical();
-    let limit = worker.options.limits.max_body_bytes;
+    let limit = options.limits.max_body_bytes;
     if let RequestFraming::Length(bytes) = exchange.request.framing
         && limit != 0
         && bytes > limit

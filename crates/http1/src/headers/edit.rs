@@ -70,6 +70,13 @@ impl Headers {
         id != FieldId::Other && self.remove_from(0, id, &[])
     }
 
+    /// Keeps a text that belongs to the head beside the fields; no field's line is touched. The caller has checked it.
+    pub(crate) fn keep_text(&mut self, text: &[u8]) -> Span {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(text);
+        Span::new(start, self.bytes.len())
+    }
+
     fn checked<'a>(&self, name: &str, value: &'a [u8]) -> Result<&'a [u8], FieldError> {
         if !syntax::is_token(name.as_bytes()) {
             return Err(FieldError::Name);

@@ -12,25 +12,36 @@ pub(super) fn seconds(ms: u64) -> Vec<u8> {
 
 /// When the exchange began, as seconds of the Unix epoch with three decimals.
 pub(super) fn unix_seconds(exchange: &Exchange) -> Vec<u8> {
-    let (unix, nanoseconds) = exchange.worker().wall_at(exchange.times.started_ns);
+    let (unix, nanoseconds) = began(exchange);
     seconds(unix * 1_000 + u64::from(nanoseconds) / 1_000_000)
 }
 
 /// When it began, as `2026-11-21T05:14:00+00:00`.
 pub(super) fn iso8601(exchange: &Exchange) -> Vec<u8> {
-    let (unix, _) = exchange.worker().wall_at(exchange.times.started_ns);
+    let (unix, _) = began(exchange);
     let (year, month, day, hour, minute, second) = civil(unix);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}+00:00").into_bytes()
 }
 
 /// When it began, as `21/Nov/2026:05:14:00 +0000`.
 pub(super) fn common_log(exchange: &Exchange) -> Vec<u8> {
-    let (unix, _) = exchange.worker().wall_at(exchange.times.started_ns);
+    let (unix, _) = began(exchange);
     let (year, month, day, hour, minute, second) = civil(unix);
     let mut text = String::with_capacity(26);
     let name = MONTHS[(month - 1) as usize];
     let _ = write!(text, "{day:02}/{name}/{year:04}:{hour:02}:{minute:02}:{second:02} +0000");
     text.into_bytes()
+}
+
+/// When the exchange began, as seconds and nanoseconds of the Unix epoch; now, for one that no worker serves.
+fn began(exchange: &Exchange) -> (u64, u32) {
+    match &exchange.worker {
+        Some(worker) => worker.wall_at(exchange.times.started_ns),
+        None => {
+            let now = crate::env::wall_clock();
+            (now.as_secs(), now.subsec_nanos())
+        }
+    }
 }
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

@@ -1,0 +1,123 @@
+//! What would become of a request: the same preparation and the same router as for a real one, told as a record. It
+//! sends nothing, runs no plugin and touches no worker.
+
+use std::net::{IpAddr, SocketAddr};
+
+use http1::{HeadStatus, parse_request};
+use router::path::PathScratch;
+use router::{Params, Verdict};
+use serde_json::{Value, json};
+
+use crate::exchange::Exchange;
+use crate::options::Options;
+use crate::pipeline::prepare;
+use crate::runtime::{Route, Runtime};
+
+/// The record for a request: `revision`, the `request` as the router sees it, the route that `matched`, and every
+/// candidate that was `considered`, in order, with its verdict.
+///
+/// `url` is an absolute URL or a path with its query; `headers` are names and values.
+///
+/// # Errors
+/// Why the gateway would refuse the request before looking for a route, as a sentence.
+pub fn explain(
+    runtime: &Runtime,
+    options: &Options,
+    method: &str,
+    url: &str,
+    headers: &[(String, String)],
+    remote_addr: IpAddr,
+) -> Result<Value, String> {
+    let exchange = asked(options, method, url, headers, remote_addr)?;
+    let mut params = Params::default();
+    let matched = runtime.router.find(&exchange, &mut params);
+    let route = matched.and_then(|slot| runtime.routes.get(slot));
+    let id_of = |slot: u32| runtime.routes.get(slot).map(|route| route.id.to_string());
+    let considered: Vec<Value> = runtime
+        .router
+        .explain(&exchange)
+        .iter()
+        .map(|candidate| {
+            let (verdict, by) = match candidate.verdict {
+                Verdict::OutrankedBy(slot) => ("outranked", id_of(slot)),
+                verdict => (verdict_name(verdict), None),
+            };
+            let name = runtime.routes.get(candidate.slot).and_then(|route| route.name.as_deref());
+            json!({
+                "id": id_of(candidate.slot),
+                "name": name,
+                "path": candidate.path_pattern,
+                "host": candidate.host_pattern,
+                "verdict": verdict,
+                "by": by,
+            })
+        })
+        .collect();
+    Ok(json!({
+        "revision": runtime.revision,
+        "request": {
+            "host": String::from_utf8_lossy(exchange.host()),
+            "path": String::from_utf8_lossy(exchange.path()),
+        },
+        "matched": route.map(|route| described(runtime, route, &params)),
+        "considered": considered,
+    }))
+}
+
+/// The request as an exchange, read by the parser that reads real ones.
+fn asked(
+    options: &Options,
+    method: &str,
+    url: &str,
+    headers: &[(String, String)],
+    remote_addr: IpAddr,
+) -> Result<Exchange, String> {
+    let mut text = format!("{method} {url} HTTP/1.1\r\n");
+    let mut has_host = false;
+    for (name, value) in headers {
+        has_host |= name.eq_ignore_ascii_case("host");
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    if !has_host {
+        // An absolute URL brings its own; a path alone is asked of no host in particular.
+        let authority = url.split_once("://").map_or("", |(_, rest)| rest.split(['/', '?']).next().unwrap_or(""));
+        text.push_str(&format!("Host: {authority}\r\n"));
+    }
+    text.push_str("\r\n");
+    let mut exchange = Exchange::new();
+    match parse_request(text.as_bytes(), &mut exchange.request, &options.limits.head) {
+        Ok(HeadStatus::Complete { .. }) => {}
+        Ok(HeadStatus::Partial) => return Err("the request has no end; is a line break in it?".to_owned()),
+        Err(error) => return Err(format!("it would be refused with {}: {}", error.status(), error.reason())),
+    }
+    exchange.connection.peer = SocketAddr::new(remote_addr, 0);
+    prepare(options, &mut PathScratch::default(), &mut exchange)
+        .map_err(|failure| format!("it would be refused with {}: {}", failure.cause.status(), failure.detail))?;
+    Ok(exchange)
+}
+
+fn described(runtime: &Runtime, route: &Route, params: &Params) -> Value {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let params: serde_json::Map<String, Value> =
+        params.iter().map(|(name, value)| (text(name), Value::String(text(value)))).collect();
+    let upstream = route.upstream.and_then(|slot| runtime.upstreams.get(slot));
+    json!({
+        "id": &*route.id,
+        "service_id": route.service.as_ref().map(|service| service.id.to_string()),
+        "upstream_id": upstream.and_then(|upstream| upstream.identity.strip_prefix("/upstreams/")),
+        "plugins": route.plugins.instances().iter().map(|instance| instance.name).collect::<Vec<_>>(),
+        "params": params,
+    })
+}
+
+fn verdict_name(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Matched => "matched",
+        Verdict::LostMethod => "method",
+        Verdict::LostRemoteAddr => "remote_addr",
+        Verdict::LostHost => "host",
+        Verdict::LostVars => "vars",
+        Verdict::LostParameter => "parameter",
+        Verdict::OutrankedBy(_) => "outranked",
+    }
+}

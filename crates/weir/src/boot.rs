@@ -1,0 +1,116 @@
+//! Wires the rooms, top to bottom: settings become options, kinds become a catalog, the compiler stands between the
+//! control side and the engine. The only place where control and gateway meet.
+
+mod bridge;
+mod catalog;
+mod options;
+mod signals;
+mod sockets;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use control::{Control, ControlConfig, SourceConfig, SystemClock};
+use gateway::compile::Compiler;
+use gateway::engine::EngineConfig;
+use gateway::observe::access_log::LogWriter;
+use gateway::upstream::dns::{Resolver, SystemLookup};
+use model::Snapshot;
+use serde_json::Value;
+
+use crate::cli::explain::Question;
+use crate::log;
+use crate::settings::Settings;
+use crate::terminal::{print, print_error};
+
+pub(crate) use catalog::catalog;
+
+use bridge::{Bridge, Gateway};
+
+/// Runs a node until it has stopped.
+///
+/// # Errors
+/// Whatever keeps it from starting: an address in use, an unreadable store, a faulty strict file.
+pub(crate) fn run(settings: Settings) -> anyhow::Result<ExitCode> {
+    let log = log::start(&settings.error_log, &settings.log_level)?;
+    let sockets = sockets::bind(&settings)?;
+    let options = Arc::new(options::engine(&settings));
+    let gateway = Arc::new(Gateway::default());
+    let compiler = compiler(&settings)?;
+    let admin_keys = admin_keys(&settings)?;
+    let control = Control::start(ControlConfig {
+        source: source(&settings),
+        catalog: Arc::new(catalog()),
+        publisher: Box::new(Bridge::new(compiler, gateway.clone())),
+        reports: bridge::reports(&gateway, &options),
+        clock: Arc::new(SystemClock),
+        listeners: sockets.control,
+        admin: options::admin(&settings, admin_keys),
+    })?;
+    let access_log = options::access_log(&settings)?;
+    let log_writer: Option<LogWriter> = access_log.as_ref().map(|(_, writer)| writer.clone());
+    gateway.start(|runtime| EngineConfig { options, listening: sockets.proxy, runtime, access_log })?;
+    for line in &sockets.lines {
+        print(line);
+    }
+    print("ready");
+    let stopped = signals::serve(&settings, &control, &gateway, &log, log_writer.as_ref());
+    control.shutdown();
+    stopped
+}
+
+/// What `POST /v1/weir/explain` answers, worked out from the configuration on disk.
+///
+/// # Errors
+/// The configuration cannot be read, or the request would be refused before a route is looked for.
+pub(crate) fn explain_offline(settings: &Settings, question: &Question) -> anyhow::Result<Value> {
+    let changes = match &settings.resources {
+        Some(path) => control::offline::from_file(path).map_err(anyhow::Error::msg)?,
+        None => control::offline::from_store(&settings.data)?,
+    };
+    let applied = Snapshot::empty().apply(&catalog(), &changes, 1, model::Policy::Lenient);
+    let mut compiler = compiler(settings)?;
+    let (runtime, _) = compiler.apply(&applied);
+    let options = options::engine(settings);
+    let Question { method, url, headers, remote_addr } = question;
+    gateway::explain::explain(&runtime, &options, method, url, headers, *remote_addr)
+        .map_err(anyhow::Error::msg)
+}
+
+fn compiler(settings: &Settings) -> anyhow::Result<Compiler> {
+    let lookup = SystemLookup::new();
+    let resolver = Resolver::start(Arc::new(lookup)).context("cannot start the DNS thread")?;
+    let timeouts = options::engine(settings).upstream_timeouts;
+    Ok(Compiler::new(plugins::ALL, settings.router_mode.into(), timeouts, resolver))
+}
+
+fn source(settings: &Settings) -> SourceConfig {
+    match &settings.resources {
+        Some(path) => SourceConfig::File { path: path.clone(), strict: settings.strict },
+        None => SourceConfig::Store { directory: settings.data.clone() },
+    }
+}
+
+/// The Admin key: the environment's, else the one kept in the data folder, made at the first start and shown once, on a
+/// terminal only.
+fn admin_keys(settings: &Settings) -> anyhow::Result<Vec<String>> {
+    if settings.admin.is_none() {
+        return Ok(Vec::new());
+    }
+    if let Some(key) = &settings.admin_key {
+        return Ok(vec![key.reveal().to_owned()]);
+    }
+    let found = control::key::load_or_create(&settings.data)?;
+    if found.created && std::io::stderr().is_terminal() {
+        print_error(format_args!(
+            "Admin key (shown this once, kept in {}): {}",
+            found.path.display(),
+            found.key
+        ));
+    } else {
+        print_error(format_args!("Admin key: in {}", found.path.display()));
+    }
+    Ok(vec![found.key])
+}

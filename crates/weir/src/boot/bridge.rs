@@ -1,0 +1,141 @@
+//! Between the control side and the engine: what one publishes is compiled and handed to the other, and what control
+//! wants to know of the running gateway is asked of the engine.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use control::{Publisher, Reports};
+use gateway::compile::Compiler;
+use gateway::engine::{Engine, EngineConfig};
+use gateway::options::Options;
+use gateway::runtime::Runtime;
+use model::report::{
+    Explain, ExplainQuestion, MetricsText, NodeHealth, Readiness, UpstreamHealth, WorkerRevision,
+    WorkerRevisions,
+};
+use model::{Applied, Fault};
+use serde_json::Value;
+
+/// The engine, once it runs, and the generation to start it with.
+#[derive(Default)]
+pub(super) struct Gateway {
+    engine: OnceLock<Engine>,
+    latest: Mutex<Option<Arc<Runtime>>>,
+}
+
+impl Gateway {
+    /// Starts the engine with the generation published last.
+    ///
+    /// # Errors
+    /// When a worker's thread cannot be made.
+    pub(super) fn start(&self, config: impl FnOnce(Arc<Runtime>) -> EngineConfig) -> anyhow::Result<()> {
+        // Held until the engine can be published to: a change in between would otherwise be lost.
+        let latest = self.latest();
+        let runtime = latest.clone().expect("control publishes a configuration before it is started");
+        let engine = Engine::start(config(runtime))?;
+        assert!(self.engine.set(engine).is_ok(), "the engine is started once");
+        Ok(())
+    }
+
+    /// The engine, if it runs.
+    pub(super) fn engine(&self) -> Option<&Engine> {
+        self.engine.get()
+    }
+
+    fn publish(&self, runtime: Arc<Runtime>) {
+        let mut latest = self.latest();
+        if let Some(engine) = self.engine() {
+            engine.publish(runtime.clone());
+        }
+        *latest = Some(runtime);
+    }
+
+    fn latest(&self) -> MutexGuard<'_, Option<Arc<Runtime>>> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The way from a snapshot to the workers.
+pub(super) struct Bridge {
+    compiler: Compiler,
+    gateway: Arc<Gateway>,
+}
+
+impl Bridge {
+    pub(super) fn new(compiler: Compiler, gateway: Arc<Gateway>) -> Bridge {
+        Bridge { compiler, gateway }
+    }
+}
+
+impl Publisher for Bridge {
+    fn publish(&mut self, applied: &Applied) -> Vec<Fault> {
+        let (runtime, faults) = self.compiler.apply(applied);
+        self.gateway.publish(runtime);
+        let fault = |fault: gateway::compile::CompileFault| Fault {
+            key: Some(fault.key),
+            pointer: String::new(),
+            reason: fault.reason,
+            kept: false,
+        };
+        faults.into_iter().map(fault).collect()
+    }
+}
+
+/// What control may ask.
+pub(super) fn reports(gateway: &Arc<Gateway>, options: &Arc<Options>) -> Reports {
+    let report = Arc::new(Report { gateway: gateway.clone(), options: options.clone() });
+    Reports {
+        workers: report.clone(),
+        metrics: report.clone(),
+        health: report.clone(),
+        readiness: report.clone(),
+        explain: Some(report),
+    }
+}
+
+struct Report {
+    gateway: Arc<Gateway>,
+    options: Arc<Options>,
+}
+
+impl WorkerRevisions for Report {
+    fn revisions(&self) -> Vec<WorkerRevision> {
+        let revisions = self.gateway.engine().map(Engine::revisions).unwrap_or_default();
+        revisions
+            .into_iter()
+            .enumerate()
+            .map(|(worker, revision)| WorkerRevision { worker, revision })
+            .collect()
+    }
+}
+
+impl MetricsText for Report {
+    fn write_metrics(&self, text: &mut String) {
+        if let Some(engine) = self.gateway.engine() {
+            engine.write_metrics(text);
+        }
+    }
+}
+
+impl NodeHealth for Report {
+    /// No upstream is checked: health checks are refused until they exist.
+    fn health(&self) -> Vec<UpstreamHealth> {
+        Vec::new()
+    }
+}
+
+impl Readiness for Report {
+    fn ready(&self) -> Result<(), String> {
+        match self.gateway.engine() {
+            Some(_) => Ok(()),
+            None => Err("the workers have not started yet".to_owned()),
+        }
+    }
+}
+
+impl Explain for Report {
+    fn explain(&self, question: &ExplainQuestion) -> Result<Value, String> {
+        let engine = self.gateway.engine().ok_or("the workers have not started yet")?;
+        let ExplainQuestion { method, url, headers, remote_addr } = question;
+        gateway::explain::explain(&engine.current(), &self.options, method, url, headers, *remote_addr)
+    }
+}

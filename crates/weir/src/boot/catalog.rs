@@ -1,0 +1,40 @@
+//! The gateway's plugin kinds as the control side sees them: data, and no way to run them.
+
+use std::borrow::Cow;
+
+use gateway::plugin::{Phase, PluginKind};
+use model::Catalog;
+use model::catalog::{PluginInfo, RunPolicy};
+
+/// The catalog of all plugins.
+pub(crate) fn catalog() -> Catalog {
+    let infos = plugins::ALL.iter().map(|kind| info(kind)).collect();
+    // A test of the plugins' crate makes the same catalog, so a faulty schema never leaves the workshop.
+    Catalog::new(infos).expect("the plugins' schemas compile and their names are unique")
+}
+
+fn info(kind: &'static PluginKind) -> PluginInfo {
+    PluginInfo {
+        phases: phases(kind.phases),
+        is_auth: kind.auth,
+        run_policy: if kind.prefer_route { RunPolicy::PreferRoute } else { RunPolicy::Both },
+        consumer_schema: kind.consumer_schema.map(|schema| schema()),
+        metadata_schema: kind.metadata_schema.map(|schema| schema()),
+        consumer_key: kind.consumer_key,
+        check: kind.check,
+        ..PluginInfo::new(Cow::Borrowed(kind.name), i64::from(kind.priority), (kind.schema)())
+    }
+}
+
+/// The contract's names of the phases. Made once per process and plugin, so leaking them costs nothing that grows.
+fn phases(phases: &'static [Phase]) -> &'static [&'static str] {
+    let name = |phase: &Phase| match phase {
+        Phase::Rewrite => "rewrite",
+        Phase::Access => "access",
+        Phase::BeforeProxy => "before_proxy",
+        Phase::ResponseHead | Phase::Informational => "header_filter",
+        Phase::ResponseBody => "body_filter",
+        Phase::Log => "log",
+    };
+    Vec::leak(phases.iter().map(name).collect())
+}

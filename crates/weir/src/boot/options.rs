@@ -1,0 +1,82 @@
+//! Settings, translated into what the engine, the Admin API and the access log are started with. Decides nothing.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use control::{AdminConfig, AdminKey, Role};
+use gateway::forward::ForwardOptions;
+use gateway::observe::access_log::{AccessLog, Format, LogWriter, Target};
+use gateway::options::{Limits, Options};
+use gateway::upstream::Timeouts;
+use http1::HeadLimits;
+use router::vars::Template;
+
+use crate::settings::{AccessLogFormat, LogTarget, Settings};
+
+/// What the engine is told at start.
+pub(super) fn engine(settings: &Settings) -> Options {
+    Options {
+        path: settings.shared().path.into(),
+        forward: ForwardOptions {
+            trusted_addresses: settings.trusted_addresses.clone(),
+            via: Some("weir".into()),
+            server: settings.server_header.as_deref().map(Into::into),
+        },
+        limits: limits(settings),
+        upstream_timeouts: Timeouts {
+            connect_ms: settings.upstream_connect_timeout_ms,
+            send_ms: settings.upstream_send_timeout_ms,
+            read_ms: settings.upstream_read_timeout_ms,
+        },
+        pin: settings.pin,
+    }
+}
+
+fn limits(settings: &Settings) -> Limits {
+    Limits {
+        head: HeadLimits {
+            max_head_bytes: settings.max_head_bytes,
+            max_line_bytes: settings.max_header_line_bytes,
+            max_fields: settings.max_header_fields,
+        },
+        head_timeout_ms: settings.head_timeout_ms,
+        idle_timeout_ms: settings.idle_timeout_ms,
+        body_timeout_ms: settings.client_body_timeout_ms,
+        send_timeout_ms: settings.client_send_timeout_ms,
+        max_body_bytes: settings.max_body_bytes,
+        max_requests_per_connection: settings.max_requests_per_connection,
+        max_connections: settings.max_connections,
+        ..Limits::default()
+    }
+}
+
+/// The Admin API's rules.
+pub(super) fn admin(settings: &Settings, keys: Vec<String>) -> AdminConfig {
+    AdminConfig {
+        keys: keys.into_iter().map(|key| AdminKey { key, role: Role::Admin }).collect(),
+        allow: settings.admin_allow.clone(),
+        ..AdminConfig::default()
+    }
+}
+
+/// The access log, if it is on.
+///
+/// # Errors
+/// A format that does not compile, or a file that cannot be opened.
+pub(super) fn access_log(settings: &Settings) -> anyhow::Result<Option<(AccessLog, LogWriter)>> {
+    let target = match &settings.access_log {
+        LogTarget::Off => return Ok(None),
+        LogTarget::Stdout => Target::Stdout,
+        LogTarget::File(path) => Target::File(PathBuf::from(path)),
+    };
+    let compile = |text: &str| Template::compile(text).with_context(|| format!("access_log_format: {text}"));
+    let format = match &settings.access_log_format {
+        AccessLogFormat::Template(text) => Format::Text(compile(text)?),
+        AccessLogFormat::Json(fields) => {
+            let field = |(name, text): &(String, String)| Ok((name.clone(), compile(text)?));
+            Format::Json(fields.iter().map(field).collect::<anyhow::Result<_>>()?)
+        }
+    };
+    let writer = LogWriter::start(target).context("cannot open the access log")?;
+    Ok(Some((AccessLog::new(format), writer)))
+}
