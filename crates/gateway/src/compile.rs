@@ -15,7 +15,7 @@ use model::snapshot::{Applied, Snapshot};
 use model::{Key, Kind};
 use router::{Mode, Router};
 use stdx::hash::FastMap;
-use stdx::persistent::ChunkedVec;
+use stdx::persistent::{ChunkedVec, ShardedMap};
 
 use crate::plugin::PluginKind;
 use crate::plugin::chain::Chain;
@@ -40,7 +40,6 @@ pub struct Compiler {
     resolver: Resolver,
     default_timeouts: Timeouts,
     current: Runtime,
-    route_slots: FastMap<Arc<str>, u32>,
     upstream_slots: FastMap<Arc<str>, u32>,
     consumer_entries: FastMap<Arc<str>, Vec<(&'static str, Box<str>)>>,
     empty_chain: Arc<Chain>,
@@ -69,6 +68,7 @@ impl Compiler {
         let current = Runtime {
             revision: 0,
             router: Router::new(mode),
+            route_slots: ShardedMap::new(),
             routes: ChunkedVec::new(),
             upstreams: ChunkedVec::new(),
             global: empty_chain.clone(),
@@ -80,7 +80,6 @@ impl Compiler {
             resolver,
             default_timeouts,
             current,
-            route_slots: FastMap::default(),
             upstream_slots: FastMap::default(),
             consumer_entries: FastMap::default(),
             empty_chain,

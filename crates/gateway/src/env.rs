@@ -6,10 +6,12 @@ mod tokio_env;
 
 pub use tokio_env::{Listener, Stream, connect, sleep_ms, spawn, yield_now};
 
-/// Nanoseconds of the monotonic clock since this process first asked.
+/// Nanoseconds of the monotonic clock, the same for all threads. Asked five times in a request: read straight from the
+/// kernel's page, without the detour over a difference of two `Instant`s.
 #[inline]
 pub fn monotonic_ns() -> u64 {
-    stdx::clock::monotonic_ns()
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// Seconds and nanoseconds since the Unix epoch.

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use http1::{FieldId, FieldSet, Method, Version, encode};
 
 use crate::body::BodyLength;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Scheme};
 use crate::reason;
 
 /// What settings say about forwarding; shared by all requests of a process.
@@ -40,18 +40,15 @@ pub(crate) fn encode_request(exchange: &Exchange, length: BodyLength, out: &mut 
     let client = text.write(exchange.client_address);
     encode::field(out, "X-Real-IP", client);
     forwarded_for(exchange, client, out);
-    if !said(FieldId::XForwardedProto) {
-        encode::field(out, "X-Forwarded-Proto", exchange.connection.scheme.as_str().as_bytes());
-    }
     if !said(FieldId::XForwardedHost) {
         encode::field(out, "X-Forwarded-Host", request.authority());
     }
-    if !said(FieldId::XForwardedPort) {
-        encode::number_field(out, "X-Forwarded-Port", u64::from(exchange.connection.local.port()));
-    }
-    if let Some(pseudonym) = &options.via {
-        let version: &[u8] = if request.version == Version::Http11 { b"1.1 " } else { b"1.0 " };
-        line_of(out, "Via", &[version, pseudonym.as_bytes()]);
+    if said(FieldId::XForwardedProto) || said(FieldId::XForwardedPort) {
+        let proto = !said(FieldId::XForwardedProto);
+        let port = !said(FieldId::XForwardedPort);
+        encode_entry(options, Entry::of(exchange), proto, port, out);
+    } else {
+        exchange.worker().entry_lines(Entry::of(exchange), out);
     }
     if exchange.upgrading {
         encode::field(out, "Connection", b"Upgrade");
@@ -65,6 +62,41 @@ pub(crate) fn encode_request(exchange: &Exchange, length: BodyLength, out: &mut 
         BodyLength::Unknown => encode::field(out, "Transfer-Encoding", b"chunked"),
     }
     out.extend_from_slice(b"\r\n");
+}
+
+/// How a request came in, as far as a node is told: a handful of values in a process, so their lines are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    port: u16,
+    scheme: Scheme,
+    version: Version,
+}
+
+impl Entry {
+    fn of(exchange: &Exchange) -> Entry {
+        let connection = &exchange.connection;
+        Entry { port: connection.local.port(), scheme: connection.scheme, version: exchange.request.version }
+    }
+
+    /// The lines `X-Forwarded-Proto`, `X-Forwarded-Port` and `Via`.
+    pub(crate) fn lines(self, options: &ForwardOptions) -> Box<[u8]> {
+        let mut lines = Vec::new();
+        encode_entry(options, self, true, true, &mut lines);
+        lines.into()
+    }
+}
+
+fn encode_entry(options: &ForwardOptions, entry: Entry, proto: bool, port: bool, out: &mut Vec<u8>) {
+    if proto {
+        encode::field(out, "X-Forwarded-Proto", entry.scheme.as_str().as_bytes());
+    }
+    if port {
+        encode::number_field(out, "X-Forwarded-Port", u64::from(entry.port));
+    }
+    if let Some(pseudonym) = &options.via {
+        let version: &[u8] = if entry.version == Version::Http11 { b"1.1 " } else { b"1.0 " };
+        line_of(out, "Via", &[version, pseudonym.as_bytes()]);
+    }
 }
 
 /// Appends `X-Forwarded-For`: what the client said, as one list (RFC 9110 section 5.3), and the peer behind it.

@@ -13,7 +13,6 @@ use std::rc::Rc;
 
 use crate::alarm::Alarm;
 use crate::body::ServerStream;
-use crate::env;
 use crate::exchange::Exchange;
 use crate::failure::{Cause, Failure};
 use crate::h1::tunnel::OriginTunnel;
@@ -88,7 +87,7 @@ pub(crate) async fn refuse<S: ServerStream>(
 
 /// Ends the exchange: times, plugins' log phase, counters, the access log.
 pub(crate) fn log(worker: &Worker, exchange: &mut Exchange) {
-    exchange.times.ended_ns = env::monotonic_ns();
+    exchange.times.ended_ns = worker.clock_ns();
     if let Some(generation) = exchange.generation.clone() {
         let chains = Chains::again(&generation, exchange);
         phases::each(&chains, Phase::Log, exchange, |instance, exchange| instance.plugin.log(exchange));

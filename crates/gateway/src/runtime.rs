@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use router::{Router, Rule};
-use stdx::persistent::ChunkedVec;
+use stdx::persistent::{ChunkedVec, ShardedMap};
 
 pub use consumers::{Consumer, Consumers};
 
@@ -21,6 +21,8 @@ pub struct Runtime {
     pub revision: u64,
     /// Finds the slot of a request's route.
     pub router: Router,
+    /// The slots of routes by id.
+    pub route_slots: ShardedMap<Arc<str>, u32>,
     /// Routes by slot.
     pub routes: ChunkedVec<Arc<Route>>,
     /// Upstreams by slot.

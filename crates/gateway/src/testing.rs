@@ -13,7 +13,7 @@ use model::catalog::{Catalog, PluginInfo, SchemaType};
 use router::path::PathOptions;
 use router::{Mode, Router, Rule, RuleInput};
 use serde_json::Value;
-use stdx::persistent::ChunkedVec;
+use stdx::persistent::{ChunkedVec, ShardedMap};
 use stdx::published::Published;
 
 use crate::exchange::Exchange;
@@ -39,6 +39,7 @@ pub struct Scene {
 impl Default for Scene {
     fn default() -> Scene {
         let runtime = Runtime {
+            route_slots: ShardedMap::new(),
             revision: 1,
             router: Router::new(Mode::default()),
             routes: ChunkedVec::new(),

@@ -24,6 +24,7 @@ pub(crate) use upstreams::{Lent, LentNode};
 
 use crate::env;
 use crate::exchange::Exchange;
+use crate::forward::Entry;
 use crate::observe::access_log::{AccessLog, LineWriter};
 use crate::observe::metrics::WorkerMetrics;
 use crate::options::Options;
@@ -34,6 +35,9 @@ use crate::upstream::pool::Pools;
 const BYTES_KEPT_MAX: usize = 512;
 /// A buffer that has grown beyond this is not kept: one large head must not be paid for ever.
 const BYTES_KEPT_CAPACITY_MAX: usize = 32 * 1024;
+
+/// Ways in whose lines are kept.
+const ENTRIES_MAX: usize = 64;
 
 /// What all workers see of each other and control sees of them: a few counters, each written by one worker.
 #[derive(Debug, Default)]
@@ -67,6 +71,7 @@ pub struct Worker {
     pub(crate) exchanges: RefCell<Vec<Box<Exchange>>>,
     pub(crate) path_scratch: RefCell<PathScratch>,
     bytes: RefCell<Vec<Vec<u8>>>,
+    entries: RefCell<Vec<(Entry, Box<[u8]>)>>,
     date: RefCell<HttpDate>,
     current: RefCell<Current>,
     graveyard: Sender<Arc<Runtime>>,
@@ -74,6 +79,9 @@ pub struct Worker {
     chains: RefCell<chains::Merged>,
     access_log: Option<(AccessLog, RefCell<LineWriter>)>,
     draining: Cell<bool>,
+    /// The revision whose deleted routes were last swept from the counters.
+    swept_revision: Cell<u64>,
+    last_ns: Cell<u64>,
     drained: tokio::sync::watch::Sender<bool>,
     wall_offset: Cell<(u64, u64)>,
     status: Arc<Status>,
@@ -109,6 +117,7 @@ impl Worker {
             exchanges: RefCell::default(),
             path_scratch: RefCell::default(),
             bytes: RefCell::default(),
+            entries: RefCell::default(),
             date: RefCell::new(HttpDate::new()),
             current: RefCell::new(Current { reader, generation }),
             graveyard: parts.graveyard,
@@ -116,16 +125,33 @@ impl Worker {
             chains: RefCell::default(),
             access_log: parts.access_log.map(|(log, writer)| (log, RefCell::new(writer))),
             draining: Cell::new(false),
+            swept_revision: Cell::new(0),
+            last_ns: Cell::new(env::monotonic_ns()),
             drained: tokio::sync::watch::Sender::new(false),
             wall_offset: Cell::new(wall_offset()),
             status: parts.status,
         })
     }
 
-    /// Milliseconds of the monotonic clock.
+    /// Nanoseconds of the monotonic clock, read now.
+    #[inline]
+    pub fn clock_ns(&self) -> u64 {
+        let now = env::monotonic_ns();
+        self.last_ns.set(now);
+        now
+    }
+
+    /// Nanoseconds of the monotonic clock when this worker last read it: at the latest with the last turn of the slow
+    /// loop, while requests pass a few microseconds ago. Good for deadlines, dates and idle times, and free.
+    #[inline]
+    pub fn recent_ns(&self) -> u64 {
+        self.last_ns.get()
+    }
+
+    /// [`Worker::recent_ns`] in milliseconds.
     #[inline]
     pub fn now_ms(&self) -> u64 {
-        env::monotonic_ns() / 1_000_000
+        self.recent_ns() / 1_000_000
     }
 
     /// Seconds and nanoseconds since the Unix epoch at `monotonic_ns`, exact to the last turn of the slow loop.
@@ -158,8 +184,22 @@ impl Worker {
 
     /// The Date field's value now (RFC 9110 section 5.6.7).
     pub(crate) fn http_date(&self) -> [u8; 29] {
-        let (seconds, _) = self.wall_at(env::monotonic_ns());
+        let (seconds, _) = self.wall_at(self.recent_ns());
         *self.date.borrow_mut().at(seconds)
+    }
+
+    /// Appends the lines that tell a node how the request came in; formatted once for each way in.
+    pub(crate) fn entry_lines(&self, entry: Entry, out: &mut Vec<u8>) {
+        let mut entries = self.entries.borrow_mut();
+        let index = entries.iter().position(|(known, _)| *known == entry).unwrap_or_else(|| {
+            // Listeners times versions: a handful, unless listeners come and go for ever.
+            if entries.len() >= ENTRIES_MAX {
+                entries.clear();
+            }
+            entries.push((entry, entry.lines(&self.options.forward)));
+            entries.len() - 1
+        });
+        out.extend_from_slice(&entries[index].1);
     }
 
     /// An empty byte buffer.

@@ -82,7 +82,7 @@ known_fields! {
 }
 
 impl FieldId {
-    /// The id of `name`, whatever its case.
+    /// The id of `name`, a token, whatever its case.
     pub fn of(name: &[u8]) -> Self {
         if name.len() < 2 {
             return Self::Other;
@@ -90,7 +90,7 @@ impl FieldId {
         let mut slot = slot_of(name);
         loop {
             let Some(&(id, known)) = KNOWN.get(usize::from(SLOTS[slot])) else { return Self::Other };
-            if name.eq_ignore_ascii_case(known.as_bytes()) {
+            if is_spelling_of(name, known.as_bytes()) {
                 return id;
             }
             slot = (slot + 1) % SLOT_COUNT;
@@ -226,6 +226,32 @@ const SLOT_COUNT: usize = 512;
 const EMPTY: u8 = u8::MAX;
 const SLOTS: [u8; SLOT_COUNT] = slots();
 const _: () = assert!(KNOWN.len() < 127, "the ids must fit the bits of a set and the slot's byte");
+
+/// Whether `name` is `known` in any case, eight bytes at a time. Setting bit 5 folds the case of letters; what else it
+/// folds onto the letters, digits and dashes of `known` are control characters, which no token holds.
+#[inline]
+fn is_spelling_of(name: &[u8], known: &[u8]) -> bool {
+    const CASE: u64 = 0x2020_2020_2020_2020;
+    let length = known.len();
+    if name.len() != length {
+        return false;
+    }
+    if length < 8 {
+        return name.iter().zip(known).all(|(a, b)| a | 0x20 == b | 0x20);
+    }
+    let word = |text: &[u8], at: usize| {
+        let bytes: [u8; 8] = text[at..at + 8].try_into().expect("eight bytes");
+        u64::from_le_bytes(bytes) | CASE
+    };
+    let mut at = 0;
+    while at + 8 <= length {
+        if word(name, at) != word(known, at) {
+            return false;
+        }
+        at += 8;
+    }
+    word(name, length - 8) == word(known, length - 8)
+}
 
 /// Length and three letters tell the names apart well enough; `name` has at least two bytes.
 const fn slot_of(name: &[u8]) -> usize {

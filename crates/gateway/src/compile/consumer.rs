@@ -35,7 +35,7 @@ impl Compiler {
             labels: written
                 .labels
                 .iter()
-                .map(|(name, value)| (name.clone().into(), value.clone().into()))
+                .map(|(name, value)| (name.clone(), value.clone()))
                 .collect(),
             auth_conf: config.clone(),
             plugins: plugins.clone(),

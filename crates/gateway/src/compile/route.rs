@@ -27,7 +27,7 @@ impl Compiler {
             Ok(route) => {
                 let rule = route.rule.clone();
                 let slot = self.current.routes.allocate(Arc::new(route));
-                self.route_slots.insert(key.id.clone(), slot);
+                self.current.route_slots.insert(key.id.clone(), slot);
                 self.current.router.insert(slot, rule);
             }
             Err(reason) => self.fault(key, reason),
@@ -35,7 +35,7 @@ impl Compiler {
     }
 
     fn remove_route(&mut self, id: &Arc<str>) {
-        if let Some(slot) = self.route_slots.remove(id)
+        if let Some(slot) = self.current.route_slots.remove(id)
             && let Some(route) = self.current.routes.take(slot)
         {
             self.current.router.remove(slot, &route.rule);

@@ -12,7 +12,7 @@ use stdx::pooled::PooledBox;
 use super::server::{After, H1Server};
 use super::tunnel;
 use crate::alarm::Alarm;
-use crate::env::{self, Stream};
+use crate::env::Stream;
 use crate::exchange::reuse::Lease;
 use crate::exchange::{ConnectionContext, Exchange};
 use crate::failure::{Cause, Failure};
@@ -131,7 +131,7 @@ async fn read_head(worker: &Worker, connection: &mut Connection, exchange: &mut 
     let limits = &worker.options.limits;
     let mut input = connection.input.take().unwrap_or_else(Connection::take_input);
     let mut armed = false;
-    exchange.times.started_ns = env::monotonic_ns();
+    exchange.times.started_ns = worker.clock_ns();
     let result = poll_fn(|cx| {
         loop {
             if !input.filled().is_empty() {

@@ -74,6 +74,15 @@ impl BodyReader {
         }
     }
 
+    /// Whether the body was read to its end.
+    pub(crate) fn is_done(&self) -> bool {
+        match self {
+            BodyReader::Done | BodyReader::Length(0) => true,
+            BodyReader::Chunked(decoder) => decoder.is_done(),
+            BodyReader::Length(_) | BodyReader::UntilClose => false,
+        }
+    }
+
     /// Whether the peer's close is the regular end of this body.
     pub(crate) fn ends_by_close(&self) -> bool {
         matches!(self, BodyReader::UntilClose)

@@ -103,7 +103,7 @@ impl<'c> H1Server<'c> {
             self.reader = BodyReader::Done;
         }
         let Some(input) = self.connection.input.as_mut() else {
-            return matches!(self.reader, BodyReader::Done | BodyReader::Length(0));
+            return self.reader.is_done();
         };
         loop {
             match self.reader.next(input) {
@@ -116,7 +116,7 @@ impl<'c> H1Server<'c> {
 
     /// Whether the whole request body has arrived, so that the connection can go on whoever reads it.
     fn body_has_arrived(&self) -> bool {
-        self.cursor.is_some() || matches!(self.reader, BodyReader::Done | BodyReader::Length(0))
+        self.cursor.is_some() || self.reader.is_done()
     }
 }
 

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use stdx::buffer::Buffer;
 
 use super::connection::Connection;
-use crate::env::{self, Stream};
+use crate::env::Stream;
 use crate::exchange::Exchange;
 use crate::worker::Worker;
 
@@ -98,5 +98,5 @@ pub(crate) async fn run(worker: &Rc<Worker>, exchange: &mut Exchange, connection
     exchange.request_bytes += up.bytes;
     exchange.response_body_bytes += down.bytes;
     exchange.response_bytes += down.bytes;
-    exchange.times.upstream_ended_ns = env::monotonic_ns();
+    exchange.times.upstream_ended_ns = worker.clock_ns();
 }

@@ -43,12 +43,15 @@ pub(crate) fn prepare(options: &Options, scratch: &mut PathScratch, exchange: &m
 
 /// The authority without its port, in lower case.
 fn host_name(authority: &[u8], host: &mut Vec<u8>) {
-    let end = match authority.iter().rposition(|byte| *byte == b':') {
-        // The colons of a bracketed IPv6 address are not the port's.
-        Some(colon) if !authority[colon..].contains(&b']') => colon,
+    // A port has five digits at most; the colons of a bracketed IPv6 address stand before its bracket.
+    let tail = authority.len().saturating_sub(6);
+    let colon = authority[tail..].iter().rposition(|byte| matches!(byte, b':' | b']'));
+    let end = match colon {
+        Some(at) if authority[tail + at] == b':' => tail + at,
         _ => authority.len(),
     };
-    host.extend(authority[..end].iter().map(u8::to_ascii_lowercase));
+    host.extend_from_slice(&authority[..end]);
+    host.make_ascii_lowercase();
 }
 
 #[cfg(test)]

@@ -7,10 +7,9 @@ use std::task::Poll;
 use super::download::{self, Download};
 use super::phases::{self, Chains};
 use super::retry::{self, Facts, Next};
-use super::upload::{self, Collected, Upload, Waits, elapsed_ms};
+use super::upload::{self, Collected, Upload, Waits};
 use super::{Outcome, Run, respond};
 use crate::body::{BodyLength, ClientStream, ServerStream};
-use crate::env;
 use crate::exchange::{Attempt, Exchange};
 use crate::failure::{Cause, Failure, Sent};
 use crate::h1::origin::OriginStream;
@@ -29,7 +28,6 @@ const HALF_CLOSE_GRACE_MS: u64 = 1_000;
 /// A try under way.
 struct Try {
     origin: OriginStream,
-    picked: Picked,
     started_ns: u64,
     connect_us: u64,
 }
@@ -58,7 +56,7 @@ async fn tries<S: ServerStream>(
 ) -> Result<Outcome, Failure> {
     let upstream = find_upstream(run, exchange, chains)?;
     let timeouts = chains.route().and_then(|route| route.timeouts).unwrap_or(upstream.timeouts);
-    let started_ns = env::monotonic_ns();
+    let started_ns = run.worker.clock_ns();
     exchange.times.upstream_started_ns = started_ns;
     exchange.upgrading = wants_websocket(exchange, chains);
     let mut tried = smallvec::SmallVec::<[usize; 4]>::new();
@@ -89,7 +87,7 @@ async fn tries<S: ServerStream>(
                 if tried.len() > retries || tried.len() >= nodes {
                     return Err(failure);
                 }
-                if upstream.retry_timeout_ms != 0 && elapsed_ms(started_ns) >= upstream.retry_timeout_ms {
+                if upstream.retry_timeout_ms != 0 && micros(started_ns, run.worker.clock_ns()) / 1_000 >= upstream.retry_timeout_ms {
                     return Err(Failure::new(Cause::RetryDeadline, failure.detail));
                 }
             }
@@ -124,7 +122,8 @@ async fn one_try<S: ServerStream>(
     picked: Picked,
     fresh: bool,
 ) -> Result<Outcome, (Failure, Facts)> {
-    let started_ns = env::monotonic_ns();
+    // The choice of the node read the clock just now, or a failed try did.
+    let started_ns = run.worker.recent_ns();
     let LentNode { address, endpoint_id, host, lent } = run.worker.lend(upstream, picked, fresh);
     set_host(exchange, upstream, host);
     let method = exchange.request.method;
@@ -141,7 +140,7 @@ async fn one_try<S: ServerStream>(
     let (connection, connect_us) = match lent {
         Lent::Idle(connection) => (connection, 0),
         Lent::None(endpoint) => match run.worker.connect(run.alarm, &endpoint, timeouts.connect_ms).await {
-            Ok(connection) => (connection, micros_since(started_ns)),
+            Ok(connection) => (connection, micros(started_ns, run.worker.clock_ns())),
             Err(failure) => {
                 finish_try(run, exchange, upstream, picked, started_ns, Some(&failure));
                 return Err((failure.at(address), before));
@@ -150,7 +149,7 @@ async fn one_try<S: ServerStream>(
     };
     let limits = run.worker.options.limits.origin_head;
     let origin = OriginStream::new(connection, run.worker.take_bytes(), limits);
-    let mut one = Try { origin, picked, started_ns, connect_us };
+    let mut one = Try { origin, started_ns, connect_us };
     match exchange_with(run, exchange, server, chains, timeouts, &mut one).await {
         Ok(Ended::Whole { request_done }) => {
             give_back(run, one.origin, request_done);
@@ -188,7 +187,9 @@ fn finish_try(
     started_ns: u64,
     failure: Option<&Failure>,
 ) {
-    let total_us = micros_since(started_ns);
+    // A whole response read the clock at its end.
+    let ended_ns = if failure.is_none() { run.worker.recent_ns() } else { run.worker.clock_ns() };
+    let total_us = micros(started_ns, ended_ns);
     let last = exchange.attempts.last_mut().expect("pushed when the try began");
     last.total_us = total_us;
     last.failed = failure.map(|failure| failure.cause);
@@ -197,8 +198,8 @@ fn finish_try(
     run.worker.finished(upstream, picked, if last.head_us > 0 { last.head_us } else { total_us }, failed);
 }
 
-fn micros_since(started_ns: u64) -> u64 {
-    env::monotonic_ns().saturating_sub(started_ns) / 1_000
+fn micros(from_ns: u64, to_ns: u64) -> u64 {
+    to_ns.saturating_sub(from_ns) / 1_000
 }
 
 enum Ended {
@@ -225,7 +226,7 @@ async fn exchange_with<S: ServerStream>(
     let mut upload = Upload::new(run, &mut one.origin, length);
     loop_interim(run, exchange, server, chains, timeouts, one, &mut upload).await?;
 
-    let head_us = micros_since(one.started_ns);
+    let head_us = micros(one.started_ns, run.worker.clock_ns());
     let attempt = exchange.attempts.last_mut().expect("pushed when the try began");
     (attempt.status, attempt.connect_us, attempt.head_us) = (exchange.response.status, one.connect_us, head_us);
     exchange.times.upstream_head_ns = one.started_ns + head_us * 1_000;
@@ -240,7 +241,7 @@ async fn exchange_with<S: ServerStream>(
     }
     let mut download = Download::new(run, timeouts);
     download::pass_on(&mut download, exchange, server, chains, &mut one.origin, &mut upload).await?;
-    exchange.times.upstream_ended_ns = env::monotonic_ns();
+    exchange.times.upstream_ended_ns = run.worker.clock_ns();
     Ok(Ended::Whole { request_done: upload.is_done() })
 }
 
@@ -323,7 +324,7 @@ async fn wait_for_head<S: ServerStream>(
             Poll::Pending => {}
         }
         // Interim responses and 100 (Continue) must not wait for the final one.
-        if server.poll_flush(cx).map_err(|error| error.to_string()) == Poll::Ready(Err(String::new())) {
+        if let Poll::Ready(Err(_)) = server.poll_flush(cx) {
             return Poll::Ready(Err(Failure::new(Cause::ClientGone, "it went away while waiting")));
         }
         let rang = run.alarm.rang();

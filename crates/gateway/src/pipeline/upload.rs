@@ -5,7 +5,6 @@ use std::task::{Context, Poll};
 
 use super::Run;
 use crate::body::{BodyEvent, BodyLength, ClientStream, ServerStream};
-use crate::env;
 use crate::failure::{Cause, Failure};
 
 /// How far the upload of one try has come.
@@ -250,9 +249,4 @@ impl<S: ServerStream> ServerStream for Collected<'_, S> {
     fn sent_bytes(&self) -> u64 {
         self.server.sent_bytes()
     }
-}
-
-/// Milliseconds between `since_ns` and now.
-pub(super) fn elapsed_ms(since_ns: u64) -> u64 {
-    env::monotonic_ns().saturating_sub(since_ns) / 1_000_000
 }

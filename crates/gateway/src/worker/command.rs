@@ -6,14 +6,11 @@ use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::Status;
-use crate::listener::Listening;
 
 /// A request to a worker.
 pub(crate) enum Command {
     /// Serve a connection that another worker accepted.
     Serve(std::net::TcpStream, SocketAddr, SocketAddr),
-    /// Accept on another socket.
-    Listen(Listening),
     /// Accept no more, and end connections once their exchange is done.
     Drain,
     /// End at once.

@@ -35,7 +35,7 @@ pub(crate) fn run(
             listen(&worker, &peers, one);
         }
         env::spawn(slow_loop(worker.clone()));
-        obey(&worker, &peers, commands).await;
+        obey(&worker, commands).await;
     });
     Ok(())
 }
@@ -49,7 +49,7 @@ fn listen(worker: &Rc<Worker>, peers: &Rc<[Handle]>, listening: Listening) {
     }
 }
 
-async fn obey(worker: &Rc<Worker>, peers: &Rc<[Handle]>, commands: &mut UnboundedReceiver<Command>) {
+async fn obey(worker: &Rc<Worker>, commands: &mut UnboundedReceiver<Command>) {
     loop {
         match commands.recv().await {
             Some(Command::Serve(socket, peer, local)) => match Stream::from_std(socket) {
@@ -58,7 +58,6 @@ async fn obey(worker: &Rc<Worker>, peers: &Rc<[Handle]>, commands: &mut Unbounde
                     worker.status.connections.fetch_sub(1, Ordering::Relaxed);
                 }
             },
-            Some(Command::Listen(listening)) => listen(worker, peers, listening),
             Some(Command::Drain) => worker.drain(),
             Some(Command::Stop) | None => return worker.flush_log(),
         }
@@ -70,7 +69,7 @@ async fn slow_loop(worker: Rc<Worker>) {
     let mut turn = 0_u64;
     loop {
         env::sleep_ms(TURN_MS).await;
-        let now_ms = worker.now_ms();
+        let now_ms = worker.clock_ns() / 1_000_000;
         worker.status.beat_ms.store(now_ms, Ordering::Relaxed);
         worker.timers.borrow_mut().advance(now_ms, &mut wakers);
         wakers.drain(..).for_each(Waker::wake);
@@ -79,10 +78,7 @@ async fn slow_loop(worker: Rc<Worker>) {
         worker.flush_log();
         turn += 1;
         if turn.is_multiple_of(SWEEP_TURNS) {
-            let mut pools = worker.pools.borrow_mut();
-            pools.sweep(now_ms);
-            worker.status.idle_upstream.store(pools.len(), Ordering::Relaxed);
-            worker.wall_offset.set(wall_offset());
+            worker.sweep(now_ms);
         }
     }
 }
@@ -96,6 +92,19 @@ impl Worker {
         let mut wakers = Vec::new();
         self.timers.borrow().wake_all(&mut wakers);
         wakers.drain(..).for_each(Waker::wake);
+    }
+
+    /// What need not be done more often than once a second.
+    fn sweep(&self, now_ms: u64) {
+        let mut pools = self.pools.borrow_mut();
+        pools.sweep(now_ms);
+        self.status.idle_upstream.store(pools.len(), Ordering::Relaxed);
+        drop(pools);
+        self.wall_offset.set(wall_offset());
+        let generation = self.generation();
+        if self.swept_revision.replace(generation.revision) != generation.revision {
+            self.metrics.retain_routes(|id| generation.route_slots.contains_key(id));
+        }
     }
 
     fn flush_log(&self) {
