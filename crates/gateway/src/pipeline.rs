@@ -49,7 +49,8 @@ pub(crate) async fn run<S: ServerStream>(
     let generation = worker.generation();
     exchange.generation = Some(generation.clone());
     let run = Run { worker, generation: &generation, alarm };
-    if let Err(failure) = prepare::prepare(&worker.options, &mut worker.path_scratch.borrow_mut(), exchange) {
+    let prepared = prepare::prepare(&worker.options, &mut worker.path_scratch.borrow_mut(), exchange);
+    if let Err(failure) = prepared {
         return respond::fail(&run, exchange, server, &Chains::none(&generation), failure).await;
     }
     let mut params = std::mem::take(&mut exchange.params);
