@@ -2,7 +2,94 @@
 //! its JSON Schema, its configuration, its compiled form, its behaviour, its tests. `ALL` is the only list of them.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod cors;
+mod ip_restriction;
+mod key_auth;
+mod prometheus;
+mod request_id;
+mod shared;
+
 use gateway::plugin::PluginKind;
 
 /// Every plugin of this gateway, by priority.
-pub const ALL: &[&PluginKind] = &[];
+pub const ALL: &[&PluginKind] =
+    &[&request_id::KIND, &cors::KIND, &ip_restriction::KIND, &key_auth::KIND, &prometheus::KIND];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use model::catalog::{Catalog, PluginInfo};
+    use serde_json::Value;
+
+    use super::ALL;
+
+    /// Files that hold no plugin.
+    const OTHERS: [&str; 2] = ["lib", "shared"];
+
+    #[test]
+    fn the_list_and_the_folder_agree() {
+        let listed: BTreeSet<String> = ALL.iter().map(|kind| kind.name.replace('-', "_")).collect();
+        assert_eq!(listed.len(), ALL.len(), "a plugin is listed twice");
+        let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src")).unwrap();
+        let files = folder.filter_map(|entry| {
+            let path = entry.unwrap().path();
+            let stem = path.file_stem()?.to_str()?.to_owned();
+            (path.extension()? == "rs" && !OTHERS.contains(&&*stem)).then_some(stem)
+        });
+        assert_eq!(listed, files.collect());
+    }
+
+    #[test]
+    fn the_list_is_in_running_order() {
+        let order = |kind: &&gateway::plugin::PluginKind| (std::cmp::Reverse(kind.priority), kind.name);
+        assert!(ALL.is_sorted_by_key(order));
+    }
+
+    #[test]
+    fn every_schema_is_one_and_describes_its_properties() {
+        let info = |kind: &&gateway::plugin::PluginKind| {
+            let mut info = PluginInfo::new(kind.name, i64::from(kind.priority), (kind.schema)());
+            info.consumer_schema = kind.consumer_schema.map(|schema| schema());
+            info.metadata_schema = kind.metadata_schema.map(|schema| schema());
+            info
+        };
+        Catalog::new(ALL.iter().map(info).collect()).unwrap();
+        for kind in ALL {
+            let schemas = [Some(kind.schema), kind.consumer_schema, kind.metadata_schema];
+            for schema in schemas.into_iter().flatten() {
+                check_descriptions(kind.name, &schema());
+            }
+        }
+    }
+
+    fn check_descriptions(path: &str, schema: &Value) {
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            let path = format!("{path}.{name}");
+            assert!(property["description"].is_string(), "{path} has no description");
+            check_descriptions(&path, property);
+            check_descriptions(&path, &property["items"]);
+        }
+    }
+
+    #[test]
+    fn authentication_plugins_say_how_consumers_are_told_apart() {
+        for kind in ALL {
+            assert_eq!(kind.auth, kind.consumer_schema.is_some() && kind.consumer_key.is_some(), "{}", kind.name);
+        }
+    }
+
+    #[test]
+    fn every_plugin_is_documented_with_a_configuration_that_it_accepts() {
+        for kind in ALL {
+            let lines: Vec<&str> =
+                kind.documentation.lines().map_while(|line| line.strip_prefix("//!")).map(str::trim).collect();
+            assert_eq!(lines[0], format!("# {}", kind.name));
+            let text = lines.join("\n");
+            let example = text.split("```json\n").nth(1).and_then(|rest| rest.split("```").next());
+            let example: Value = serde_json::from_str(example.expect(kind.name)).unwrap();
+            let accepted = gateway::testing::accepts(kind, model::catalog::SchemaType::Plugin, &example);
+            assert_eq!(accepted, Ok(()), "{}", kind.name);
+        }
+    }
+}

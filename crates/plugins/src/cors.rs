@@ -1,0 +1,513 @@
+//! # cors
+//!
+//! Lets browsers use a route from pages of other origins, by the rules of cross-origin resource sharing (CORS).
+//!
+//! ```json
+//! {
+//!     "allow_origins": "https://shop.example,https://app.example",
+//!     "allow_methods": "GET,POST",
+//!     "allow_headers": "Content-Type",
+//!     "expose_headers": "X-Total",
+//!     "max_age": 600,
+//!     "allow_credential": true
+//! }
+//! ```
+//!
+//! Every `OPTIONS` request is answered here with 200 and no body; it never reaches a node. Every response, whoever made
+//! it, gets the `Access-Control-…` fields if the request's `Origin` is allowed, and none of them if not: then the browser
+//! keeps the response from the page. The request is served either way; this plugin protects no node.
+//!
+//! Which origins are allowed:
+//!
+//! - `allow_origins`: a list, separated by commas; `*` is every origin, `**` every origin by its name, which works with
+//!   credentials too and so gives every page on the web what its visitor may do here.
+//! - `allow_origins_by_regex`: patterns, found anywhere in the origin unless they say `^` and `$`. Where they are given,
+//!   `allow_origins` is not looked at.
+//! - `allow_origins_by_metadata`: names of lists in this plugin's metadata, such as
+//!   `{"allow_origins": {"partners": "https://a.example,https://b.example"}}`. Where they are given, `allow_origins`
+//!   counts only if it is something else than `*`.
+//!
+//! For `allow_methods` and `allow_headers`, `*` is what browsers take for all if there are no credentials, and `**` forces
+//! it: all methods are listed, or whatever `Access-Control-Request-Headers` asks for is granted. Without `expose_headers` a
+//! node's own `Access-Control-Expose-Headers` stays. With `allow_credential` none of the lists may be `*`, which browsers
+//! would refuse.
+//!
+//! `timing_allow_origins` and `timing_allow_origins_by_regex` say in the same way for whom `Timing-Allow-Origin` is set.
+//!
+//! Unless every origin gets the same answer, `Vary: Origin` is added, so that no cache mixes them up.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use gateway::Exchange;
+use gateway::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::shared::config;
+use crate::shared::substitution::{Matcher, PatternOptions};
+
+/// What this plugin declares.
+pub(crate) const KIND: PluginKind = PluginKind {
+    name: "cors",
+    priority: 4000,
+    phases: &[Phase::Rewrite, Phase::ResponseHead],
+    auth: false,
+    prefer_route: false,
+    schema,
+    consumer_schema: None,
+    metadata_schema: Some(metadata_schema),
+    check: |config| compile(config, None).map(drop),
+    consumer_key: None,
+    build,
+    documentation: include_str!("cors.rs"),
+};
+
+fn schema() -> Value {
+    let patterns = |description: &str| {
+        json!({
+            "type": "array",
+            "description": description,
+            "items": {"type": "string", "minLength": 1, "maxLength": 4096},
+            "minItems": 1,
+            "uniqueItems": true
+        })
+    };
+    let list = |description: &str| json!({"type": "string", "description": description, "default": "*"});
+    json!({
+        "type": "object",
+        "title": "Let pages of other origins use this",
+        "properties": {
+            "allow_origins": {
+                "type": "string",
+                "description": "Allowed origins, separated by commas; * is any, ** any even with credentials.",
+                "pattern": ORIGINS_PATTERN,
+                "default": "*"
+            },
+            "allow_methods": list("Allowed methods, separated by commas; * is any, ** any even with credentials."),
+            "allow_headers": list(
+                "Request fields a page may set, separated by commas; * is any, ** any even with credentials."
+            ),
+            "expose_headers": {
+                "type": "string",
+                "description": "Response fields a page may read, separated by commas; * is any without credentials."
+            },
+            "max_age": {
+                "type": "integer",
+                "description": "Seconds a browser may rely on an answer to OPTIONS; -1: it asks each time.",
+                "default": MAX_AGE_DEFAULT_S
+            },
+            "allow_credential": {
+                "type": "boolean",
+                "description": "Whether pages may send cookies and credentials; then no list may be *.",
+                "default": false
+            },
+            "allow_origins_by_regex": patterns("Patterns of allowed origins, in place of allow_origins."),
+            "allow_origins_by_metadata": patterns("Names of lists of origins in this plugin's metadata."),
+            "timing_allow_origins": {
+                "type": "string",
+                "description": "Origins that may read timings, separated by commas; * is any, ** any by its name.",
+                "pattern": ORIGINS_PATTERN
+            },
+            "timing_allow_origins_by_regex": patterns(
+                "Patterns of origins that may read timings, in place of timing_allow_origins."
+            )
+        }
+    })
+}
+
+fn metadata_schema() -> Value {
+    json!({
+        "type": "object",
+        "title": "Lists of origins by name",
+        "properties": {
+            "allow_origins": {
+                "type": "object",
+                "description": "Lists of origins, written like allow_origins, for allow_origins_by_metadata to name.",
+                "additionalProperties": {"type": "string", "pattern": ORIGINS_PATTERN}
+            }
+        }
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    #[serde(default = "any")]
+    allow_origins: String,
+    #[serde(default = "any")]
+    allow_methods: String,
+    #[serde(default = "any")]
+    allow_headers: String,
+    #[serde(default)]
+    expose_headers: Option<String>,
+    #[serde(default)]
+    max_age: Option<i64>,
+    #[serde(default)]
+    allow_credential: bool,
+    #[serde(default)]
+    allow_origins_by_regex: Option<Vec<String>>,
+    #[serde(default)]
+    allow_origins_by_metadata: Option<Vec<String>>,
+    #[serde(default)]
+    timing_allow_origins: Option<String>,
+    #[serde(default)]
+    timing_allow_origins_by_regex: Option<Vec<String>>,
+}
+
+fn any() -> String {
+    "*".to_owned()
+}
+
+struct Cors {
+    origins: Vec<Origins>,
+    timing: Option<Origins>,
+    /// Fields that an allowed origin gets, whichever it is.
+    fields: Vec<(&'static str, String)>,
+    /// Whether the request's own wish is granted as `Access-Control-Allow-Headers`.
+    grants_requested_headers: bool,
+}
+
+/// A rule for origins.
+enum Origins {
+    /// Every origin, said as `*`.
+    Any,
+    /// Every origin, said by its name.
+    AnyByName,
+    /// These.
+    Listed(Vec<String>),
+    /// Those in which one of the patterns is found.
+    Matching(Vec<Matcher>),
+}
+
+/// The request's origin, kept from before other plugins could change the request.
+#[derive(Default)]
+struct Asked {
+    origin: Option<Vec<u8>>,
+    headers: Option<Vec<u8>>,
+}
+
+fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+    Ok(Arc::new(compile(config, build.metadata)?))
+}
+
+fn compile(config: &Value, metadata: Option<&Value>) -> Result<Cors, String> {
+    let config: Config = config::parse(config)?;
+    let timing = config.timing_allow_origins.as_deref();
+    let lists = [&config.allow_origins, &config.allow_methods, &config.allow_headers];
+    let optional = [config.expose_headers.as_deref(), timing];
+    if config.allow_credential && (lists.iter().any(|list| *list == "*") || optional.contains(&Some("*"))) {
+        return Err("you can not set '*' for other option when 'allow_credential' is true".to_owned());
+    }
+    let fields = fields(&config);
+    if let Some((name, _)) = fields.iter().find(|(_, value)| value.chars().any(char::is_control)) {
+        return Err(format!("{name} would hold a control character"));
+    }
+    let timing = match (&config.timing_allow_origins_by_regex, timing) {
+        (Some(patterns), _) => Some(Origins::matching(patterns)?),
+        (None, Some(list)) => Some(Origins::listed(list)),
+        (None, None) => None,
+    };
+    Ok(Cors {
+        origins: allowed_origins(&config, metadata)?,
+        timing,
+        fields,
+        grants_requested_headers: config.allow_headers == "**",
+    })
+}
+
+/// The rules of which one must hold; see the documentation for which of them count.
+fn allowed_origins(config: &Config, metadata: Option<&Value>) -> Result<Vec<Origins>, String> {
+    let names = config.allow_origins_by_metadata.as_deref();
+    let mut rules = Vec::new();
+    match &config.allow_origins_by_regex {
+        Some(patterns) => rules.push(Origins::matching(patterns)?),
+        None if names.is_some() && config.allow_origins == "*" => {}
+        None => rules.push(Origins::listed(&config.allow_origins)),
+    }
+    // A name that the metadata does not have (yet) allows nobody.
+    let lists = metadata.and_then(|metadata| metadata.get("allow_origins"));
+    let named = names.unwrap_or_default().iter().filter_map(|name| lists?.get(name)?.as_str());
+    // Who is allowed through the metadata is always told by name.
+    rules.extend(named.map(|list| if list == "*" { Origins::AnyByName } else { Origins::listed(list) }));
+    Ok(rules)
+}
+
+fn fields(config: &Config) -> Vec<(&'static str, String)> {
+    let methods = if config.allow_methods == "**" { ALL_METHODS } else { &config.allow_methods };
+    let max_age_s = config.max_age.unwrap_or(MAX_AGE_DEFAULT_S);
+    let mut fields = vec![
+        ("Access-Control-Allow-Methods", methods.to_owned()),
+        ("Access-Control-Max-Age", max_age_s.to_string()),
+    ];
+    if let Some(exposed) = config.expose_headers.as_ref().filter(|exposed| !exposed.is_empty()) {
+        fields.push(("Access-Control-Expose-Headers", exposed.clone()));
+    }
+    if config.allow_headers != "**" {
+        fields.push(("Access-Control-Allow-Headers", config.allow_headers.clone()));
+    }
+    if config.allow_credential {
+        fields.push(("Access-Control-Allow-Credentials", "true".to_owned()));
+    }
+    fields
+}
+
+impl Origins {
+    fn listed(list: &str) -> Origins {
+        match list {
+            "*" => Origins::Any,
+            "**" => Origins::AnyByName,
+            list => Origins::Listed(list.split(',').map(str::to_owned).collect()),
+        }
+    }
+
+    fn matching(patterns: &[String]) -> Result<Origins, String> {
+        let compile = |pattern: &String| {
+            Matcher::compile(pattern, PatternOptions::default())
+                .map_err(|reason| format!("the pattern `{pattern}` is not valid: {reason}"))
+        };
+        Ok(Origins::Matching(patterns.iter().map(compile).collect::<Result<_, _>>()?))
+    }
+
+    /// What an origin that is allowed is told, and one that is not: nothing.
+    fn answer<'a>(&self, origin: Option<&'a [u8]>) -> Option<Cow<'a, [u8]>> {
+        match (self, origin) {
+            (Origins::Any, _) | (Origins::AnyByName, None) => Some(Cow::Borrowed(b"*")),
+            (Origins::AnyByName, Some(origin)) => Some(Cow::Borrowed(origin)),
+            (Origins::Listed(list), Some(origin)) => {
+                list.iter().any(|listed| listed.as_bytes() == origin).then_some(Cow::Borrowed(origin))
+            }
+            (Origins::Matching(patterns), Some(origin)) => {
+                let found = patterns.iter().any(|pattern| pattern.find(origin, 0).is_some());
+                found.then_some(Cow::Borrowed(origin))
+            }
+            (Origins::Listed(_) | Origins::Matching(_), None) => None,
+        }
+    }
+}
+
+impl Plugin for Cors {
+    fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        let is_options = exchange.request.method_text() == b"OPTIONS";
+        let field = |name: &str| exchange.request.headers.get(name).map(<[u8]>::to_vec);
+        let origin = field("origin");
+        let headers =
+            self.grants_requested_headers.then(|| field("access-control-request-headers")).flatten();
+        *exchange.state::<Asked>() = Asked { origin, headers };
+        if is_options { Flow::reply(Reply::status(200)) } else { Flow::Continue }
+    }
+
+    fn response_head(&self, exchange: &mut Exchange) {
+        let Asked { origin, headers: requested } = std::mem::take(exchange.state::<Asked>());
+        let origin = origin.as_deref();
+        let headers = &mut exchange.response.headers;
+        // None of these can fail but for want of room, and a full head is no reason to fail the response.
+        let allowed = self.origins.iter().find_map(|rule| rule.answer(origin));
+        if allowed.as_deref() != Some(b"*") && !headers.get_all("vary").any(varies_by_origin) {
+            let _ = headers.append("Vary", b"Origin");
+        }
+        if let Some(allowed) = allowed {
+            let _ = headers.set("Access-Control-Allow-Origin", &allowed);
+            for (name, value) in &self.fields {
+                let _ = headers.set(name, value.as_bytes());
+            }
+            if self.grants_requested_headers {
+                match requested {
+                    Some(requested) => drop(headers.set("Access-Control-Allow-Headers", &requested)),
+                    None => drop(headers.remove("Access-Control-Allow-Headers")),
+                }
+            }
+        }
+        if let Some(allowed) = self.timing.as_ref().and_then(|rule| rule.answer(origin)) {
+            let _ = headers.set("Timing-Allow-Origin", &allowed);
+        }
+    }
+}
+
+/// Whether a `Vary` field already says what would be added.
+fn varies_by_origin(value: &[u8]) -> bool {
+    let mut elements = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    elements.any(|element| element == b"*" || element.eq_ignore_ascii_case(b"origin"))
+}
+
+const MAX_AGE_DEFAULT_S: i64 = 5;
+/// `*`, `**`, `null`, or origins separated by commas.
+const ORIGINS_PATTERN: &str = r"^(\*|\*\*|null|\w+://[^,]+(,\w+://[^,]+)*)$";
+const ALL_METHODS: &str = "GET,POST,PUT,DELETE,PATCH,HEAD,OPTIONS,CONNECT,TRACE";
+
+#[cfg(test)]
+mod tests {
+    use gateway::testing::{Scene, accepts, decide, lines, respond};
+    use model::catalog::SchemaType;
+
+    use super::*;
+
+    #[test]
+    fn configurations() {
+        let check = |schema_type, config: Value, fault: Option<&str>| {
+            let got = accepts(&KIND, schema_type, &config);
+            match fault {
+                None => assert_eq!(got, Ok(()), "{config}"),
+                Some(fault) => {
+                    assert!(got.as_ref().is_err_and(|reason| reason.contains(fault)), "{config}: {got:?}");
+                }
+            }
+        };
+        let route = SchemaType::Plugin;
+        check(route, json!({}), None);
+        for good in ["*", "**", "null", "https://x.com", "https://x.com,http://y.com.uk:12000,http://c.tv"] {
+            check(route, json!({"allow_origins": good, "timing_allow_origins": good}), None);
+            check(SchemaType::Metadata, json!({"allow_origins": {"a": good}, "more": 1}), None);
+        }
+        for bad in ["", "*a", "*,http://y.com", "nulll", "http//y.com.uk", "x.com", "https://x.com,*"] {
+            check(route, json!({"allow_origins": bad}), Some("allow_origins"));
+            check(route, json!({"timing_allow_origins": bad}), Some("timing_allow_origins"));
+            check(SchemaType::Metadata, json!({"allow_origins": {"a": bad}}), Some("allow_origins"));
+        }
+        check(
+            route,
+            json!({"allow_origins_by_regex": [r".*\.x\.com$", "(?=a)a"], "_meta": {"priority": 1}}),
+            None,
+        );
+        check(route, json!({"allow_origins_by_regex": []}), Some("allow_origins_by_regex"));
+        check(route, json!({"allow_origins_by_regex": ["["]}), Some("the pattern `[` is not valid"));
+        check(route, json!({"allow_origins_by_metadata": [""]}), Some("allow_origins_by_metadata"));
+        check(route, json!({"max_age": "bad"}), Some("max_age"));
+        check(route, json!({"expose_headers": "a\r\nb"}), Some("control character"));
+        check(route, json!({"allow_origin": "*"}), Some("allow_origin"));
+        let forced = json!({
+            "allow_credential": true, "allow_origins": "**", "allow_methods": "**", "allow_headers": "**"
+        });
+        check(route, forced.clone(), None);
+        for list in
+            ["allow_origins", "allow_methods", "allow_headers", "expose_headers", "timing_allow_origins"]
+        {
+            let mut config = forced.clone();
+            config[list] = json!("*");
+            check(
+                route,
+                config,
+                Some("you can not set '*' for other option when 'allow_credential' is true"),
+            );
+        }
+    }
+
+    /// The fields of a response to a request with these fields, for a node that sent `X: 1`.
+    fn answer(config: &Value, method: &str, request: &str, node: &[(&str, &str)]) -> Vec<String> {
+        let mut scene = Scene::new();
+        let metadata = json!({"allow_origins": {"partners": "http://p.com,http://q.com", "all": "*"}});
+        let plugin = scene.build_with(&KIND, config, Some(&metadata));
+        let head = format!("{method} / HTTP/1.1\r\nHost: a\r\n{request}\r\n");
+        let mut exchange = scene.exchange(head.as_bytes());
+        let reply = decide(plugin.rewrite(&mut exchange));
+        assert_eq!(
+            reply.map(|reply| (reply.status, reply.body)),
+            (method == "OPTIONS").then(|| (200, b"".into()))
+        );
+        // What plugins after this one do to the request changes nothing.
+        exchange.request.headers.set("Origin", b"http://changed").unwrap();
+        respond(&mut exchange, 200, node);
+        plugin.response_head(&mut exchange);
+        lines(&exchange.response.headers)
+    }
+
+    #[test]
+    fn all_fields_of_a_plain_configuration() {
+        let expected = [
+            "Access-Control-Allow-Origin: *",
+            "Access-Control-Allow-Methods: *",
+            "Access-Control-Max-Age: 5",
+            "Access-Control-Allow-Headers: *",
+        ];
+        for (method, origin) in [("GET", "Origin: http://x.com\r\n"), ("OPTIONS", ""), ("POST", "")] {
+            assert_eq!(answer(&json!({}), method, origin, &[]), expected);
+        }
+    }
+
+    #[test]
+    fn all_fields_of_a_forced_configuration() {
+        let config = json!({
+            "allow_origins": "**", "allow_methods": "**", "allow_headers": "**", "allow_credential": true,
+            "expose_headers": "ex-a,ex-b", "max_age": -1
+        });
+        let request = "Origin: http://x.com\r\nAccess-Control-Request-Headers: a,b\r\n";
+        assert_eq!(
+            answer(&config, "OPTIONS", request, &[("Vary", "Accept"), ("access-control-allow-origin", "*")]),
+            [
+                "Vary: Accept",
+                "Access-Control-Allow-Origin: http://x.com",
+                "Vary: Origin",
+                "Access-Control-Allow-Methods: GET,POST,PUT,DELETE,PATCH,HEAD,OPTIONS,CONNECT,TRACE",
+                "Access-Control-Max-Age: -1",
+                "Access-Control-Expose-Headers: ex-a,ex-b",
+                "Access-Control-Allow-Credentials: true",
+                "Access-Control-Allow-Headers: a,b",
+            ]
+        );
+        let without = answer(&config, "GET", "", &[("Access-Control-Allow-Headers", "node")]);
+        assert!(!without.iter().any(|line| line.contains("Allow-Headers") || line.starts_with("Vary")));
+        let exposed = [("Access-Control-Expose-Headers", "node")];
+        assert!(
+            answer(&json!({}), "GET", "", &exposed)
+                .contains(&"Access-Control-Expose-Headers: node".to_owned())
+        );
+    }
+
+    #[test]
+    fn origins_are_allowed() {
+        let check = |config: Value, origin: &str, allowed: Option<&str>, vary: bool| {
+            let request = if origin.is_empty() { String::new() } else { format!("Origin: {origin}\r\n") };
+            let lines = answer(&config, "GET", &request, &[]);
+            let value = |name: &str| lines.iter().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
+            let got = value("Access-Control-Allow-Origin: ");
+            assert_eq!(got.as_deref(), allowed, "{config} {origin}");
+            assert_eq!(value("Vary: ").as_deref(), vary.then_some("Origin"), "{config} {origin}");
+            assert_eq!(value("Access-Control-Max-Age: ").is_some(), allowed.is_some(), "all or nothing");
+        };
+        let list = json!({"allow_origins": "http://a.com,http://b.com"});
+        check(list.clone(), "http://a.com", Some("http://a.com"), true);
+        check(list.clone(), "http://b.com", Some("http://b.com"), true);
+        check(list.clone(), "http://c.com", None, true);
+        check(list.clone(), "http://A.com", None, true);
+        check(list, "", None, true);
+        check(json!({"allow_origins": "http://a.com"}), "http://c.com", None, true);
+        check(json!({"allow_origins": "null"}), "null", Some("null"), true);
+        check(json!({"allow_origins": "**"}), "http://c.com", Some("http://c.com"), true);
+        check(json!({"allow_origins": "**"}), "", Some("*"), false);
+        let pattern =
+            json!({"allow_origins": "http://a.com", "allow_origins_by_regex": [r"\.b\.com$", "^null$"]});
+        check(pattern.clone(), "http://x.b.com", Some("http://x.b.com"), true);
+        check(pattern.clone(), "null", Some("null"), true);
+        check(pattern.clone(), "http://a.com", None, true);
+        check(pattern, "http://x.b.com.evil", None, true);
+        let metadata = json!({"allow_origins_by_metadata": ["unknown", "partners"]});
+        check(metadata.clone(), "http://q.com", Some("http://q.com"), true);
+        check(metadata.clone(), "http://a.com", None, true);
+        check(metadata, "", None, true);
+        let both = json!({"allow_origins": "http://a.com", "allow_origins_by_metadata": ["partners"]});
+        check(both.clone(), "http://a.com", Some("http://a.com"), true);
+        check(both, "http://p.com", Some("http://p.com"), true);
+        check(json!({"allow_origins_by_metadata": ["all"]}), "http://z.com", Some("http://z.com"), true);
+    }
+
+    #[test]
+    fn timings_are_allowed_apart_from_the_rest() {
+        let check = |config: Value, origin: &str, allowed: Option<&str>, timing: Option<&str>| {
+            let lines = answer(&config, "GET", &format!("Origin: {origin}\r\n"), &[]);
+            let value = |name: &str| lines.iter().find_map(|line| line.strip_prefix(name));
+            let got = (value("Access-Control-Allow-Origin: "), value("Timing-Allow-Origin: "));
+            assert_eq!(got, (allowed, timing), "{config} {origin}");
+        };
+        let one = json!({"timing_allow_origins": "http://a.com"});
+        check(one.clone(), "http://a.com", Some("*"), Some("http://a.com"));
+        check(one, "http://b.com", Some("*"), None);
+        let apart = json!({"allow_origins": "http://a.com", "timing_allow_origins": "http://b.com"});
+        check(apart.clone(), "http://a.com", Some("http://a.com"), None);
+        check(apart.clone(), "http://b.com", None, Some("http://b.com"));
+        check(apart, "http://c.com", None, None);
+        check(json!({"timing_allow_origins": "*"}), "http://c.com", Some("*"), Some("*"));
+        let pattern = json!({"timing_allow_origins": "*", "timing_allow_origins_by_regex": ["^http://a"]});
+        check(pattern.clone(), "http://a.com", Some("*"), Some("http://a.com"));
+        check(pattern, "http://c.com", Some("*"), None);
+    }
+}

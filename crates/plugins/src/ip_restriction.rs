@@ -1,0 +1,203 @@
+//! # ip-restriction
+//!
+//! Lets requests pass or refuses them by the client's address: either only the listed addresses pass (`whitelist`), or
+//! all but the listed ones (`blacklist`).
+//!
+//! ```json
+//! {
+//!     "whitelist": ["10.0.0.0/8", "192.168.1.7", "fd00::/8"],
+//!     "message": "only from the office",
+//!     "response_code": 403
+//! }
+//! ```
+//!
+//! Exactly one of `whitelist` and `blacklist` is given. An entry is an IPv4 or IPv6 address or a network in CIDR
+//! notation; an IPv4-mapped IPv6 address counts as the IPv4 address it maps. The address that is compared is the
+//! client's as the gateway knows it: the peer's, unless a plugin that knows whom to trust has corrected it. A client's
+//! own `X-Forwarded-For` has no say.
+//!
+//! A refused request is answered with `response_code` and `{"message": "…"}`.
+
+use std::sync::Arc;
+
+use gateway::Exchange;
+use gateway::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use router::CidrSet;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::shared::config;
+
+/// What this plugin declares.
+pub(crate) const KIND: PluginKind = PluginKind {
+    name: "ip-restriction",
+    priority: 3000,
+    phases: &[Phase::Access],
+    auth: false,
+    prefer_route: false,
+    schema,
+    consumer_schema: None,
+    metadata_schema: None,
+    check: |config| compile(config).map(drop),
+    consumer_key: None,
+    build,
+    documentation: include_str!("ip_restriction.rs"),
+};
+
+fn schema() -> Value {
+    let addresses = |description: &str| {
+        json!({
+            "type": "array",
+            "description": description,
+            "minItems": 1,
+            "items": {
+                "anyOf": [
+                    {"title": "IPv4", "type": "string", "format": "ipv4"},
+                    {"title": "IPv4/CIDR", "type": "string", "pattern": IPV4_NETWORK},
+                    {"title": "IPv6", "type": "string", "format": "ipv6"},
+                    {"title": "IPv6/CIDR", "type": "string", "pattern": IPV6_NETWORK},
+                ]
+            }
+        })
+    };
+    json!({
+        "type": "object",
+        "title": "Pass or refuse by the client's address",
+        "properties": {
+            "message": {
+                "type": "string",
+                "description": "What a refused client is told.",
+                "minLength": 1,
+                "maxLength": 1024,
+                "default": MESSAGE_DEFAULT
+            },
+            "response_code": {
+                "type": "integer",
+                "description": "The status a refused client gets; 404 does not even admit that there is something.",
+                "minimum": 403,
+                "maximum": 404,
+                "default": RESPONSE_CODE_DEFAULT
+            },
+            "whitelist": addresses("The only addresses and networks that pass."),
+            "blacklist": addresses("The addresses and networks that are refused.")
+        },
+        "oneOf": [{"required": ["whitelist"]}, {"required": ["blacklist"]}]
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    #[serde(default)]
+    message: Option<String>,
+    #[serde(default)]
+    response_code: Option<u16>,
+    #[serde(default)]
+    whitelist: Option<Vec<String>>,
+    #[serde(default)]
+    blacklist: Option<Vec<String>>,
+}
+
+struct IpRestriction {
+    addresses: CidrSet,
+    /// Whether the listed addresses are those that pass.
+    listed_pass: bool,
+    refusal: Reply,
+}
+
+fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+    Ok(Arc::new(compile(config)?))
+}
+
+fn compile(config: &Value) -> Result<IpRestriction, String> {
+    let config: Config = config::parse(config)?;
+    let (listed, listed_pass) = match (&config.whitelist, &config.blacklist) {
+        (Some(listed), None) => (listed, true),
+        (None, Some(listed)) => (listed, false),
+        _ => return Err("give either whitelist or blacklist".to_owned()),
+    };
+    let addresses = CidrSet::parse(listed).map_err(|error| format!("invalid ip address: {}", error.text))?;
+    let message = config.message.as_deref().unwrap_or(MESSAGE_DEFAULT);
+    let status = config.response_code.unwrap_or(RESPONSE_CODE_DEFAULT);
+    Ok(IpRestriction { addresses, listed_pass, refusal: Reply::message(status, message) })
+}
+
+impl Plugin for IpRestriction {
+    fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        if self.addresses.contains(exchange.client_address()) == self.listed_pass {
+            Flow::Continue
+        } else {
+            Flow::reply(self.refusal.clone())
+        }
+    }
+}
+
+const MESSAGE_DEFAULT: &str = "Your IP address is not allowed";
+const RESPONSE_CODE_DEFAULT: u16 = 403;
+/// Four decimal bytes and a prefix of at most 32 bits.
+const IPV4_NETWORK: &str = r"^(25[0-5]|2[0-4]\d|1?\d?\d)(\.(25[0-5]|2[0-4]\d|1?\d?\d)){3}/(3[0-2]|[12]?\d)$";
+/// Roughly an IPv6 address and a prefix; the plugin's own check reads it exactly.
+const IPV6_NETWORK: &str = r"^[0-9a-fA-F:.]*:[0-9a-fA-F:.]*/\d{1,3}$";
+
+#[cfg(test)]
+mod tests {
+    use gateway::testing::{Scene, accepts, decide};
+    use model::catalog::SchemaType;
+
+    use super::*;
+
+    #[test]
+    fn configurations() {
+        let check = |config: Value, fault: Option<&str>| {
+            let got = accepts(&KIND, SchemaType::Plugin, &config);
+            match fault {
+                None => assert_eq!(got, Ok(()), "{config}"),
+                Some(fault) => {
+                    assert!(got.as_ref().is_err_and(|reason| reason.contains(fault)), "{config}: {got:?}");
+                }
+            }
+        };
+        check(json!({"whitelist": ["127.0.0.1", "10.0.0.0/8", "::1", "fe80::/32"]}), None);
+        check(json!({"blacklist": ["0.0.0.0/0"], "message": "no", "response_code": 404}), None);
+        check(json!({"blacklist": ["::/0"], "_meta": {"disable": false}}), None);
+        check(json!({}), Some(""));
+        check(json!({"whitelist": []}), Some("whitelist"));
+        check(json!({"whitelist": ["::1"], "blacklist": ["::1"]}), Some(""));
+        check(json!({"whitelist": ["example.com"]}), Some("whitelist"));
+        check(json!({"whitelist": ["10.255.256.0/8"]}), Some("whitelist"));
+        check(json!({"whitelist": ["127.0.0.1/33"]}), Some("whitelist"));
+        check(json!({"whitelist": ["::1/129"]}), Some("invalid ip address: ::1/129"));
+        check(
+            json!({"whitelist": ["1:2:3:4:5:6:7:8:9/32"]}),
+            Some("invalid ip address: 1:2:3:4:5:6:7:8:9/32"),
+        );
+        check(json!({"whitelist": ["::1"], "message": ""}), Some("message"));
+        check(json!({"whitelist": ["::1"], "response_code": 500}), Some("response_code"));
+        check(json!({"whitelist": ["::1"], "black_list": ["::2"]}), Some("black_list"));
+    }
+
+    #[test]
+    fn lists_decide() {
+        let check = |config: Value, client: &str, refused: Option<(u16, &str)>| {
+            let mut scene = Scene::new();
+            let plugin = scene.build(&KIND, &config);
+            let mut exchange =
+                scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 10.1.1.1\r\n\r\n");
+            exchange.set_client_address(client.parse().unwrap());
+            let reply = decide(plugin.access(&mut exchange));
+            let got = reply.map(|reply| (reply.status, String::from_utf8_lossy(&reply.body).into_owned()));
+            assert_eq!(got, refused.map(|(status, body)| (status, body.to_owned())), "{config} {client}");
+        };
+        let stock = Some((403, "{\"message\":\"Your IP address is not allowed\"}\n"));
+        let white = json!({"whitelist": ["10.0.0.0/8", "::1", "192.168.1.7"]});
+        check(white.clone(), "10.200.0.1", None);
+        check(white.clone(), "::ffff:10.0.0.1", None);
+        check(white.clone(), "192.168.1.7", None);
+        check(white.clone(), "::1", None);
+        check(white.clone(), "192.168.1.8", stock);
+        check(white, "::2", stock);
+        let black = json!({"blacklist": ["10.0.0.0/8"], "message": "go away", "response_code": 404});
+        check(black.clone(), "10.0.0.1", Some((404, "{\"message\":\"go away\"}\n")));
+        check(black, "11.0.0.1", None);
+    }
+}

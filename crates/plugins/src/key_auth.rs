@@ -1,0 +1,470 @@
+//! # key-auth
+//!
+//! Lets in only who presents the key of a consumer, in a header field or in the query, and tells the node who it was.
+//!
+//! On a route, service, plugin config, consumer group or global rule:
+//!
+//! ```json
+//! {
+//!     "header": "apikey",
+//!     "query": "apikey",
+//!     "hide_credentials": true
+//! }
+//! ```
+//!
+//! On a consumer or, better, on a credential of its own:
+//!
+//! ```json
+//! {
+//!     "key": "a-long-random-text"
+//! }
+//! ```
+//!
+//! The key is looked for in the field `header`; only where the request has no such field, in the query argument `query`.
+//! With `bearer_token` the field is `Authorization` and its value `Bearer ` and the key. `hide_credentials` takes the
+//! field or argument that held the key out of what the node receives.
+//!
+//! A request without a key, or with one that is nobody's, is answered with 401, a `WWW-Authenticate` field that names
+//! `realm`, and the reason as `{"message": "…"}`; or it passes as the consumer `anonymous_consumer`, if one is set, with
+//! the plugins and limits of that consumer. A request that presents two keys in one place, so that two readers could
+//! each believe another one, is always refused.
+//!
+//! For who passes, the node receives `X-Consumer-Username`, `X-Credential-Identifier` (the credential's id, if the key is
+//! one's) and `X-Consumer-Custom-ID` (the consumer's label `custom_id`, if it has one); what the client sent under these
+//! names is removed.
+//!
+//! Keys are found by a hash over the whole key under a seed of the process: how long that takes says nothing about how
+//! much of a guess is right.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use gateway::Exchange;
+use gateway::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use gateway::runtime::Consumer;
+use percent_encoding::percent_decode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::shared::config;
+
+/// What this plugin declares.
+pub(crate) const KIND: PluginKind = PluginKind {
+    name: NAME,
+    priority: 2500,
+    phases: &[Phase::Rewrite],
+    auth: true,
+    prefer_route: false,
+    schema,
+    consumer_schema: Some(consumer_schema),
+    metadata_schema: None,
+    check: |config| compile(config).map(drop),
+    consumer_key: Some("key"),
+    build,
+    documentation: include_str!("key_auth.rs"),
+};
+
+fn schema() -> Value {
+    json!({
+        "type": "object",
+        "title": "Let in who presents a consumer's key",
+        "properties": {
+            "header": {
+                "type": "string",
+                "description": "The request field that holds the key.",
+                "default": PLACE_DEFAULT
+            },
+            "query": {
+                "type": "string",
+                "description": "The query argument that holds the key where the field is missing.",
+                "default": PLACE_DEFAULT
+            },
+            "realm": {
+                "type": "string",
+                "description": "What WWW-Authenticate names as the realm.",
+                "default": REALM_DEFAULT
+            },
+            "hide_credentials": {
+                "type": "boolean",
+                "description": "Whether the node is kept from seeing the key.",
+                "default": false
+            },
+            "bearer_token": {
+                "type": "boolean",
+                "description": "Takes the key from Authorization, behind the word Bearer, instead of from header.",
+                "default": false
+            },
+            "anonymous_consumer": {
+                "type": "string",
+                "description": "The consumer that requests without a good key count as; without it they are refused.",
+                "minLength": 1
+            }
+        }
+    })
+}
+
+fn consumer_schema() -> Value {
+    json!({
+        "type": "object",
+        "title": "A consumer's key",
+        "properties": {
+            "key": {
+                "type": "string",
+                "description": "The key. No two consumers may have the same."
+            }
+        },
+        "encrypt_fields": ["key"],
+        "required": ["key"]
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    #[serde(default)]
+    header: Option<String>,
+    #[serde(default)]
+    query: Option<String>,
+    #[serde(default)]
+    realm: Option<String>,
+    #[serde(default)]
+    hide_credentials: bool,
+    #[serde(default)]
+    bearer_token: bool,
+    #[serde(default)]
+    anonymous_consumer: Option<String>,
+}
+
+struct KeyAuth {
+    header: Box<str>,
+    query: Box<str>,
+    hide_credentials: bool,
+    bearer_token: bool,
+    anonymous_consumer: Option<Box<str>>,
+    /// The value of `WWW-Authenticate`.
+    challenge: Box<str>,
+}
+
+/// Where a key was found.
+#[derive(Clone, Copy)]
+enum Place {
+    Header,
+    Query,
+}
+
+/// Why a request has not shown who it comes from.
+enum Refusal {
+    Missing,
+    Doubled,
+    NotBearer,
+    Unknown,
+}
+
+impl Refusal {
+    fn message(&self) -> &'static str {
+        match self {
+            Refusal::Missing => "Missing API key in request",
+            Refusal::Doubled => "More than one API key in request",
+            Refusal::NotBearer => "Invalid Bearer token format",
+            Refusal::Unknown => "Invalid API key in request",
+        }
+    }
+}
+
+fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+    Ok(Arc::new(compile(config)?))
+}
+
+fn compile(config: &Value) -> Result<KeyAuth, String> {
+    let config: Config = config::parse(config)?;
+    let header =
+        if config.bearer_token { "Authorization" } else { config.header.as_deref().unwrap_or(PLACE_DEFAULT) };
+    let scheme = if config.bearer_token { "Bearer" } else { "apikey" };
+    let realm = config.realm.as_deref().unwrap_or(REALM_DEFAULT);
+    if realm.chars().any(char::is_control) {
+        return Err("realm holds a control character".to_owned());
+    }
+    // A quoted string (RFC 9110 section 5.6.4).
+    let realm = realm.replace('\\', "\\\\").replace('"', "\\\"");
+    Ok(KeyAuth {
+        header: header.into(),
+        query: config.query.as_deref().unwrap_or(PLACE_DEFAULT).into(),
+        hide_credentials: config.hide_credentials,
+        bearer_token: config.bearer_token,
+        anonymous_consumer: config.anonymous_consumer.map(Into::into),
+        challenge: format!("{scheme} realm=\"{realm}\"").into(),
+    })
+}
+
+impl Plugin for KeyAuth {
+    fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        let consumer = match self.find(exchange) {
+            Ok((consumer, place)) => {
+                if self.hide_credentials {
+                    self.hide(exchange, place);
+                }
+                consumer
+            }
+            Err(refusal) => match (&self.anonymous_consumer, &refusal) {
+                (None, _) | (_, Refusal::Doubled) => return self.refuse(refusal.message()),
+                (Some(name), _) => match exchange.consumer_named(name) {
+                    Some(consumer) => consumer,
+                    None => return self.refuse("Invalid user authorization"),
+                },
+            },
+        };
+        introduce(exchange, &consumer);
+        exchange.authenticate(consumer);
+        Flow::Continue
+    }
+}
+
+impl KeyAuth {
+    /// The consumer whose key the request presents, and where it stood.
+    fn find(&self, exchange: &Exchange) -> Result<(Arc<Consumer>, Place), Refusal> {
+        let mut fields = exchange.request.headers.get_all(&self.header);
+        let (key, place) = match (fields.next(), fields.next()) {
+            (Some(_), Some(_)) => return Err(Refusal::Doubled),
+            (Some(value), None) if self.bearer_token => {
+                (Cow::from(value.strip_prefix(b"Bearer ").ok_or(Refusal::NotBearer)?), Place::Header)
+            }
+            (Some(value), None) => (Cow::from(value), Place::Header),
+            (None, _) => (self.find_argument(exchange)?, Place::Query),
+        };
+        let key = std::str::from_utf8(&key).map_err(|_| Refusal::Unknown)?;
+        Ok((exchange.find_consumer(NAME, key).ok_or(Refusal::Unknown)?, place))
+    }
+
+    fn find_argument<'e>(&self, exchange: &'e Exchange) -> Result<Cow<'e, [u8]>, Refusal> {
+        let query = exchange.forward_query().ok_or(Refusal::Missing)?;
+        let mut values =
+            arguments(query).filter(|(_, name, _)| self.is_key_argument(name)).map(|(.., value)| value);
+        match (values.next(), values.next()) {
+            (None, _) => Err(Refusal::Missing),
+            (Some(value), None) => Ok(decode(value)),
+            (Some(_), Some(_)) => Err(Refusal::Doubled),
+        }
+    }
+
+    fn is_key_argument(&self, name: &[u8]) -> bool {
+        *decode(name) == *self.query.as_bytes()
+    }
+
+    /// Takes the key out of what the node receives; the rest of the query stays as it was sent.
+    fn hide(&self, exchange: &mut Exchange, place: Place) {
+        match place {
+            Place::Header => {
+                exchange.request.headers.remove(&self.header);
+            }
+            Place::Query => {
+                let query = exchange.forward_query().unwrap_or_default();
+                let kept = arguments(query).filter(|(_, name, _)| !self.is_key_argument(name));
+                let kept: Vec<&[u8]> = kept.map(|(whole, ..)| whole).collect();
+                let kept = kept.join(&b'&');
+                exchange.set_forward_query(&kept).expect("parts of a query can stand in a query");
+            }
+        }
+    }
+
+    fn refuse(&self, message: &str) -> Flow<'static> {
+        Flow::reply(Reply::message(401, message).with_header("WWW-Authenticate", &*self.challenge))
+    }
+}
+
+/// Tells the node who the client is, in fields that a client cannot forge.
+fn introduce(exchange: &mut Exchange, consumer: &Consumer) {
+    let custom_id =
+        consumer.labels.iter().find(|(name, _)| &**name == "custom_id").map(|(_, value)| &**value);
+    let fields = [
+        ("X-Consumer-Username", Some(&*consumer.username)),
+        ("X-Credential-Identifier", consumer.credential_id.as_deref()),
+        ("X-Consumer-Custom-ID", custom_id),
+    ];
+    let headers = &mut exchange.request.headers;
+    for (name, value) in fields {
+        // A label that cannot stand in a field leaves the field out; a forged one never stays.
+        if value.is_none_or(|value| headers.set(name, value.as_bytes()).is_err()) {
+            headers.remove(name);
+        }
+    }
+}
+
+/// The arguments of a query: each as a whole, its name and its value, both as sent.
+fn arguments(query: &[u8]) -> impl Iterator<Item = (&[u8], &[u8], &[u8])> {
+    query.split(|byte| *byte == b'&').filter(|whole| !whole.is_empty()).map(|whole| {
+        match whole.iter().position(|byte| *byte == b'=') {
+            Some(equals) => (whole, &whole[..equals], &whole[equals + 1..]),
+            None => (whole, whole, &b""[..]),
+        }
+    })
+}
+
+/// As a form is decoded: `+` is a space.
+fn decode(text: &[u8]) -> Cow<'_, [u8]> {
+    if !text.contains(&b'+') {
+        return Cow::from(percent_decode(text));
+    }
+    let spaced: Vec<u8> = text.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+    Cow::Owned(percent_decode(&spaced).collect())
+}
+
+const NAME: &str = "key-auth";
+const PLACE_DEFAULT: &str = "apikey";
+const REALM_DEFAULT: &str = "key";
+
+#[cfg(test)]
+mod tests {
+    use gateway::testing::{Scene, accepts, consumer, decide};
+    use model::catalog::SchemaType;
+
+    use super::*;
+
+    #[test]
+    fn configurations() {
+        let check = |schema_type, config: Value, fault: Option<&str>| {
+            let got = accepts(&KIND, schema_type, &config);
+            match fault {
+                None => assert_eq!(got, Ok(()), "{config}"),
+                Some(fault) => {
+                    assert!(got.as_ref().is_err_and(|reason| reason.contains(fault)), "{config}: {got:?}");
+                }
+            }
+        };
+        let route = SchemaType::Plugin;
+        check(route, json!({}), None);
+        check(
+            route,
+            json!({"header": "X-Key", "query": "k", "realm": "a \"b\"", "hide_credentials": true}),
+            None,
+        );
+        check(
+            route,
+            json!({"bearer_token": true, "anonymous_consumer": "guest", "_meta": {"priority": 1}}),
+            None,
+        );
+        check(route, json!({"header": 1}), Some("header"));
+        check(route, json!({"hide_credentials": "yes"}), Some("hide_credentials"));
+        check(route, json!({"anonymous_consumer": ""}), Some("anonymous_consumer"));
+        check(route, json!({"realm": "a\r\nb"}), Some("realm"));
+        check(route, json!({"key": "on the wrong object"}), Some("key"));
+        check(SchemaType::Consumer, json!({"key": "k"}), None);
+        check(SchemaType::Consumer, json!({}), Some("property \"key\" is required"));
+        check(SchemaType::Consumer, json!({"key": 123}), Some("wrong type: expected string, got number"));
+    }
+
+    fn scene() -> Scene {
+        let mut labelled = consumer("jill");
+        labelled.labels = vec![("custom_id".into(), "4711".into())];
+        labelled.credential_id = Some("c1".into());
+        Scene::new()
+            .with_consumer(NAME, "k-jack", consumer("jack"))
+            .with_consumer(NAME, "k jill", labelled)
+            .with_named_consumer(consumer("guest"))
+    }
+
+    /// Who the request is taken for; or the message it is refused with.
+    fn check(config: Value, target: &str, fields: &str, expected: Result<&str, &str>) -> Box<Exchange> {
+        let mut scene = scene();
+        let plugin = scene.build(&KIND, &config);
+        let mut exchange =
+            scene.exchange(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes());
+        let reply = decide(plugin.rewrite(&mut exchange));
+        let got = match &reply {
+            None => Ok(&*exchange.consumer().unwrap().username),
+            Some(reply) => Err(reply.body.to_vec()),
+        };
+        let expected = expected.map_err(|message| format!("{{\"message\":\"{message}\"}}\n").into_bytes());
+        assert_eq!(got, expected, "{config} {target} {fields:?}");
+        if let Some(reply) = reply {
+            let scheme = if config["bearer_token"] == true { "Bearer" } else { "apikey" };
+            assert_eq!(reply.status, 401);
+            assert!(reply.headers.contains(&("WWW-Authenticate".into(), format!("{scheme} realm=\"key\""))));
+            assert!(exchange.consumer().is_none());
+        }
+        exchange
+    }
+
+    #[test]
+    fn keys_are_found_in_field_or_query() {
+        let missing = Err("Missing API key in request");
+        let unknown = Err("Invalid API key in request");
+        check(json!({}), "/", "apikey: k-jack\r\n", Ok("jack"));
+        check(json!({}), "/?apikey=k-jack", "", Ok("jack"));
+        check(json!({}), "/?a=1&apike%79=k+jill", "", Ok("jill"));
+        check(json!({"header": "X-Key", "query": "key"}), "/?apikey=k-jack", "apikey: k-jack\r\n", missing);
+        check(json!({"header": "X-Key"}), "/", "x-key: k jill\r\n", Ok("jill"));
+        check(json!({"query": "key"}), "/?key=k-jack", "", Ok("jack"));
+        check(json!({}), "/", "", missing);
+        check(json!({}), "/?", "", missing);
+        check(json!({}), "/", "apikey: k-joe\r\n", unknown);
+        check(json!({}), "/", "apikey: K-JACK\r\n", unknown);
+        check(json!({}), "/", "apikey:\r\n", unknown);
+        check(json!({}), "/?apikey", "", unknown);
+        check(json!({}), "/?apikey=%ff", "", unknown);
+        // The field decides where there is one.
+        check(json!({}), "/?apikey=k-jack", "apikey: wrong\r\n", unknown);
+    }
+
+    #[test]
+    fn bearer_tokens() {
+        let bearer = json!({"bearer_token": true});
+        check(bearer.clone(), "/", "Authorization: Bearer k-jack\r\n", Ok("jack"));
+        check(bearer.clone(), "/?apikey=k-jack", "", Ok("jack"));
+        check(bearer.clone(), "/", "apikey: k-jack\r\n", Err("Missing API key in request"));
+        check(bearer.clone(), "/", "Authorization: k-jack\r\n", Err("Invalid Bearer token format"));
+        check(bearer, "/", "Authorization: Bearer k-joe\r\n", Err("Invalid API key in request"));
+    }
+
+    #[test]
+    fn two_keys_are_refused() {
+        let doubled = Err("More than one API key in request");
+        for config in [json!({}), json!({"anonymous_consumer": "guest"})] {
+            check(config.clone(), "/", "apikey: k-jack\r\nApiKey: k-jack\r\n", doubled);
+            check(config, "/?apikey=k-jack&apikey=wrong", "", doubled);
+        }
+    }
+
+    #[test]
+    fn anonymous_requests_count_as_their_consumer() {
+        let anonymous = json!({"anonymous_consumer": "guest"});
+        check(anonymous.clone(), "/", "", Ok("guest"));
+        check(anonymous.clone(), "/", "apikey: wrong\r\n", Ok("guest"));
+        check(anonymous, "/", "apikey: k-jack\r\n", Ok("jack"));
+        check(json!({"anonymous_consumer": "nobody"}), "/", "", Err("Invalid user authorization"));
+    }
+
+    #[test]
+    fn the_node_learns_who_it_was_and_not_the_key() {
+        let forged = "X-Consumer-Username: root\r\nX-Credential-Identifier: x\r\nX-Consumer-Custom-ID: 1\r\n";
+        let node = |config: Value, target: &str, fields: &str, expected: Result<&str, &str>| {
+            let exchange = check(config, target, &format!("{forged}{fields}"), expected);
+            let headers = &exchange.request.headers;
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+            let field = |name: &str| headers.get(name).map(text);
+            let names = ["X-Consumer-Username", "X-Credential-Identifier", "X-Consumer-Custom-ID", "apikey"];
+            (names.map(field), exchange.forward_query().map(text))
+        };
+        let some = |text: &str| Some(text.to_owned());
+        let hide = json!({"hide_credentials": true});
+        assert_eq!(
+            node(json!({}), "/?a=1&apikey=k+jill", "", Ok("jill")),
+            ([some("jill"), some("c1"), some("4711"), None], some("a=1&apikey=k+jill"))
+        );
+        assert_eq!(
+            node(hide.clone(), "/?a=%31&apikey=k+jill&b", "", Ok("jill")),
+            ([some("jill"), some("c1"), some("4711"), None], some("a=%31&b"))
+        );
+        assert_eq!(
+            node(hide.clone(), "/?apikey=k-jack", "", Ok("jack")),
+            ([some("jack"), None, None, None], None)
+        );
+        assert_eq!(
+            node(hide, "/?a=1", "apikey: k-jack\r\n", Ok("jack")),
+            ([some("jack"), None, None, None], some("a=1"))
+        );
+        assert_eq!(
+            node(json!({}), "/", "apikey: k-jack\r\n", Ok("jack")),
+            ([some("jack"), None, None, some("k-jack")], None)
+        );
+    }
+}
