@@ -85,8 +85,8 @@ settings! {
         delete_uri_tail_slash: bool = parse::switch("true|false", "false"),
         /// Drop `;parameters` of path segments before matching, as servlet containers do.
         normalize_uri_like_servlet: bool = parse::switch("true|false", "false"),
-        /// Match `%2F` as it was sent instead of as a slash.
-        match_uri_encoded_slash: bool = parse::switch("true|false", "false"),
+        /// Keep `%2F` as part of its segment; without it, it is a slash like any other.
+        match_uri_encoded_slash: bool = parse::switch("true|false", "true"),
     }
     section "Headers" {
         /// The `Server` header of answers made here, or `off` for none.

@@ -1,4 +1,11 @@
 //! Integration tests.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+mod admin;
 mod cli;
+mod command;
+mod file_source;
+mod framing;
+mod requests;
+mod store;
+mod support;
