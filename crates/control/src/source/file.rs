@@ -44,6 +44,17 @@ impl fmt::Display for FileFault {
 pub struct FileSource {
     path: PathBuf,
     seen: Option<State>,
+    /// How the last good text ended; none before there was one.
+    ending: Option<Ending>,
+}
+
+/// How a text ends, and so whether the next one may be half written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// With [`END_MARK`].
+    Closed,
+    /// Somehow.
+    Open,
 }
 
 /// What tells one version of a file from the next.
@@ -57,7 +68,7 @@ struct State {
 impl FileSource {
     /// A source that has not been read yet.
     pub fn new(path: PathBuf) -> FileSource {
-        FileSource { path, seen: None }
+        FileSource { path, seen: None, ending: None }
     }
 
     /// The file.
@@ -78,7 +89,35 @@ impl FileSource {
     pub fn read(&mut self) -> Result<Document, Vec<FileFault>> {
         // Taken before reading: a write in between is then seen as a change, not missed.
         self.seen = state(&self.path).ok();
-        read(&self.path)
+        let text = text(&self.path)?;
+        let ending = Ending::of(&text);
+        if let Some(reason) = self.half_written(&text, ending) {
+            return Err(whole_file(&self.path, text.lines().count().max(1), reason));
+        }
+        let document = parse(&self.path, &text)?;
+        self.ending = Some(ending);
+        Ok(document)
+    }
+
+    /// Why a text that follows a good one may be the first half of another: an editor that writes in place is seen in
+    /// the middle of it, and half a file would take away what the other half holds.
+    fn half_written(&self, text: &str, ending: Ending) -> Option<String> {
+        match (self.ending?, ending) {
+            (Ending::Closed, Ending::Open) => Some(format!(
+                "the file ended in {END_MARK} before and no longer does: it may be half written. Close it with \
+                 {END_MARK} again, or restart to read it without"
+            )),
+            (Ending::Open, Ending::Open) if is_blank(text) => {
+                Some(format!("the file is empty; for no objects, write `routes: []` or {END_MARK}"))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Ending {
+    fn of(text: &str) -> Ending {
+        if text.trim_end().ends_with(END_MARK) { Ending::Closed } else { Ending::Open }
     }
 }
 
@@ -106,24 +145,36 @@ pub(crate) fn parse_value(text: &str) -> Result<serde_json::Value, String> {
 
 /// Reads and splits the file at `path`. Errors: as for [`FileSource::read`].
 pub fn read(path: &Path) -> Result<Document, Vec<FileFault>> {
-    let general =
-        |line, reason| vec![FileFault { path: path.to_owned(), line, place: String::new(), reason }];
-    let text = text(path).map_err(|reason| general(1, reason))?;
-    Document::parse(path, &text, &|name| std::env::var(name).ok())
+    parse(path, &text(path)?)
 }
 
-fn text(path: &Path) -> Result<String, String> {
-    let file = File::open(path).map_err(|fault| format!("cannot be read: {fault}"))?;
+fn parse(path: &Path, text: &str) -> Result<Document, Vec<FileFault>> {
+    Document::parse(path, text, &|name| std::env::var(name).ok())
+}
+
+fn text(path: &Path) -> Result<String, Vec<FileFault>> {
+    let unreadable = |reason: String| whole_file(path, 1, reason);
+    let file = File::open(path).map_err(|fault| unreadable(format!("cannot be read: {fault}")))?;
     let mut text = String::new();
-    let read = file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text);
-    match read {
+    match file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text) {
         Ok(size) if size as u64 > MAX_FILE_BYTES => {
-            Err(format!("is larger than {} MiB", MAX_FILE_BYTES >> 20))
+            Err(unreadable(format!("is larger than {} MiB", MAX_FILE_BYTES >> 20)))
         }
         Ok(_) => Ok(text),
-        Err(fault) if fault.kind() == io::ErrorKind::InvalidData => Err("is not UTF-8 text".to_owned()),
-        Err(fault) => Err(format!("cannot be read: {fault}")),
+        Err(fault) if fault.kind() == io::ErrorKind::InvalidData => {
+            Err(unreadable("is not UTF-8 text".to_owned()))
+        }
+        Err(fault) => Err(unreadable(format!("cannot be read: {fault}"))),
     }
+}
+
+/// Whether a text holds nothing but comments.
+fn is_blank(text: &str) -> bool {
+    text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#'))
+}
+
+fn whole_file(path: &Path, line: usize, reason: String) -> Vec<FileFault> {
+    vec![FileFault { path: path.to_owned(), line, place: String::new(), reason }]
 }
 
 fn state(path: &Path) -> io::Result<State> {
@@ -137,6 +188,8 @@ fn state(path: &Path) -> io::Result<State> {
 
 /// 100,000 routes of 2.5 KB; a larger file is a mistake (a log, an archive).
 const MAX_FILE_BYTES: u64 = 256 << 20;
+/// Closes a file, so that a reader can tell a half of it from the whole (contract 2.2).
+const END_MARK: &str = "#END";
 /// A document that is only checked has no history.
 const FIRST_REVISION: u64 = 1;
 
@@ -165,6 +218,30 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert!(!source.changed());
         assert_eq!(source.read().unwrap_err()[0].line, 1);
+    }
+
+    #[test]
+    fn a_file_that_was_closed_once_is_only_taken_closed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("weir.yaml");
+        let mut source = FileSource::new(path.clone());
+        let mut check = |text: &str, expected: Result<(), &str>| {
+            std::fs::write(&path, text).unwrap();
+            let read = source.read().map(drop).map_err(|faults| faults[0].reason.clone());
+            match (read, expected) {
+                (Err(reason), Err(part)) => assert!(reason.contains(part), "{text:?}: {reason}"),
+                (read, expected) => assert_eq!(read.is_ok(), expected.is_ok(), "{text:?}"),
+            }
+        };
+        check("", Ok(()));
+        check("routes: []\n", Ok(()));
+        check("", Err("the file is empty"));
+        check("# nothing\n", Err("the file is empty"));
+        check("routes:\n#END\n", Ok(()));
+        check("routes:\n", Err("half written"));
+        check("", Err("half written"));
+        check("routes: [\n#END", Err("while parsing"));
+        check("#END", Ok(()));
     }
 
     #[test]

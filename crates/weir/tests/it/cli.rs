@@ -2,43 +2,9 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
-use std::process::Command;
 use std::thread;
 
-/// What one call of the binary did.
-#[derive(Debug)]
-struct Outcome {
-    code: i32,
-    stdout: String,
-    stderr: String,
-}
-
-/// Runs the binary with these arguments in `folder`, with these variables and no others of its own.
-fn weir(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("WEIR_") {
-            command.env_remove(name);
-        }
-    }
-    command.current_dir(folder).args(arguments).envs(environment.iter().copied());
-    let output = command.output().unwrap();
-    Outcome {
-        code: output.status.code().unwrap(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
-}
-
-/// Runs it in a fresh folder that holds `files`.
-fn weir_with(files: &[(&str, &str)], arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, text) in files {
-        std::fs::write(folder.path().join(name), text).unwrap();
-    }
-    weir(folder.path(), arguments, environment)
-}
+use crate::command::weir_with;
 
 #[test]
 fn a_wrong_command_line_ends_with_2() {
