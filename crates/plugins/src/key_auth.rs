@@ -33,6 +33,9 @@
 //! one's) and `X-Consumer-Custom-ID` (the consumer's label `custom_id`, if it has one); what the client sent under these
 //! names is removed.
 //!
+//! A consumer's key that is written as a reference to a secret (`$env://…`, `$secret://…`) and cannot be resolved opens
+//! nothing: the text of the reference is not taken for the key.
+//!
 //! Keys are found by a hash over the whole key under a seed of the process: how long that takes says nothing about how
 //! much of a guess is right.
 
@@ -232,6 +235,9 @@ impl KeyAuth {
             (None, _) => (self.find_argument(exchange)?, Place::Query),
         };
         let key = std::str::from_utf8(&key).map_err(|_| Refusal::Unknown)?;
+        if is_reference(key) {
+            return Err(Refusal::Unknown);
+        }
         Ok((exchange.find_consumer(NAME, key).ok_or(Refusal::Unknown)?, place))
     }
 
@@ -289,6 +295,14 @@ fn introduce(exchange: &mut Exchange, consumer: &Consumer) {
     }
 }
 
+/// Whether a key is written as a reference to a secret (contract section 2.3). One that could not be resolved stands as
+/// it was written, and then its text, which is no secret, must open nothing.
+fn is_reference(key: &str) -> bool {
+    let begins =
+        |scheme: &str| key.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+    REFERENCE_SCHEMES.iter().any(|scheme| begins(scheme))
+}
+
 /// The arguments of a query: each as a whole, its name and its value, both as sent.
 fn arguments(query: &[u8]) -> impl Iterator<Item = (&[u8], &[u8], &[u8])> {
     query.split(|byte| *byte == b'&').filter(|whole| !whole.is_empty()).map(|whole| {
@@ -311,6 +325,7 @@ fn decode(text: &[u8]) -> Cow<'_, [u8]> {
 const NAME: &str = "key-auth";
 const PLACE_DEFAULT: &str = "apikey";
 const REALM_DEFAULT: &str = "key";
+const REFERENCE_SCHEMES: [&str; 2] = ["$secret://", "$env://"];
 
 #[cfg(test)]
 mod tests {
@@ -359,6 +374,8 @@ mod tests {
         Scene::new()
             .with_consumer(NAME, "k-jack", consumer("jack"))
             .with_consumer(NAME, "k jill", labelled)
+            .with_consumer(NAME, "$env://KEY", consumer("joan"))
+            .with_consumer(NAME, "$Secret://vault/1/joan/key", consumer("joan"))
             .with_named_consumer(consumer("guest"))
     }
 
@@ -401,6 +418,8 @@ mod tests {
         check(json!({}), "/", "apikey:\r\n", unknown);
         check(json!({}), "/?apikey", "", unknown);
         check(json!({}), "/?apikey=%ff", "", unknown);
+        check(json!({}), "/", "apikey: $env://KEY\r\n", unknown);
+        check(json!({}), "/?apikey=$Secret://vault/1/joan/key", "", unknown);
         // The field decides where there is one.
         check(json!({}), "/?apikey=k-jack", "apikey: wrong\r\n", unknown);
     }
