@@ -5,15 +5,30 @@
 mod cors;
 mod ip_restriction;
 mod key_auth;
+mod limit_count;
+mod mocking;
 mod prometheus;
+mod proxy_rewrite;
+mod redirect;
 mod request_id;
+mod response_rewrite;
 mod shared;
 
 use gateway::plugin::PluginKind;
 
 /// Every plugin of this gateway, by priority.
-pub const ALL: &[&PluginKind] =
-    &[&request_id::KIND, &cors::KIND, &ip_restriction::KIND, &key_auth::KIND, &prometheus::KIND];
+pub const ALL: &[&PluginKind] = &[
+    &request_id::KIND,
+    &mocking::KIND,
+    &cors::KIND,
+    &ip_restriction::KIND,
+    &key_auth::KIND,
+    &proxy_rewrite::KIND,
+    &limit_count::KIND,
+    &redirect::KIND,
+    &response_rewrite::KIND,
+    &prometheus::KIND,
+];
 
 #[cfg(test)]
 mod tests {
@@ -75,15 +90,24 @@ mod tests {
     #[test]
     fn authentication_plugins_say_how_consumers_are_told_apart() {
         for kind in ALL {
-            assert_eq!(kind.auth, kind.consumer_schema.is_some() && kind.consumer_key.is_some(), "{}", kind.name);
+            assert_eq!(
+                kind.auth,
+                kind.consumer_schema.is_some() && kind.consumer_key.is_some(),
+                "{}",
+                kind.name
+            );
         }
     }
 
     #[test]
     fn every_plugin_is_documented_with_a_configuration_that_it_accepts() {
         for kind in ALL {
-            let lines: Vec<&str> =
-                kind.documentation.lines().map_while(|line| line.strip_prefix("//!")).map(str::trim).collect();
+            let lines: Vec<&str> = kind
+                .documentation
+                .lines()
+                .map_while(|line| line.strip_prefix("//!"))
+                .map(str::trim)
+                .collect();
             assert_eq!(lines[0], format!("# {}", kind.name));
             let text = lines.join("\n");
             let example = text.split("```json\n").nth(1).and_then(|rest| rest.split("```").next());
