@@ -1,0 +1,285 @@
+//! # mocking
+//!
+//! Answers with an example or with made-up data, and asks no node.
+//!
+//! ```json
+//! {
+//!   "content_type": "application/json",
+//!   "response_schema": {
+//!     "type": "object",
+//!     "properties": {
+//!       "name": { "type": "string", "example": "Ada" },
+//!       "scores": { "type": "array", "items": { "type": "integer" } }
+//!     }
+//!   }
+//! }
+//! ```
+//!
+//! `response_example` is the body, with variables (`hello $remote_addr`). Without it `response_schema` is a JSON Schema
+//! of an object by which a body is made up: values of the types `string`, `number`, `integer`, `boolean`, `array` (one to
+//! three items) and `object`; an `example` of the right type is taken as it is. The body is XML for the content types
+//! `application/xml` and `text/xml`, and JSON for `application/json` and `text/plain`; for `text/html` only an example
+//! will do.
+//!
+//! `response_status` and `response_headers` make up the rest of the response, `delay` lets the client wait so many
+//! seconds for it. Unless `with_mock_header` is false, the field `x-mock-by` tells that nobody real has answered.
+
+mod generate;
+
+use std::sync::Arc;
+
+use gateway::env;
+use gateway::exchange::Exchange;
+use gateway::plugin::{Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
+use router::vars::Template;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::shared::{config, fields};
+use generate::Generator;
+
+/// The plugin.
+pub(crate) const KIND: PluginKind = PluginKind {
+    name: "mocking",
+    priority: 10900,
+    phases: &[Phase::Access],
+    auth: false,
+    prefer_route: false,
+    schema,
+    consumer_schema: None,
+    metadata_schema: None,
+    check,
+    consumer_key: None,
+    build,
+    documentation: include_str!("mocking.rs"),
+};
+
+/// What `x-mock-by` says.
+const MOCKED_BY: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
+
+fn schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "delay": { "description": "How many seconds the client waits.", "type": "integer", "default": 0 },
+            "response_status": {
+                "description": "The status of the response.",
+                "type": "integer", "default": 200, "minimum": 100,
+            },
+            "content_type": {
+                "description": "The Content-Type of the response.",
+                "type": "string", "default": "application/json;charset=utf8",
+            },
+            "response_example": { "description": "The body, with variables.", "type": "string" },
+            "response_schema": {
+                "description": "A JSON Schema by which a body is made up where there is no example.",
+                "type": "object",
+            },
+            "with_mock_header": {
+                "description": "Adds a field that tells that the response is made up.",
+                "type": "boolean", "default": true,
+            },
+            "response_headers": {
+                "description": "Fields of the response.",
+                "type": "object",
+                "minProperties": 1,
+                "patternProperties": { "^[^:]+$": { "oneOf": [{ "type": "string" }, { "type": "number" }] } },
+            },
+        },
+        "anyOf": [{ "required": ["response_example"] }, { "required": ["response_schema"] }],
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    #[serde(default)]
+    delay: i64,
+    #[serde(default = "ok")]
+    response_status: u16,
+    #[serde(default = "json_type")]
+    content_type: String,
+    response_example: Option<String>,
+    response_schema: Option<Value>,
+    #[serde(default = "yes")]
+    with_mock_header: bool,
+    #[serde(default)]
+    response_headers: Map<String, Value>,
+}
+
+fn ok() -> u16 {
+    200
+}
+
+fn json_type() -> String {
+    "application/json;charset=utf8".to_owned()
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// The compiled plugin.
+struct Mocking {
+    /// The response without its body.
+    head: Reply,
+    body: Body,
+    delay_ms: u64,
+}
+
+enum Body {
+    Example(Template),
+    Json(Generator),
+    Xml(Generator),
+}
+
+fn check(config: &Value) -> Result<(), String> {
+    compile(config).map(|_| ())
+}
+
+fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+    compile(config).map(|plugin| Arc::new(plugin) as Arc<dyn Plugin>)
+}
+
+fn compile(config: &Value) -> Result<Mocking, String> {
+    let config: Config = config::parse(config)?;
+    if !(200..=999).contains(&config.response_status) {
+        return Err(format!("response_status {} ends no exchange: 200 to 999 do", config.response_status));
+    }
+    let mut head = Reply::status(config.response_status);
+    head = head.with_header("Content-Type", fields::text(&Value::from(config.content_type.as_str()))?);
+    if config.with_mock_header {
+        head = head.with_header("x-mock-by", MOCKED_BY);
+    }
+    for (name, value) in &config.response_headers {
+        head = head.with_header(String::from(fields::name(name)?), fields::text(value)?);
+    }
+    let delay_ms = u64::try_from(config.delay).unwrap_or(0).saturating_mul(1_000);
+    Ok(Mocking { head, body: body(&config)?, delay_ms })
+}
+
+fn body(config: &Config) -> Result<Body, String> {
+    // The media type ends at the last semicolon, as in APISIX.
+    let media_type =
+        config.content_type.rsplit_once(';').map_or(&*config.content_type, |(media_type, _)| media_type);
+    if !["application/xml", "application/json", "text/plain", "text/html", "text/xml"].contains(&media_type) {
+        return Err("unsupported content type!".to_owned());
+    }
+    if let Some(example) = &config.response_example {
+        let template = Template::compile(example).map_err(|error| format!("response_example: {error}"))?;
+        return Ok(Body::Example(template));
+    }
+    let schema = config.response_schema.as_ref().ok_or("response_example or response_schema is needed")?;
+    let generator = Generator::compile(schema).map_err(|reason| format!("response_schema: {reason}"))?;
+    match media_type {
+        "application/xml" | "text/xml" => Ok(Body::Xml(generator)),
+        "text/html" => {
+            Err("a body made up from response_schema is XML or JSON; text/html needs response_example".into())
+        }
+        _ => Ok(Body::Json(generator)),
+    }
+}
+
+impl Plugin for Mocking {
+    fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        let body = match &self.body {
+            Body::Example(template) => {
+                let mut body = Vec::new();
+                template.render(exchange, &mut body);
+                body
+            }
+            Body::Json(generator) => generator.generate(exchange).to_string().into_bytes(),
+            Body::Xml(generator) => generate::xml("data", &generator.generate(exchange)).into_bytes(),
+        };
+        let reply = self.head.clone().with_body(body);
+        if self.delay_ms == 0 {
+            return Flow::reply(reply);
+        }
+        let delay_ms = self.delay_ms;
+        Flow::Wait(Box::pin(async move {
+            // A slow answer is what was asked for; nothing here is a hot path.
+            env::sleep_ms(delay_ms).await;
+            Decision::Reply(Box::new(reply))
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gateway::testing::{Scene, accepts, decide};
+    use model::catalog::SchemaType;
+
+    #[test]
+    fn configurations() {
+        let check = |config: Value, want: Result<(), &str>| {
+            let got = accepts(&KIND, SchemaType::Plugin, &config);
+            match want {
+                Ok(()) => assert_eq!(got, Ok(()), "{config}"),
+                Err(part) => assert!(got.as_ref().is_err_and(|got| got.contains(part)), "{config}: {got:?}"),
+            }
+        };
+        check(json!({ "response_example": "a" }), Ok(()));
+        check(json!({ "response_example": "a", "delay": -1, "content_type": "text/html" }), Ok(()));
+        check(json!({ "response_example": "a", "response_headers": { "A": "b", "C": 1 } }), Ok(()));
+        check(
+            json!({ "response_schema": { "properties": {} }, "content_type": "text/xml;charset=utf8" }),
+            Ok(()),
+        );
+        check(json!({}), Err("response_example"));
+        check(json!({ "response_example": "a", "content_type": "" }), Err("unsupported content type!"));
+        check(
+            json!({ "response_example": "a", "content_type": "image/png" }),
+            Err("unsupported content type!"),
+        );
+        check(json!({ "response_example": "a", "content_type": "a\r\nb;text/html" }), Err("character"));
+        check(json!({ "response_example": "a", "response_status": 99 }), Err("response_status"));
+        check(json!({ "response_example": "a", "response_status": 101 }), Err("response_status"));
+        check(json!({ "response_example": "${" }), Err("response_example"));
+        check(json!({ "response_example": "a", "response_headers": { "A": "b\n" } }), Err("character"));
+        check(
+            json!({ "response_schema": { "properties": {} }, "content_type": "text/html" }),
+            Err("text/html"),
+        );
+        check(json!({ "response_schema": { "properties": { "a": {} } } }), Err("type"));
+        check(json!({ "response_example": "a", "unknown": 1 }), Err("unknown"));
+    }
+
+    #[test]
+    fn an_example_is_the_body() {
+        let mut scene = Scene::new();
+        let plugin = scene.build(
+            &KIND,
+            &json!({
+                "response_example": "{\"from\":\"$remote_addr\"}", "response_status": 201,
+                "response_headers": { "X-A": 1 },
+            }),
+        );
+        let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        let reply = decide(plugin.access(&mut exchange)).unwrap();
+        assert_eq!(reply.status, 201);
+        assert_eq!(&*reply.body, b"{\"from\":\"127.0.0.1\"}");
+        let fields: Vec<String> =
+            reply.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        let by = format!("x-mock-by: {MOCKED_BY}");
+        assert_eq!(fields, ["Content-Type: application/json;charset=utf8", &*by, "X-A: 1"]);
+    }
+
+    #[test]
+    fn a_schema_makes_a_body_up() {
+        let mut scene = Scene::new();
+        let schema = json!({ "properties": { "a": { "type": "string", "example": "<$host>" } } });
+        let mut check = |content_type: &str, want: &str| {
+            let config =
+                json!({ "response_schema": schema, "content_type": content_type, "with_mock_header": false });
+            let plugin = scene.build(&KIND, &config);
+            let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+            let reply = decide(plugin.access(&mut exchange)).unwrap();
+            assert_eq!((reply.status, reply.headers.len()), (200, 1));
+            assert_eq!(String::from_utf8_lossy(&reply.body), want);
+        };
+        check("application/json", r#"{"a":"<h>"}"#);
+        check("text/plain", r#"{"a":"<h>"}"#);
+        check("text/xml", "<data>\n<a>&lt;h&gt;</a>\n</data>");
+    }
+}

@@ -1,0 +1,355 @@
+//! # proxy-rewrite
+//!
+//! Changes what the node is asked for: path, query, method, Host and other fields. What the client asked for stays
+//! what it was for matching, other plugins and logs.
+//!
+//! ```json
+//! {
+//!   "regex_uri": ["^/shop/(.*)/items", "/v2/$1/articles"],
+//!   "host": "articles.internal",
+//!   "headers": {
+//!     "set": { "X-Tenant": "$1", "X-Client": "$remote_addr" },
+//!     "remove": ["X-Debug"]
+//!   }
+//! }
+//! ```
+//!
+//! **Path.** `uri` is the new path, with variables (`/api/$arg_version$uri`); a query in it is joined with the
+//! client's by `&`. Else `regex_uri` holds pairs of a pattern and a template with the groups `$1`, `$2` …; the first
+//! pattern that matches the path counts, and without a match the path stays. `uri` wins where both are there.
+//!
+//! The result is brought into the same canonical form as the path of a request, so that what clients put into
+//! variables and groups can neither climb out of a directory nor break the request line; if it cannot be, the
+//! answer is 400. With `use_real_request_uri_unsafe` the target is taken as the client sent it, query and all, and
+//! is passed on as it comes out: only for nodes that insist on it.
+//!
+//! **Method.** `method` replaces the method, except that of a HEAD request, whose client could not take the body of
+//! another's answer. HEAD and TRACE are refused as new methods: the one's answers have no body to pass on, the other
+//! makes a node repeat what a browser hides.
+//!
+//! **Fields.** `headers` holds `add`, `set` and `remove`, done in this order; an object of names and values alone
+//! means `set`. Values hold variables, and the groups of the `regex_uri` that matched. A value that is empty, or cannot
+//! stand in a field, takes the field away. To change Host use `host`. The fields that the gateway itself
+//! writes (`X-Forwarded-For` and its like, framing) cannot be changed here.
+
+use std::sync::Arc;
+
+use gateway::exchange::Exchange;
+use gateway::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use router::path::{PathScratch, canonicalize};
+use router::vars::Template;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::shared::config;
+use crate::shared::fields::{self, FieldOperations, Operation};
+use crate::shared::substitution::{Groups, PatternOptions, Substitution};
+use crate::shared::uri::encode_path;
+
+/// The plugin.
+pub(crate) const KIND: PluginKind = PluginKind {
+    name: "proxy-rewrite",
+    priority: 1008,
+    phases: &[Phase::Rewrite],
+    auth: false,
+    prefer_route: false,
+    schema,
+    consumer_schema: None,
+    metadata_schema: None,
+    check,
+    consumer_key: None,
+    build,
+    documentation: include_str!("proxy_rewrite.rs"),
+};
+
+/// The methods APISIX lists.
+const METHODS: [&str; 14] = [
+    "GET", "POST", "PUT", "HEAD", "DELETE", "OPTIONS", "MKCOL", "COPY", "MOVE", "PROPFIND", "LOCK", "UNLOCK",
+    "PATCH", "TRACE",
+];
+
+fn schema() -> Value {
+    let values = |description: &str| {
+        json!({
+            "description": description,
+            "type": "object",
+            "minProperties": 1,
+            "patternProperties": { "^[^:]+$": { "oneOf": [{ "type": "string" }, { "type": "number" }] } },
+        })
+    };
+    json!({
+        "type": "object",
+        "properties": {
+            "uri": {
+                "description": "The new path, with variables and possibly a query.",
+                "type": "string", "minLength": 1, "maxLength": 4096, "pattern": "^\\/.*",
+            },
+            "method": { "description": "The new method.", "type": "string", "enum": METHODS },
+            "regex_uri": {
+                "description": "Pairs of a pattern for the path and a template for the new one.",
+                "type": "array", "minItems": 2,
+                "items": { "description": "A pattern or a template.", "type": "string" },
+            },
+            "host": {
+                "description": "The new Host, with a port if need be.",
+                "type": "string", "pattern": "^[0-9a-zA-Z-.]+(:\\d{1,5})?$",
+            },
+            "headers": {
+                "description": "What is done to the fields of the request.",
+                "oneOf": [
+                    {
+                        "type": "object",
+                        "minProperties": 1,
+                        "additionalProperties": false,
+                        "properties": {
+                            "add": values("Fields that are appended."),
+                            "set": values("Fields that replace those of the same name."),
+                            "remove": {
+                                "description": "Names of fields that are taken away.",
+                                "type": "array", "minItems": 1,
+                                "items": { "type": "string", "pattern": "^[^:]+$" },
+                            },
+                        },
+                    },
+                    values("Fields that replace those of the same name."),
+                ],
+            },
+            "use_real_request_uri_unsafe": {
+                "description": "Works on the target as the client sent it, which no check has seen.",
+                "type": "boolean", "default": false,
+            },
+        },
+        "minProperties": 1,
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    uri: Option<String>,
+    method: Option<String>,
+    #[serde(default)]
+    regex_uri: Vec<String>,
+    host: Option<String>,
+    headers: Option<Map<String, Value>>,
+    #[serde(default)]
+    use_real_request_uri_unsafe: bool,
+    /// Older configurations have it; APISIX takes the scheme from the upstream since 3.0 and ignores this.
+    #[serde(rename = "scheme", default)]
+    _scheme: Option<String>,
+}
+
+/// The compiled plugin.
+struct ProxyRewrite {
+    path: Path,
+    raw: bool,
+    method: Option<Box<str>>,
+    host: Option<Box<str>>,
+    fields: FieldOperations,
+}
+
+/// Where the new path comes from.
+enum Path {
+    Kept,
+    /// The path, and the query that is joined with the client's.
+    Rendered(Template, Option<Template>),
+    Substituted(Box<[Substitution]>),
+}
+
+fn check(config: &Value) -> Result<(), String> {
+    compile(config).map(|_| ())
+}
+
+fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+    compile(config).map(|plugin| Arc::new(plugin) as Arc<dyn Plugin>)
+}
+
+fn compile(config: &Value) -> Result<ProxyRewrite, String> {
+    let config: Config = config::parse(config)?;
+    if let Some(method @ ("HEAD" | "TRACE")) = config.method.as_deref() {
+        return Err(format!(
+            "method {method} is not supported: its answers are none a client of another method can take"
+        ));
+    }
+    Ok(ProxyRewrite {
+        path: path(config.uri.as_deref(), &config.regex_uri)?,
+        raw: config.use_real_request_uri_unsafe,
+        method: config.method.map(Into::into),
+        host: config.host.map(Into::into),
+        fields: config.headers.as_ref().map(field_operations).transpose()?.unwrap_or_default(),
+    })
+}
+
+fn path(uri: Option<&str>, regex_uri: &[String]) -> Result<Path, String> {
+    if regex_uri.len() % 2 != 0 {
+        return Err("The length of regex_uri should be an even number".to_owned());
+    }
+    let pair = |pair: &[String]| {
+        Substitution::compile(&pair[0], &pair[1], PatternOptions::default())
+            .map_err(|reason| format!("invalid regex_uri({}, {}): {reason}", pair[0], pair[1]))
+    };
+    let pairs: Box<[Substitution]> = regex_uri.chunks(2).map(pair).collect::<Result<_, _>>()?;
+    let template = |text: &str| Template::compile(text).map_err(|error| format!("uri: {error}"));
+    match uri {
+        Some(uri) => match uri.split_once('?') {
+            Some((path, query)) => Ok(Path::Rendered(template(path)?, Some(template(query)?))),
+            None => Ok(Path::Rendered(template(uri)?, None)),
+        },
+        None if pairs.is_empty() => Ok(Path::Kept),
+        None => Ok(Path::Substituted(pairs)),
+    }
+}
+
+fn field_operations(headers: &Map<String, Value>) -> Result<FieldOperations, String> {
+    let object = |name: &str| headers.get(name).and_then(Value::as_object);
+    let remove = headers.get("remove").and_then(Value::as_array);
+    if object("add").is_none() && object("set").is_none() && remove.is_none() {
+        return Ok(FieldOperations { set: fields::values(headers)?, ..FieldOperations::default() });
+    }
+    let values = |name: &str| object(name).map(fields::values).transpose().map(Option::unwrap_or_default);
+    let names = remove.into_iter().flatten().map(|name| fields::name(name.as_str().unwrap_or_default()));
+    Ok(FieldOperations { add: values("add")?, set: values("set")?, remove: names.collect::<Result<_, _>>()? })
+}
+
+/// A new target: its path in encoded form, and the query if it has one of its own.
+struct Target {
+    path: Vec<u8>,
+    query: Option<Vec<u8>>,
+}
+
+impl ProxyRewrite {
+    /// Sets the new target; gives the match that fields may refer to, with the text it was found in.
+    fn rewrite_target(&self, exchange: &mut Exchange) -> Result<Option<(Groups, Vec<u8>)>, Refused> {
+        let (target, matched) = match &self.path {
+            Path::Kept if self.raw => (raw_target(raw_text(exchange)), None),
+            Path::Kept => return Ok(None),
+            Path::Rendered(path, query) => (rendered(exchange, path, query.as_ref()), None),
+            Path::Substituted(pairs) => {
+                let text = if self.raw { raw_text(exchange) } else { exchange.path().to_vec() };
+                match pairs.iter().find_map(|pair| pair.once(&text)) {
+                    None if self.raw => (raw_target(text), None),
+                    None => return Ok(None),
+                    Some((new, groups)) if self.raw => (raw_target(new), Some((groups, text))),
+                    // A question mark the client had encoded must not become one: only the template's own counts, and
+                    // only if the path has none.
+                    Some((new, groups)) => (substituted(&new, text.contains(&b'?')), Some((groups, text))),
+                }
+            }
+        };
+        self.send_to(exchange, target)?;
+        Ok(matched)
+    }
+
+    fn send_to(&self, exchange: &mut Exchange, mut target: Target) -> Result<(), Refused> {
+        // A pattern may cut the path's slash off; no request line begins without one.
+        if target.path.first() != Some(&b'/') {
+            target.path.insert(0, b'/');
+        }
+        if self.raw {
+            exchange.set_forward_path(&target.path).map_err(|_| Refused)?;
+            return exchange
+                .set_forward_query(target.query.as_deref().unwrap_or_default())
+                .map_err(|_| Refused);
+        }
+        let mut scratch = PathScratch::default();
+        let options = exchange.worker().options.path;
+        let canonical = canonicalize(&target.path, &options, &mut scratch).map_err(|_| Refused)?;
+        exchange.set_forward_path(canonical.forward()).map_err(|_| Refused)?;
+        if let Some(mut query) = target.query {
+            if let Some(own) = exchange.forward_query() {
+                query.push(b'&');
+                query.extend_from_slice(own);
+            }
+            exchange.set_forward_query(&query).map_err(|_| Refused)?;
+        }
+        Ok(())
+    }
+
+    fn rewrite_fields(&self, exchange: &mut Exchange, matched: Option<&(Groups, Vec<u8>)>) {
+        let operations = self.fields.render(exchange, matched.map(|(groups, text)| (groups, &text[..])));
+        let headers = &mut exchange.request.headers;
+        for operation in operations {
+            match operation {
+                // What cannot be appended leaves what was there.
+                Operation::Add(name, value) => drop(headers.append(name, &value)),
+                Operation::Set(name, value) => {
+                    // What cannot be set must not leave the client's own in its place.
+                    if value.is_empty() || headers.set(name, &value).is_err() {
+                        headers.remove(name);
+                    }
+                }
+                Operation::Remove(name) => drop(headers.remove(name)),
+            }
+        }
+    }
+}
+
+/// The new target cannot be sent; variables and groups of the client's making are to blame.
+struct Refused;
+
+/// What the client asked for, as it was sent, without scheme and authority.
+fn raw_text(exchange: &Exchange) -> Vec<u8> {
+    let mut text = exchange.request.path().to_vec();
+    if let Some(query) = exchange.request.query() {
+        text.push(b'?');
+        text.extend_from_slice(query);
+    }
+    text
+}
+
+fn raw_target(text: Vec<u8>) -> Target {
+    match text.iter().position(|byte| *byte == b'?') {
+        Some(mark) => Target { query: Some(text[mark + 1..].to_vec()), path: text[..mark].to_vec() },
+        None => Target { path: text, query: None },
+    }
+}
+
+fn rendered(exchange: &Exchange, path: &Template, query: Option<&Template>) -> Target {
+    let mut decoded = Vec::new();
+    path.render(exchange, &mut decoded);
+    let mut encoded = Vec::with_capacity(decoded.len());
+    encode_path(&decoded, &mut encoded);
+    let query = query.map(|query| {
+        let mut text = Vec::new();
+        query.render(exchange, &mut text);
+        crate::shared::uri::location(&text).into_bytes()
+    });
+    Target { path: encoded, query }
+}
+
+fn substituted(new: &[u8], mark_is_text: bool) -> Target {
+    let mark = if mark_is_text { None } else { new.iter().position(|byte| *byte == b'?') };
+    let (path, query) = match mark {
+        Some(mark) => (&new[..mark], Some(&new[mark + 1..])),
+        None => (new, None),
+    };
+    let mut encoded = Vec::with_capacity(path.len());
+    encode_path(path, &mut encoded);
+    Target { path: encoded, query: query.map(|query| crate::shared::uri::location(query).into_bytes()) }
+}
+
+impl Plugin for ProxyRewrite {
+    fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        let Ok(matched) = self.rewrite_target(exchange) else {
+            return Flow::reply(Reply::json(
+                400,
+                &json!({ "error_msg": "the rewritten path holds what no path may hold" }),
+            ));
+        };
+        if let Some(host) = &self.host {
+            exchange
+                .set_forward_host(host)
+                .expect("the schema lets only letters, digits, dots and a port through");
+        }
+        self.rewrite_fields(exchange, matched.as_ref());
+        if let Some(method) = &self.method
+            && exchange.request.method_text() != b"HEAD"
+        {
+            exchange.request.set_method(method).expect("the schema lets only known methods through");
+        }
+        Flow::Continue
+    }
+}
+
+#[cfg(test)]
+mod tests;

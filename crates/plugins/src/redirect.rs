@@ -1,0 +1,247 @@
+//! # redirect
+//!
+//! Answers with a redirection instead of asking a node.
+//!
+//! ```json
+//! { "uri": "https://new.example.com$request_uri", "ret_code": 301 }
+//! ```
+//!
+//! Exactly one of these says where to:
+//!
+//! * `uri`: a URI reference with variables (`$uri/index.html`, `${host}`); `\$` stays as it is.
+//! * `regex_uri`: a pattern for the path and a template with the groups `$1`, `$2` …; where the pattern does not match,
+//!   the request goes on to its node.
+//! * `http_to_https`: the same URI over HTTPS, with status 301 for GET and HEAD and 308 for other methods. A request
+//!   that came over HTTPS goes on; so does one of which a trusted proxy says so (`X-Forwarded-Proto`). The port is
+//!   `https_port` of the plugin's metadata, or else 9443, the gateway's own; 443 is left out of the URI.
+//!
+//! `ret_code` is the status for the first two. `append_query_string` adds the client's query, behind one that is there
+//! already; it does not go with `http_to_https`, which keeps the query anyway. `encode_uri` percent-encodes the path.
+//! Bytes that no URI may hold are encoded in any case.
+
+use std::sync::Arc;
+
+use gateway::exchange::{Exchange, Scheme};
+use gateway::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use router::vars::Template;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::shared::config;
+use crate::shared::substitution::{PatternOptions, Substitution};
+use crate::shared::uri::{encode_path, location};
+
+/// The plugin.
+pub(crate) const KIND: PluginKind = PluginKind {
+    name: "redirect",
+    priority: 900,
+    phases: &[Phase::Rewrite],
+    auth: false,
+    prefer_route: false,
+    schema,
+    consumer_schema: None,
+    metadata_schema: Some(metadata_schema),
+    check,
+    consumer_key: None,
+    build,
+    documentation: include_str!("redirect.rs"),
+};
+
+/// Where the gateway serves HTTPS unless it is told otherwise.
+const HTTPS_PORT: u16 = 9443;
+/// The port that `https` means without saying.
+const HTTPS_PORT_IMPLIED: u16 = 443;
+
+fn schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "ret_code": {
+                "description": "The status of the redirection.",
+                "type": "integer", "minimum": 200, "default": 302,
+            },
+            "uri": {
+                "description": "Where to, with variables.",
+                "type": "string", "minLength": 2,
+                "pattern": "(\\\\\\$[0-9a-zA-Z_]+)|\\$\\{([0-9a-zA-Z_]+)\\}|\\$([0-9a-zA-Z_]+)|(\\$|[^$\\\\]+)",
+            },
+            "regex_uri": {
+                "description": "A pattern for the path, and a template of where to.",
+                "type": "array", "minItems": 2, "maxItems": 2,
+                "items": { "description": "The pattern or the template.", "type": "string" },
+            },
+            "http_to_https": { "description": "Sends plain requests to HTTPS.", "type": "boolean" },
+            "encode_uri": { "description": "Percent-encodes the path of where to.", "type": "boolean", "default": false },
+            "append_query_string": {
+                "description": "Adds the query of the request.",
+                "type": "boolean", "default": false,
+            },
+        },
+        "oneOf": [{ "required": ["uri"] }, { "required": ["regex_uri"] }, { "required": ["http_to_https"] }],
+    })
+}
+
+fn metadata_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "https_port": {
+                "description": "The port that `http_to_https` sends clients to.",
+                "type": "integer", "minimum": 1, "maximum": 65535, "default": HTTPS_PORT,
+            },
+        },
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    #[serde(default = "found")]
+    ret_code: u16,
+    uri: Option<String>,
+    regex_uri: Option<[String; 2]>,
+    http_to_https: Option<bool>,
+    #[serde(default)]
+    encode_uri: bool,
+    #[serde(default)]
+    append_query_string: bool,
+}
+
+fn found() -> u16 {
+    302
+}
+
+/// The compiled plugin.
+struct Redirect {
+    to: To,
+    status: u16,
+    encodes: bool,
+    appends_query: bool,
+}
+
+enum To {
+    Rendered(Template),
+    Substituted(Box<Substitution>),
+    /// The port, where it has to be said.
+    Https(Option<u16>),
+    Nowhere,
+}
+
+fn check(config: &Value) -> Result<(), String> {
+    compile(config, None).map(|_| ())
+}
+
+fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+    compile(config, build.metadata).map(|plugin| Arc::new(plugin) as Arc<dyn Plugin>)
+}
+
+fn compile(config: &Value, metadata: Option<&Value>) -> Result<Redirect, String> {
+    let config: Config = config::parse(config)?;
+    if config.http_to_https == Some(true) && config.append_query_string {
+        return Err("only one of `http_to_https` and `append_query_string` can be configured.".to_owned());
+    }
+    if config.ret_code > 999 {
+        return Err(format!("ret_code {} is no status: those have three digits", config.ret_code));
+    }
+    let to = match (&config.uri, &config.regex_uri, config.http_to_https) {
+        (Some(uri), _, _) => {
+            // Here, unlike elsewhere, an escaped dollar sign keeps its backslash.
+            let template = Template::compile(&uri.replace("\\$", "\\\\$"));
+            To::Rendered(template.map_err(|error| format!("uri: {error}"))?)
+        }
+        (None, Some([pattern, template]), _) => {
+            let substitution = Substitution::compile(pattern, template, PatternOptions::default())
+                .map_err(|reason| format!("invalid regex_uri ({pattern}, {template}), err:{reason}"))?;
+            To::Substituted(Box::new(substitution))
+        }
+        (None, None, Some(true)) => {
+            To::Https(Some(https_port(metadata)).filter(|port| *port != HTTPS_PORT_IMPLIED))
+        }
+        (None, None, _) => To::Nowhere,
+    };
+    Ok(Redirect {
+        to,
+        status: config.ret_code,
+        encodes: config.encode_uri,
+        appends_query: config.append_query_string,
+    })
+}
+
+fn https_port(metadata: Option<&Value>) -> u16 {
+    let port = metadata.and_then(|metadata| metadata.get("https_port")).and_then(Value::as_u64);
+    port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0).unwrap_or(HTTPS_PORT)
+}
+
+/// Whether the client's request was encrypted on its way here, as far as we know or a trusted proxy says.
+fn came_over_https(exchange: &Exchange) -> bool {
+    let trusted = &exchange.worker().options.forward.trusted_addresses;
+    let peer = exchange.connection.peer.ip().to_canonical();
+    let told = exchange.request.headers.get("X-Forwarded-Proto");
+    match told.filter(|_| trusted.iter().any(|network| network.contains(&peer))) {
+        Some(scheme) => !scheme.eq_ignore_ascii_case(b"http"),
+        None => exchange.connection.scheme == Scheme::Https,
+    }
+}
+
+fn over_https(exchange: &Exchange, port: Option<u16>) -> Vec<u8> {
+    let mut uri = b"https://".to_vec();
+    uri.extend_from_slice(exchange.host());
+    if let Some(port) = port {
+        uri.push(b':');
+        uri.extend_from_slice(itoa::Buffer::new().format(port).as_bytes());
+    }
+    uri.extend_from_slice(exchange.request.path());
+    if let Some(query) = exchange.request.query() {
+        uri.push(b'?');
+        uri.extend_from_slice(query);
+    }
+    uri
+}
+
+impl Redirect {
+    fn finish(&self, exchange: &Exchange, uri: Vec<u8>) -> String {
+        let mark = uri.iter().position(|byte| *byte == b'?');
+        let mut uri = if self.encodes { encoded(&uri, mark) } else { uri };
+        if self.appends_query
+            && let Some(query) = exchange.request.query()
+        {
+            uri.push(if mark.is_some() { b'&' } else { b'?' });
+            uri.extend_from_slice(query);
+        }
+        location(&uri)
+    }
+}
+
+fn encoded(uri: &[u8], mark: Option<usize>) -> Vec<u8> {
+    let (path, query) = uri.split_at(mark.unwrap_or(uri.len()));
+    let mut out = Vec::with_capacity(uri.len());
+    encode_path(path, &mut out);
+    out.extend_from_slice(query);
+    out
+}
+
+impl Plugin for Redirect {
+    fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        let (status, uri) = match &self.to {
+            To::Nowhere => return Flow::Continue,
+            To::Rendered(template) => {
+                let mut uri = Vec::new();
+                template.render(exchange, &mut uri);
+                (self.status, uri)
+            }
+            To::Substituted(substitution) => match substitution.once(exchange.path()) {
+                Some((uri, _)) => (self.status, uri),
+                None => return Flow::Continue,
+            },
+            To::Https(_) if came_over_https(exchange) => return Flow::Continue,
+            To::Https(port) => {
+                let safe = matches!(exchange.request.method_text(), b"GET" | b"HEAD");
+                (if safe { 301 } else { 308 }, over_https(exchange, *port))
+            }
+        };
+        Flow::reply(Reply::status(status).with_header("Location", self.finish(exchange, uri)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,330 @@
+//! # response-rewrite
+//!
+//! Changes responses before the client gets them, whoever made them: status, fields, body.
+//!
+//! ```json
+//! {
+//!   "vars": [["status", "==", 404]],
+//!   "status_code": 200,
+//!   "headers": { "set": { "X-Node": "$balancer_ip:$balancer_port" }, "remove": ["X-Powered-By"] },
+//!   "body": "{\"found\": false}"
+//! }
+//! ```
+//!
+//! **When.** `vars` is an expression over variables; without it every response is changed.
+//!
+//! **Body.** `body` replaces the body (`body_base64`: it is written in Base64). `filters` edit it instead: each has
+//! a `regex`, a `replace` template with the groups `$1`, `$2` …, a `scope` (`once` or `global`) and `options` (letters
+//! as `ngx.re` has them: `i`, `m`, `s`, `x`; `j` and `o` change nothing). Filters need the whole body in memory: a
+//! response whose body is longer than 64 MiB fails. A response with a `Content-Encoding` is not filtered, since the
+//! patterns would meet compressed bytes. With either, `Content-Encoding`, `ETag` and `Last-Modified` are taken away,
+//! since they described the old body.
+//!
+//! **Fields.** `headers` holds `add` (texts `Name: value`), `set` and `remove`, done in this order; an object of names
+//! and values alone means `set`. Values hold variables. An empty value takes the field away. A value that cannot stand
+//! in a field is left out. Fields that concern the connection and the length of the body stay the gateway's.
+
+use std::sync::Arc;
+
+use data_encoding::BASE64_NOPAD;
+use gateway::exchange::Exchange;
+use gateway::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind, Portion};
+use router::vars::Expression;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::shared::config;
+use crate::shared::fields::{self, FieldOperations, FieldValue, Operation};
+use crate::shared::substitution::{PatternOptions, Substitution};
+
+/// The plugin.
+pub(crate) const KIND: PluginKind = PluginKind {
+    name: "response-rewrite",
+    priority: 899,
+    phases: &[Phase::ResponseHead, Phase::ResponseBody],
+    auth: false,
+    prefer_route: false,
+    schema,
+    consumer_schema: None,
+    metadata_schema: None,
+    check,
+    consumer_key: None,
+    build,
+    documentation: include_str!("response_rewrite.rs"),
+};
+
+/// The longest body that filters take: what APISIX holds back at most.
+const FILTERED_MAX_BYTES: usize = 64 * 1024 * 1024;
+
+fn schema() -> Value {
+    let values = |description: &str| {
+        json!({
+            "description": description,
+            "type": "object",
+            "minProperties": 1,
+            "patternProperties": { "^[^:]+$": { "oneOf": [{ "type": "string" }, { "type": "number" }] } },
+        })
+    };
+    json!({
+        "type": "object",
+        "properties": {
+            "headers": {
+                "description": "What is done to the fields of the response.",
+                "anyOf": [
+                    values("Fields that replace those of the same name."),
+                    {
+                        "properties": {
+                            "add": {
+                                "description": "Fields that are appended, each as `Name: value`.",
+                                "type": "array", "minItems": 1,
+                                "items": { "type": "string", "pattern": "^[^:]+:[^:]*[^/]$" },
+                            },
+                            "set": values("Fields that replace those of the same name."),
+                            "remove": {
+                                "description": "Names of fields that are taken away.",
+                                "type": "array", "minItems": 1,
+                                "items": { "type": "string", "pattern": "^[^:]+$" },
+                            },
+                        },
+                    },
+                ],
+            },
+            "body": { "description": "The new body.", "type": "string" },
+            "body_base64": {
+                "description": "The new body is written in Base64.",
+                "type": "boolean", "default": false,
+            },
+            "status_code": {
+                "description": "The new status.",
+                "type": "integer", "minimum": 200, "maximum": 598,
+            },
+            "vars": { "description": "Which responses are changed.", "type": "array" },
+            "filters": {
+                "description": "Substitutions in the body, done in order.",
+                "type": "array", "minItems": 1,
+                "items": {
+                    "description": "A substitution.",
+                    "type": "object",
+                    "required": ["regex", "replace"],
+                    "properties": {
+                        "regex": { "description": "The pattern.", "type": "string", "minLength": 1 },
+                        "scope": {
+                            "description": "The first match, or all.",
+                            "type": "string", "enum": ["once", "global"], "default": "once",
+                        },
+                        "replace": { "description": "What takes the place of a match.", "type": "string" },
+                        "options": {
+                            "description": "Letters that change how the pattern is read.",
+                            "type": "string", "default": "jo",
+                        },
+                    },
+                },
+            },
+        },
+        "dependencies": {
+            "body": { "not": { "required": ["filters"] } },
+            "filters": { "not": { "required": ["body"] } },
+        },
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    headers: Option<Map<String, Value>>,
+    body: Option<String>,
+    #[serde(default)]
+    body_base64: bool,
+    status_code: Option<u16>,
+    vars: Option<Value>,
+    #[serde(default)]
+    filters: Vec<WrittenFilter>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenFilter {
+    regex: String,
+    #[serde(default)]
+    scope: Scope,
+    replace: String,
+    #[serde(default)]
+    options: String,
+}
+
+#[derive(Clone, Copy, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+enum Scope {
+    #[default]
+    Once,
+    Global,
+}
+
+/// The compiled plugin.
+struct ResponseRewrite {
+    condition: Option<Expression>,
+    status: Option<u16>,
+    fields: FieldOperations,
+    body: Body,
+}
+
+enum Body {
+    Kept,
+    Replaced(Box<[u8]>),
+    Filtered(Box<[(Scope, Substitution)]>),
+}
+
+/// What was decided about a response when its head passed.
+#[derive(Default)]
+struct Decision {
+    body_changes: bool,
+}
+
+fn check(config: &Value) -> Result<(), String> {
+    compile(config).map(|_| ())
+}
+
+fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+    compile(config).map(|plugin| Arc::new(plugin) as Arc<dyn Plugin>)
+}
+
+fn compile(config: &Value) -> Result<ResponseRewrite, String> {
+    let config: Config = config::parse(config)?;
+    let condition = config.vars.as_ref().map(Expression::compile).transpose();
+    Ok(ResponseRewrite {
+        condition: condition.map_err(|error| format!("failed to validate the 'vars' expression: {error}"))?,
+        status: config.status_code,
+        fields: config.headers.as_ref().map(field_operations).transpose()?.unwrap_or_default(),
+        body: body(&config)?,
+    })
+}
+
+fn body(config: &Config) -> Result<Body, String> {
+    if config.body_base64 {
+        let text = config.body.as_deref().filter(|body| !body.is_empty()).ok_or("invalid base64 content")?;
+        let bytes = BASE64_NOPAD.decode(text.trim_end_matches('=').as_bytes());
+        return bytes
+            .map(|bytes| Body::Replaced(bytes.into()))
+            .map_err(|_| "invalid base64 content".to_owned());
+    }
+    if let Some(body) = &config.body {
+        return Ok(Body::Replaced(body.as_bytes().into()));
+    }
+    if config.filters.is_empty() {
+        return Ok(Body::Kept);
+    }
+    let filter = |filter: &WrittenFilter| {
+        PatternOptions::parse(&filter.options)
+            .and_then(|options| Substitution::compile(&filter.regex, &filter.replace, options))
+            .map(|substitution| (filter.scope, substitution))
+            .map_err(|reason| format!("regex \"{}\" validation failed: {reason}", filter.regex))
+    };
+    config.filters.iter().map(filter).collect::<Result<_, _>>().map(Body::Filtered)
+}
+
+fn field_operations(headers: &Map<String, Value>) -> Result<FieldOperations, String> {
+    let add = headers.get("add").and_then(Value::as_array);
+    let set = headers.get("set").and_then(Value::as_object);
+    let remove = headers.get("remove").and_then(Value::as_array);
+    if add.is_none() && set.is_none() && remove.is_none() {
+        return Ok(FieldOperations { set: fields::values(headers)?, ..FieldOperations::default() });
+    }
+    let line = |line: &Value| {
+        let (name, value) =
+            line.as_str().and_then(|line| line.split_once(':')).ok_or("add: a field is `Name: value`")?;
+        let value = fields::text(&Value::from(value.trim()))?;
+        Ok::<_, String>((fields::name(name.trim())?, FieldValue::compile(&value)?))
+    };
+    let names = remove.into_iter().flatten().map(|name| fields::name(name.as_str().unwrap_or_default()));
+    Ok(FieldOperations {
+        add: add.into_iter().flatten().map(line).collect::<Result<_, _>>()?,
+        set: set.map(fields::values).transpose()?.unwrap_or_default(),
+        remove: names.collect::<Result<_, _>>()?,
+    })
+}
+
+impl ResponseRewrite {
+    /// Whether the body will be changed.
+    fn changes_body(&self, exchange: &Exchange) -> bool {
+        match &self.body {
+            Body::Kept => false,
+            Body::Replaced(_) => true,
+            Body::Filtered(_) => {
+                let coding = exchange.response.headers.get("Content-Encoding").unwrap_or_default();
+                coding.is_empty() || coding.eq_ignore_ascii_case(b"identity")
+            }
+        }
+    }
+
+    fn rewrite_fields(&self, exchange: &mut Exchange) {
+        let operations = self.fields.render(exchange, None);
+        let headers = &mut exchange.response.headers;
+        for operation in operations {
+            // A value that no field may hold is the client's doing, by way of a variable: the field goes without it.
+            match operation {
+                Operation::Add(_, value) if value.is_empty() => {}
+                Operation::Add(name, value) => drop(headers.append(name, &value)),
+                Operation::Set(name, value) if value.is_empty() => drop(headers.remove(name)),
+                Operation::Set(name, value) => drop(headers.set(name, &value)),
+                Operation::Remove(name) => drop(headers.remove(name)),
+            }
+        }
+    }
+}
+
+impl Plugin for ResponseRewrite {
+    fn response_head(&self, exchange: &mut Exchange) {
+        if self.condition.as_ref().is_some_and(|condition| !condition.evaluate(exchange)) {
+            return;
+        }
+        if let Some(status) = self.status {
+            exchange.response.status = status;
+            // The reason that came with another status would contradict this one.
+            exchange.response.reason = Default::default();
+        }
+        if self.changes_body(exchange) {
+            exchange.state::<Decision>().body_changes = true;
+            for name in ["Content-Encoding", "ETag", "Last-Modified"] {
+                exchange.response.headers.remove(name);
+            }
+        }
+        self.rewrite_fields(exchange);
+    }
+
+    fn wants_response_body(&self, exchange: &Exchange) -> BodyNeed {
+        match &self.body {
+            _ if !exchange.peek_state::<Decision>().is_some_and(|decision| decision.body_changes) => {
+                BodyNeed::None
+            }
+            Body::Kept => BodyNeed::None,
+            Body::Replaced(_) => BodyNeed::Stream,
+            Body::Filtered(_) => BodyNeed::Buffer { limit_bytes: FILTERED_MAX_BYTES },
+        }
+    }
+
+    fn response_body(&self, _exchange: &mut Exchange, body: &mut Vec<u8>, portion: Portion) {
+        match &self.body {
+            Body::Kept => {}
+            Body::Replaced(replacement) => {
+                body.clear();
+                if portion == Portion::Last {
+                    body.extend_from_slice(replacement);
+                }
+            }
+            Body::Filtered(filters) => {
+                for (scope, substitution) in filters {
+                    let edited = match scope {
+                        Scope::Once => substitution.once(body).map(|(edited, _)| edited),
+                        Scope::Global => substitution.all(body),
+                    };
+                    if let Some(edited) = edited {
+                        *body = edited;
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

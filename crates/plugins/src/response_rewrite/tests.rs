@@ -1,0 +1,123 @@
+use super::*;
+use gateway::testing::{Scene, accepts, lines, respond};
+use model::catalog::SchemaType;
+
+#[test]
+fn configurations() {
+    let check = |config: Value, want: Result<(), &str>| {
+        let got = accepts(&KIND, SchemaType::Plugin, &config);
+        match want {
+            Ok(()) => assert_eq!(got, Ok(()), "{config}"),
+            Err(part) => assert!(got.as_ref().is_err_and(|got| got.contains(part)), "{config}: {got:?}"),
+        }
+    };
+    check(json!({}), Ok(()));
+    check(json!({ "body": "a", "status_code": 200 }), Ok(()));
+    check(json!({ "body": "YQ==", "body_base64": true }), Ok(()));
+    check(json!({ "body": "YQ", "body_base64": true }), Ok(()));
+    check(json!({ "headers": { "A": 1 }, "vars": [["status", "==", 200]] }), Ok(()));
+    check(
+        json!({ "headers": { "add": ["A: b", "Set-Cookie: c=d; Max-Age=1"], "set": { "B": 1 }, "remove": ["C"] } }),
+        Ok(()),
+    );
+    check(
+        json!({ "filters": [{ "regex": "a", "replace": "$0", "scope": "global", "options": "ijo" }] }),
+        Ok(()),
+    );
+    check(json!({ "status_code": 199 }), Err("status_code"));
+    check(json!({ "status_code": 599 }), Err("status_code"));
+    check(json!({ "body": "!", "body_base64": true }), Err("invalid base64 content"));
+    check(json!({ "body": "", "body_base64": true }), Err("invalid base64 content"));
+    check(json!({ "body_base64": true }), Err("invalid base64 content"));
+    check(json!({ "headers": { "a b": 1 } }), Err("invalid field character in header"));
+    check(json!({ "headers": { "a": "1\nb" } }), Err("invalid value character in header"));
+    check(json!({ "headers": { "add": ["a"] } }), Err("headers"));
+    check(json!({ "vars": [["a", "unknown", 1]] }), Err("failed to validate the 'vars' expression"));
+    check(json!({ "filters": [{ "regex": "(", "replace": "" }] }), Err("regex \"(\" validation failed"));
+    check(json!({ "filters": [{ "regex": "a", "replace": "$x" }] }), Err("regex \"a\" validation failed"));
+    check(
+        json!({ "filters": [{ "regex": "a", "replace": "", "options": "q" }] }),
+        Err("regex \"a\" validation failed"),
+    );
+    check(json!({ "filters": [{ "regex": "a" }] }), Err("filters"));
+    check(json!({ "filters": [{ "regex": "a", "replace": "" }], "body": "b" }), Err(""));
+    check(json!({ "unknown": 1 }), Err("unknown"));
+}
+
+/// Passes a response with `fields` and `pieces` of body through a plugin: its status, fields and body.
+fn pass(config: Value, status: u16, fields: &[(&str, &str)], pieces: &[&str]) -> (u16, Vec<String>, String) {
+    let mut scene = Scene::new();
+    let plugin = scene.build(&KIND, &config);
+    let mut exchange = scene.exchange(b"GET /a?x=%0A HTTP/1.1\r\nHost: h\r\n\r\n");
+    respond(&mut exchange, status, fields);
+    plugin.response_head(&mut exchange);
+    let mut out = Vec::new();
+    let portions = match plugin.wants_response_body(&exchange) {
+        BodyNeed::Buffer { .. } => vec![(pieces.concat(), Portion::Last)],
+        BodyNeed::Stream => {
+            let piece = |piece: &&str| ((*piece).to_owned(), Portion::Piece);
+            pieces.iter().map(piece).chain([(String::new(), Portion::Last)]).collect()
+        }
+        BodyNeed::None => {
+            out = pieces.concat().into_bytes();
+            Vec::new()
+        }
+    };
+    for (piece, portion) in portions {
+        let mut body = piece.into_bytes();
+        plugin.response_body(&mut exchange, &mut body, portion);
+        out.extend(body);
+    }
+    (exchange.response.status, lines(&exchange.response.headers), String::from_utf8(out).unwrap())
+}
+
+#[test]
+fn responses() {
+    let fields = [("ETag", "1"), ("Last-Modified", "x"), ("Content-Encoding", "gzip"), ("A", "1")];
+    let check = |config: Value, want: (u16, &[&str], &str)| {
+        let got = pass(config.clone(), 200, &fields, &["abc", "abc"]);
+        assert_eq!(
+            (got.0, &*got.1.iter().map(String::as_str).collect::<Vec<_>>(), &*got.2),
+            want,
+            "{config}"
+        );
+    };
+    let all = ["ETag: 1", "Last-Modified: x", "Content-Encoding: gzip", "A: 1"];
+    check(json!({}), (200, &all, "abcabc"));
+    check(json!({ "status_code": 404 }), (404, &all, "abcabc"));
+    check(json!({ "body": "new" }), (200, &["A: 1"], "new"));
+    check(json!({ "body": "bmV3", "body_base64": true }), (200, &["A: 1"], "new"));
+    check(
+        json!({ "body": "new", "vars": [["status", "==", 500]], "status_code": 201 }),
+        (200, &all, "abcabc"),
+    );
+    check(json!({ "body": "", "vars": [["status", "==", 200]], "status_code": 201 }), (201, &["A: 1"], ""));
+    // Compressed bytes are no text.
+    check(json!({ "filters": [{ "regex": "a", "replace": "b" }] }), (200, &all, "abcabc"));
+}
+
+#[test]
+fn filters_edit_the_whole_body() {
+    let check = |filters: Value, want: &str| {
+        let got = pass(json!({ "filters": filters }), 200, &[("ETag", "1")], &["ab", "cabc"]);
+        assert_eq!((got.1.len(), &*got.2), (0, want), "{filters}");
+    };
+    check(json!([{ "regex": "bc", "replace": "-" }]), "a-abc");
+    check(json!([{ "regex": "(B)c", "replace": "$1", "scope": "global", "options": "i" }]), "abab");
+    check(json!([{ "regex": "a", "replace": "x" }, { "regex": "x", "replace": "y" }]), "ybcabc");
+    check(json!([{ "regex": "none", "replace": "x" }]), "abcabc");
+}
+
+#[test]
+fn fields() {
+    let check = |headers: Value, want: &[&str]| {
+        let got = pass(json!({ "headers": headers }), 200, &[("A", "1"), ("B", "2")], &[]);
+        assert_eq!(got.1, want, "{headers}");
+    };
+    check(json!({ "A": "$host", "C": 3 }), &["A: h", "B: 2", "C: 3"]);
+    check(json!({ "A": "" }), &["B: 2"]);
+    check(json!({ "add": ["A: x", "C:y"], "set": { "B": "3" }, "remove": ["a"] }), &["B: 3", "C: y"]);
+    // A line break in a variable's value never reaches the response.
+    check(json!({ "set": { "A": "$arg_x" } }), &["A: 1", "B: 2"]);
+    check(json!({ "set": { "A": "a${arg_x}b" } }), &["A: 1", "B: 2"]);
+}

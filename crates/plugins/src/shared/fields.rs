@@ -1,0 +1,199 @@
+//! Operations on the fields of a message, as `proxy-rewrite` and `response-rewrite` are configured with them: values are
+//! added, set and removed, in this order, and may hold variables and the groups of a match. It does not know which
+//! message it is.
+
+use gateway::exchange::Exchange;
+use router::vars::Template;
+use serde_json::{Map, Value};
+
+use super::substitution::Groups;
+
+/// A field's value with variables, and groups of a match (`$1`) where there was one.
+pub(crate) struct FieldValue {
+    pieces: Vec<Piece>,
+}
+
+enum Piece {
+    Template(Template),
+    Group(usize),
+}
+
+/// What is done to a message's fields.
+#[derive(Default)]
+pub(crate) struct FieldOperations {
+    /// Appended behind fields of the same name.
+    pub(crate) add: Vec<(Box<str>, FieldValue)>,
+    /// Put in the place of fields of the same name.
+    pub(crate) set: Vec<(Box<str>, FieldValue)>,
+    /// Taken away.
+    pub(crate) remove: Vec<Box<str>>,
+}
+
+/// One operation with its value of now. An empty value to set takes the field away, as in nginx.
+pub(crate) enum Operation<'a> {
+    /// Append.
+    Add(&'a str, Vec<u8>),
+    /// Replace or append.
+    Set(&'a str, Vec<u8>),
+    /// Remove.
+    Remove(&'a str),
+}
+
+/// Whether a text is a field's name (RFC 9110 section 5.1).
+pub(crate) fn is_token(text: &str) -> bool {
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(token)
+}
+
+/// The names and values of an object of fields.
+///
+/// # Errors
+/// What is wrong with one of them.
+pub(crate) fn values(fields: &Map<String, Value>) -> Result<Vec<(Box<str>, FieldValue)>, String> {
+    fields.iter().map(|(field, value)| Ok((name(field)?, FieldValue::compile(&text(value)?)?))).collect()
+}
+
+/// A field's name.
+///
+/// # Errors
+/// It is none.
+pub(crate) fn name(field: &str) -> Result<Box<str>, String> {
+    match is_token(field) {
+        true => Ok(field.into()),
+        false if field.is_empty() => Err("invalid field length in header".to_owned()),
+        false => Err(format!("invalid field character in header: {field}")),
+    }
+}
+
+/// A field's value as text: a text or a number.
+///
+/// # Errors
+/// It is neither, or holds a control character.
+pub(crate) fn text(value: &Value) -> Result<String, String> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => return Err("invalid type as header value".to_owned()),
+    };
+    if text.bytes().any(|byte| (byte < b' ' && byte != b'\t') || byte == 0x7f) {
+        return Err("invalid value character in header".to_owned());
+    }
+    Ok(text)
+}
+
+impl FieldValue {
+    /// Compiles a value.
+    ///
+    /// # Errors
+    /// A template that cannot be one.
+    pub(crate) fn compile(text: &str) -> Result<FieldValue, String> {
+        let mut pieces = Vec::new();
+        let (mut start, mut at) = (0, 0);
+        let template = |plain: &str| {
+            Template::compile(plain)
+                .map(Piece::Template)
+                .map_err(|error| format!("header value `{text}`: {error}"))
+        };
+        while let Some(dollar) = text[at..].find('$').map(|offset| at + offset) {
+            at = dollar + 1;
+            let escaped = text[..dollar].ends_with('\\');
+            if let Some((group, length)) = group_at(&text[at..]).filter(|_| !escaped) {
+                pieces.push(template(&text[start..dollar])?);
+                pieces.push(Piece::Group(group));
+                at += length;
+                start = at;
+            }
+        }
+        pieces.push(template(&text[start..])?);
+        Ok(FieldValue { pieces })
+    }
+
+    /// The value now; `matched` is a match and the text it was found in.
+    pub(crate) fn render(&self, exchange: &Exchange, matched: Option<(&Groups, &[u8])>) -> Vec<u8> {
+        let mut out = Vec::new();
+        for piece in &self.pieces {
+            match (piece, matched) {
+                (Piece::Template(template), _) => {
+                    template.render(exchange, &mut out);
+                }
+                (Piece::Group(index), Some((groups, text))) => {
+                    out.extend_from_slice(groups.text(*index, text))
+                }
+                (Piece::Group(_), None) => {}
+            }
+        }
+        out
+    }
+}
+
+/// The number of a group at the start of `rest`, plain or in braces, and how many bytes it takes.
+fn group_at(rest: &str) -> Option<(usize, usize)> {
+    let (inside, braces) = match rest.strip_prefix('{') {
+        Some(inside) => (inside, 2),
+        None => (rest, 0),
+    };
+    let digits = inside.bytes().take_while(u8::is_ascii_digit).count();
+    if digits == 0 || (braces > 0 && inside.as_bytes().get(digits) != Some(&b'}')) {
+        return None;
+    }
+    Some((inside[..digits].parse().ok()?, digits + braces))
+}
+
+impl FieldOperations {
+    /// The operations with their values of now, in the order in which they are carried out.
+    pub(crate) fn render<'a>(
+        &'a self,
+        exchange: &Exchange,
+        matched: Option<(&Groups, &[u8])>,
+    ) -> Vec<Operation<'a>> {
+        let mut operations = Vec::with_capacity(self.add.len() + self.set.len() + self.remove.len());
+        for (name, value) in &self.add {
+            operations.push(Operation::Add(name, value.render(exchange, matched)));
+        }
+        for (name, value) in &self.set {
+            operations.push(Operation::Set(name, value.render(exchange, matched)));
+        }
+        operations.extend(self.remove.iter().map(|name| Operation::Remove(name)));
+        operations
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shared::substitution::{Matcher, PatternOptions};
+    use gateway::testing::Scene;
+
+    #[test]
+    fn values_hold_variables_and_groups() {
+        let mut scene = Scene::new();
+        let exchange = scene.exchange(b"GET /a?x=1&y=$1 HTTP/1.1\r\nHost: h\r\n\r\n");
+        let matcher = Matcher::compile("(b)(c)", PatternOptions::default()).unwrap();
+        let groups = matcher.find(b"abc", 0).unwrap();
+        let check = |text: &str, with: &str, without: &str| {
+            let value = FieldValue::compile(text).unwrap();
+            let rendered = |matched| String::from_utf8(value.render(&exchange, matched)).unwrap();
+            assert_eq!(rendered(Some((&groups, b"abc"))), with, "{text}");
+            assert_eq!(rendered(None), without, "{text}");
+        };
+        check("plain", "plain", "plain");
+        check("$1-${2}$host", "b-ch", "-h");
+        check("$10", "", "");
+        check("${arg_x}$arg_y", "1$1", "1$1");
+        check("a$arg_none!", "a!", "a!");
+        check("", "", "");
+    }
+
+    #[test]
+    fn names_and_values() {
+        assert!(name("X-A_b.1").is_ok());
+        for bad in ["", "a b", "a:", "a\n", "ä"] {
+            assert!(name(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(text(&Value::from(1.5)).unwrap(), "1.5");
+        for bad in [Value::Null, Value::from("a\r\nb"), Value::Bool(true)] {
+            assert!(text(&bad).is_err(), "{bad}");
+        }
+        assert!(FieldValue::compile("${").is_err());
+    }
+}

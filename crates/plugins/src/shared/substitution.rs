@@ -1,0 +1,298 @@
+//! Substitution by regular expression, as configurations write it for `ngx.re.sub`: a pattern and a template with the
+//! captures `$1` or `${1}`, the whole match `$0`, and `$$` for a dollar sign.
+//!
+//! Patterns run on the linear-time engine; only one that needs look-around or back-references runs on the backtracking
+//! engine, which gives up after a bounded number of steps. What gave up did not match.
+
+use fancy_regex::BytesMode;
+
+/// Compiled size of one pattern: a thousand alternatives fit, repetitions of repetitions do not.
+const PROGRAM_BYTES_MAX: usize = 1 << 20;
+/// Steps back before giving up, a few milliseconds at most: a worker serves thousands of others meanwhile.
+const BACKTRACKS_MAX: usize = 100_000;
+
+/// A compiled pattern that remembers what its groups matched.
+pub(crate) struct Matcher {
+    engine: Engine,
+}
+
+enum Engine {
+    Backtracking(Box<fancy_regex::Regex>),
+    Linear(Box<regex::bytes::Regex>),
+}
+
+/// The places of the groups of a match, the whole match first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Groups {
+    spans: Vec<Option<(usize, usize)>>,
+}
+
+/// What of PCRE's options a pattern has: the letters of `ngx.re`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PatternOptions {
+    ignore_case: bool,
+    multi_line: bool,
+    dot_all: bool,
+    extended: bool,
+}
+
+impl PatternOptions {
+    /// From letters such as `jo`. `j`, `o`, `d`, `D`, `J`, `u` and `U` concern PCRE's engine alone. `a` (anchored)
+    /// is refused: write `^`.
+    ///
+    /// # Errors
+    /// Names the letter that is none.
+    pub(crate) fn parse(letters: &str) -> Result<PatternOptions, String> {
+        let mut options = PatternOptions::default();
+        for letter in letters.chars() {
+            match letter {
+                'i' => options.ignore_case = true,
+                'm' => options.multi_line = true,
+                's' => options.dot_all = true,
+                'x' => options.extended = true,
+                'j' | 'o' | 'd' | 'D' | 'J' | 'u' | 'U' => {}
+                _ => return Err(format!("the option `{letter}` is not known; use letters of \"imsxjou\"")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+impl Matcher {
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    /// The pattern is malformed or too big.
+    pub(crate) fn compile(source: &str, options: PatternOptions) -> Result<Matcher, String> {
+        // PCRE works on bytes unless told otherwise; classes of non-ASCII letters need characters.
+        for unicode in [false, true] {
+            let regex = regex::bytes::RegexBuilder::new(source)
+                .case_insensitive(options.ignore_case)
+                .multi_line(options.multi_line)
+                .dot_matches_new_line(options.dot_all)
+                .ignore_whitespace(options.extended)
+                .unicode(unicode)
+                .size_limit(PROGRAM_BYTES_MAX)
+                .build();
+            if let Ok(regex) = regex {
+                return Ok(Matcher { engine: Engine::Linear(Box::new(regex)) });
+            }
+        }
+        let regex = fancy_regex::RegexBuilder::new(source)
+            .case_insensitive(options.ignore_case)
+            .multi_line(options.multi_line)
+            .dot_matches_new_line(options.dot_all)
+            .ignore_whitespace(options.extended)
+            .bytes_mode(BytesMode::Ascii)
+            .backtrack_limit(BACKTRACKS_MAX)
+            .delegate_size_limit(PROGRAM_BYTES_MAX)
+            .build()
+            .map_err(|error| error.to_string())?;
+        Ok(Matcher { engine: Engine::Backtracking(Box::new(regex)) })
+    }
+
+    /// The first match at or after byte `from`.
+    pub(crate) fn find(&self, text: &[u8], from: usize) -> Option<Groups> {
+        let spans = match &self.engine {
+            Engine::Linear(regex) => {
+                let captures = regex.captures_at(text, from)?;
+                captures.iter().map(|group| group.map(|found| (found.start(), found.end()))).collect()
+            }
+            Engine::Backtracking(regex) => {
+                let captures = regex.captures_from_pos(text, from).ok().flatten()?;
+                let span = |index| captures.get(index).map(|found| (found.start(), found.end()));
+                (0..captures.len()).map(span).collect()
+            }
+        };
+        Some(Groups { spans })
+    }
+}
+
+impl Groups {
+    /// Where the whole match lies.
+    pub(crate) fn whole(&self) -> (usize, usize) {
+        self.spans.first().copied().flatten().expect("a match has a place")
+    }
+
+    /// What group `index` matched of `text`, the text that was searched; nothing for a group that took no part.
+    pub(crate) fn text<'t>(&self, index: usize, text: &'t [u8]) -> &'t [u8] {
+        self.spans.get(index).copied().flatten().map_or(b"", |(start, end)| &text[start..end])
+    }
+}
+
+/// A compiled replacement template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Replacement {
+    pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Text(Box<str>),
+    Group(usize),
+}
+
+impl Replacement {
+    /// Compiles a template.
+    ///
+    /// # Errors
+    /// A dollar sign that begins no group's number: `$$` is one that stands for itself.
+    pub(crate) fn compile(template: &str) -> Result<Replacement, String> {
+        let mut pieces = Vec::new();
+        let mut plain = String::new();
+        let mut rest = template;
+        while let Some(dollar) = rest.find('$') {
+            plain.push_str(&rest[..dollar]);
+            rest = &rest[dollar + 1..];
+            if let Some(after) = rest.strip_prefix('$') {
+                plain.push('$');
+                rest = after;
+                continue;
+            }
+            let (number, after) = group_number(rest).ok_or_else(|| {
+                format!("`{template}`: after `$` comes a group's number; write `$$` for a dollar sign")
+            })?;
+            if !plain.is_empty() {
+                pieces.push(Piece::Text(std::mem::take(&mut plain).into()));
+            }
+            pieces.push(Piece::Group(number));
+            rest = after;
+        }
+        plain.push_str(rest);
+        if !plain.is_empty() {
+            pieces.push(Piece::Text(plain.into()));
+        }
+        Ok(Replacement { pieces })
+    }
+
+    /// Appends the template with what the groups matched of `text`.
+    pub(crate) fn expand(&self, groups: &Groups, text: &[u8], out: &mut Vec<u8>) {
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(plain) => out.extend_from_slice(plain.as_bytes()),
+                Piece::Group(index) => out.extend_from_slice(groups.text(*index, text)),
+            }
+        }
+    }
+}
+
+/// The number at the start of `rest`, plain or in braces, and what comes behind it.
+fn group_number(rest: &str) -> Option<(usize, &str)> {
+    let (digits, after) = match rest.strip_prefix('{') {
+        Some(inside) => inside.split_once('}')?,
+        None => rest.split_at(rest.bytes().take_while(u8::is_ascii_digit).count()),
+    };
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    Some((digits.parse().ok()?, after))
+}
+
+/// A pattern with its replacement.
+pub(crate) struct Substitution {
+    /// The pattern.
+    pub(crate) matcher: Matcher,
+    /// What takes the place of a match.
+    pub(crate) replacement: Replacement,
+}
+
+impl Substitution {
+    /// Compiles both.
+    ///
+    /// # Errors
+    /// As [`Matcher::compile`] and [`Replacement::compile`].
+    pub(crate) fn compile(
+        pattern: &str,
+        template: &str,
+        options: PatternOptions,
+    ) -> Result<Substitution, String> {
+        Ok(Substitution {
+            matcher: Matcher::compile(pattern, options)?,
+            replacement: Replacement::compile(template)?,
+        })
+    }
+
+    /// `text` with its first match replaced, and the groups of that match; nothing without a match.
+    pub(crate) fn once(&self, text: &[u8]) -> Option<(Vec<u8>, Groups)> {
+        let groups = self.matcher.find(text, 0)?;
+        let (start, end) = groups.whole();
+        let mut out = Vec::with_capacity(text.len());
+        out.extend_from_slice(&text[..start]);
+        self.replacement.expand(&groups, text, &mut out);
+        out.extend_from_slice(&text[end..]);
+        Some((out, groups))
+    }
+
+    /// `text` with every match replaced; nothing without a match.
+    pub(crate) fn all(&self, text: &[u8]) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        let mut copied = 0;
+        let mut from = 0;
+        while from <= text.len()
+            && let Some(groups) = self.matcher.find(text, from)
+        {
+            let (start, end) = groups.whole();
+            out.extend_from_slice(&text[copied..start]);
+            self.replacement.expand(&groups, text, &mut out);
+            copied = end;
+            // An empty match must not be found for ever.
+            from = if end == start { end + 1 } else { end };
+        }
+        if from == 0 {
+            return None;
+        }
+        out.extend_from_slice(&text[copied..]);
+        Some(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(
+        pattern: &str,
+        template: &str,
+        letters: &str,
+        text: &str,
+        once: Option<&str>,
+        all: Option<&str>,
+    ) {
+        let options = PatternOptions::parse(letters).unwrap();
+        let substitution = Substitution::compile(pattern, template, options).unwrap();
+        let got = substitution.once(text.as_bytes()).map(|(out, _)| String::from_utf8(out).unwrap());
+        assert_eq!(got.as_deref(), once, "{pattern} {template} {text}");
+        let got = substitution.all(text.as_bytes()).map(|out| String::from_utf8(out).unwrap());
+        assert_eq!(got.as_deref(), all, "{pattern} {template} {text}");
+    }
+
+    #[test]
+    fn substitutions() {
+        check("^/a/(.*)/(.*)", "/$1-${2}3", "jo", "/a/x/y", Some("/x-y3"), Some("/x-y3"));
+        check("b", "<$0>", "jo", "abcb", Some("a<b>cb"), Some("a<b>c<b>"));
+        check("B", "$$", "ijo", "abb", Some("a$b"), Some("a$$"));
+        check("x", "y", "jo", "abc", None, None);
+        check("^b", "c", "m", "a\nb\nb", Some("a\nc\nb"), Some("a\nc\nc"));
+        check("a.b", "c", "s", "a\nb", Some("c"), Some("c"));
+        check("(?<=a)b", "c", "jo", "abab", Some("acab"), Some("acac"));
+        check("(a)|b", "[$1$7]", "jo", "ba", Some("[]a"), Some("[][a]"));
+        check("x*", "-", "jo", "ab", Some("-ab"), Some("-a-b-"));
+    }
+
+    #[test]
+    fn refused() {
+        for template in ["$", "$a", "${", "${a}", "${}", "a$ b"] {
+            assert!(Replacement::compile(template).is_err(), "{template}");
+        }
+        for pattern in ["(", "[a", "(?<n>a"] {
+            assert!(Matcher::compile(pattern, PatternOptions::default()).is_err(), "{pattern}");
+        }
+        assert!(PatternOptions::parse("jq").is_err());
+    }
+
+    #[test]
+    fn a_runaway_pattern_gives_up() {
+        let matcher = Matcher::compile("^(?=(a+)+$)\\1b", PatternOptions::default()).unwrap();
+        assert_eq!(matcher.find("a".repeat(40).as_bytes(), 0), None);
+    }
+}

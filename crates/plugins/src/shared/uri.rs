@@ -1,0 +1,73 @@
+//! Percent-encoding of what plugins put into targets and `Location`. It knows no request.
+
+use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
+
+/// What nginx escapes in a path (its `ngx_escape_uri` of type 0, which APISIX calls): whatever may not stand in one.
+const PATH: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// What cannot stand in a field that holds a URI reference, whoever wrote it.
+const LOCATION: &AsciiSet = &CONTROLS.add(b' ');
+
+/// Appends a decoded path in encoded form. `%2F` stays as it is: the decoded form of a path keeps encoded slashes, so
+/// that one is an encoded slash and not a percent sign.
+pub(crate) fn encode_path(decoded: &[u8], out: &mut Vec<u8>) {
+    let mut rest = decoded;
+    while let Some(at) = find_slash(rest) {
+        push(&rest[..at], PATH, out);
+        out.extend_from_slice(b"%2F");
+        rest = &rest[at + 3..];
+    }
+    push(rest, PATH, out);
+}
+
+/// The text as it may stand in a `Location` field: bytes no URI holds are encoded, the rest is left to its author.
+pub(crate) fn location(text: &[u8]) -> String {
+    percent_encode(text, LOCATION).to_string()
+}
+
+fn push(text: &[u8], set: &'static AsciiSet, out: &mut Vec<u8>) {
+    for part in percent_encode(text, set) {
+        out.extend_from_slice(part.as_bytes());
+    }
+}
+
+fn find_slash(text: &[u8]) -> Option<usize> {
+    text.windows(3).position(|bytes| bytes == b"%2F")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths() {
+        let check = |decoded: &str, want: &str| {
+            let mut out = Vec::new();
+            encode_path(decoded.as_bytes(), &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), want, "{decoded}");
+        };
+        check("/a-b_c~d.e/@:!$&'()*+,;=", "/a-b_c~d.e/@:!$&'()*+,;=");
+        check("/a b?c#d%e", "/a%20b%3Fc%23d%25e");
+        check("/a%2Fb%2fc", "/a%2Fb%252fc");
+        check("/ä", "/%C3%A4");
+        check("", "");
+    }
+
+    #[test]
+    fn locations_hold_no_line_break() {
+        assert_eq!(location(b"/a b\r\nX: y%20\xff"), "/a%20b%0D%0AX:%20y%20%FF");
+    }
+}
