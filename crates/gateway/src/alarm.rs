@@ -21,6 +21,12 @@ impl Alarm {
         Alarm { worker: worker.clone(), id }
     }
 
+    /// The worker whose wheel it is on.
+    #[inline]
+    pub(crate) fn worker(&self) -> &Rc<Worker> {
+        &self.worker
+    }
+
     /// Wakes this task `timeout_ms` from now; 0 means never.
     #[inline]
     pub(crate) fn set(&self, cx: &Context<'_>, timeout_ms: u64) {

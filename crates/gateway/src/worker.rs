@@ -18,6 +18,7 @@ use stdx::clock::HttpDate;
 use stdx::published::{Published, Reader};
 use stdx::timers::Timers;
 
+pub(crate) use accept::Counted;
 pub(crate) use command::{Command, Handle, channel};
 pub(crate) use run::run;
 pub(crate) use upstreams::{Lent, LentNode};

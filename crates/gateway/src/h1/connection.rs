@@ -2,7 +2,6 @@
 //! one exchange after another, and closing so that nothing in flight is lost. It sequences; each step lives elsewhere.
 
 use std::future::poll_fn;
-use std::rc::Rc;
 use std::task::Poll;
 
 use http1::{HeadError, HeadStatus, parse_request};
@@ -17,7 +16,7 @@ use crate::exchange::reuse::Lease;
 use crate::exchange::{ConnectionContext, Exchange};
 use crate::failure::{Cause, Failure};
 use crate::pipeline::{self, Outcome};
-use crate::worker::Worker;
+use crate::worker::Counted;
 
 /// After the last response the peer may still be sending; reading on for so long keeps its end from being reset while
 /// the response is still on its way (RFC 9112 section 9.6).
@@ -25,15 +24,22 @@ const LINGER_MS: u64 = 2_000;
 /// The most bytes read and dropped while lingering.
 const LINGER_MAX_BYTES: usize = 256 * 1024;
 
-/// A client's connection between exchanges: small, and without a buffer while it is idle.
+/// A client's connection between exchanges: small, and without a buffer while it is idle. It lives in a box of its own,
+/// since an `async fn` would keep two copies of what it is given, one as its argument and one as its variable.
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) input: Option<Buffer>,
     pub(crate) context: ConnectionContext,
-    pub(crate) alarm: Rc<Alarm>,
+    /// Its place in the worker's count, given back with it.
+    _counted: Counted,
 }
 
 impl Connection {
+    /// A connection that was just accepted.
+    pub(crate) fn new(stream: Stream, context: ConnectionContext, counted: Counted) -> Box<Connection> {
+        Box::new(Connection { stream, input: None, context, _counted: counted })
+    }
+
     /// A buffer to read from a client.
     pub(crate) fn take_input() -> Buffer {
         Buffer::small()
@@ -45,18 +51,17 @@ impl Connection {
 }
 
 /// Serves a connection until it ends.
-pub(crate) async fn serve(worker: Rc<Worker>, stream: Stream, context: ConnectionContext) {
-    let mut connection = Connection { stream, input: None, context, alarm: Rc::new(Alarm::new(&worker)) };
-    while wait_for_request(&worker, &mut connection).await {
+pub(crate) async fn serve(mut connection: Box<Connection>, alarm: Alarm) {
+    while wait_for_request(&mut connection, &alarm).await {
         // The exchange's state is large; it lives in memory that workers reuse, not in this task.
-        let exchange = PooledBox::pin(one_exchange(&worker, &mut connection));
+        let exchange = PooledBox::pin(one_exchange(&mut connection, &alarm));
         match exchange.await {
             After::KeepAlive => {
                 if !connection.has_input() {
                     connection.input = None;
                 }
             }
-            After::Close => return linger(&mut connection).await,
+            After::Close => return linger(&mut connection, &alarm).await,
             After::Over => return,
             After::Abort => return connection.stream.reset_on_close(),
         }
@@ -65,10 +70,11 @@ pub(crate) async fn serve(worker: Rc<Worker>, stream: Stream, context: Connectio
 
 /// Waits until a request begins to arrive; false when the connection is over. The very first one has the time of a head,
 /// the later ones the idle time.
-async fn wait_for_request(worker: &Worker, connection: &mut Connection) -> bool {
+async fn wait_for_request(connection: &mut Connection, alarm: &Alarm) -> bool {
     if connection.has_input() {
         return true;
     }
+    let worker = alarm.worker();
     let limits = &worker.options.limits;
     let timeout_ms = if connection.context.requests == 0 { limits.head_timeout_ms } else { limits.idle_timeout_ms };
     let mut armed = false;
@@ -76,22 +82,23 @@ async fn wait_for_request(worker: &Worker, connection: &mut Connection) -> bool 
         if connection.stream.poll_read_ready(cx).is_ready() {
             return Poll::Ready(true);
         }
-        if worker.is_draining() || connection.alarm.rang() {
+        if worker.is_draining() || alarm.rang() {
             return Poll::Ready(false);
         }
         if !armed {
             armed = true;
-            connection.alarm.set(cx, timeout_ms);
+            alarm.set(cx, timeout_ms);
         }
         Poll::Pending
     })
     .await
 }
 
-async fn one_exchange(worker: &Rc<Worker>, connection: &mut Connection) -> After {
+async fn one_exchange(connection: &mut Connection, alarm: &Alarm) -> After {
+    let worker = alarm.worker();
     let mut exchange = Lease::new(worker);
     let exchange = &mut *exchange;
-    let refused = match read_head(worker, connection, exchange).await {
+    let refused = match read_head(alarm, connection, exchange).await {
         Ok(true) => None,
         Ok(false) => return After::Close,
         Err(failure) => Some(failure),
@@ -103,11 +110,10 @@ async fn one_exchange(worker: &Rc<Worker>, connection: &mut Connection) -> After
         && exchange.request.keep_alive
         && !worker.is_draining()
         && (limits.max_requests_per_connection == 0 || connection.context.requests < limits.max_requests_per_connection);
-    let alarm = connection.alarm.clone();
     let mut server = H1Server::new(connection, exchange, worker.take_bytes(), keep_alive);
     let outcome = match refused {
-        None => pipeline::run(worker, exchange, &mut server, &alarm).await,
-        Some(failure) => pipeline::refuse(worker, exchange, &mut server, &alarm, failure).await,
+        None => pipeline::run(worker, exchange, &mut server, alarm).await,
+        Some(failure) => pipeline::refuse(worker, exchange, &mut server, alarm, failure).await,
     };
     let after = match outcome {
         Outcome::Done => {
@@ -118,7 +124,7 @@ async fn one_exchange(worker: &Rc<Worker>, connection: &mut Connection) -> After
         Outcome::Tunnel(origin) => {
             let (connection, bytes) = server.into_tunnel();
             worker.give_bytes(bytes);
-            tunnel::run(worker, exchange, connection, *origin).await;
+            tunnel::run(alarm, exchange, connection, *origin).await;
             After::Over
         }
     };
@@ -127,7 +133,8 @@ async fn one_exchange(worker: &Rc<Worker>, connection: &mut Connection) -> After
 }
 
 /// Reads one request's head; false if the client closed without sending any of it.
-async fn read_head(worker: &Worker, connection: &mut Connection, exchange: &mut Exchange) -> Result<bool, Failure> {
+async fn read_head(alarm: &Alarm, connection: &mut Connection, exchange: &mut Exchange) -> Result<bool, Failure> {
+    let worker = alarm.worker();
     let limits = &worker.options.limits;
     let mut input = connection.input.take().unwrap_or_else(Connection::take_input);
     let mut armed = false;
@@ -157,7 +164,7 @@ async fn read_head(worker: &Worker, connection: &mut Connection, exchange: &mut 
                 }
                 Poll::Ready(Ok(count)) => input.advance(count),
                 Poll::Ready(Err(_)) => return Poll::Ready(Ok(false)),
-                Poll::Pending if connection.alarm.rang() && armed => {
+                Poll::Pending if alarm.rang() && armed => {
                     // Somebody who sent nothing has asked for nothing: no answer is due.
                     return Poll::Ready(if input.filled().is_empty() {
                         Ok(false)
@@ -168,7 +175,7 @@ async fn read_head(worker: &Worker, connection: &mut Connection, exchange: &mut 
                 Poll::Pending => {
                     if !armed {
                         armed = true;
-                        connection.alarm.set(cx, limits.head_timeout_ms);
+                        alarm.set(cx, limits.head_timeout_ms);
                     }
                     return Poll::Pending;
                 }
@@ -194,7 +201,7 @@ fn head_failure(error: &HeadError) -> Failure {
 }
 
 /// Closes the sending side and reads on for a while, so that the client gets the last response whole.
-async fn linger(connection: &mut Connection) {
+async fn linger(connection: &mut Connection, alarm: &Alarm) {
     let mut room = connection.input.take().unwrap_or_else(Connection::take_input);
     let mut dropped_bytes = 0;
     let mut armed = false;
@@ -204,7 +211,7 @@ async fn linger(connection: &mut Connection) {
             if !matches!(connection.stream.poll_shutdown(cx), Poll::Ready(Ok(()))) {
                 return Poll::Ready(());
             }
-            connection.alarm.set(cx, LINGER_MS);
+            alarm.set(cx, LINGER_MS);
         }
         loop {
             let filled = room.filled().len();
@@ -217,7 +224,7 @@ async fn linger(connection: &mut Connection) {
                         return Poll::Ready(());
                     }
                 }
-                Poll::Pending if connection.alarm.rang() => return Poll::Ready(()),
+                Poll::Pending if alarm.rang() => return Poll::Ready(()),
                 Poll::Pending => return Poll::Pending,
             }
         }

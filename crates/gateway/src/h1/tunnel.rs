@@ -3,15 +3,14 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use stdx::buffer::Buffer;
 
 use super::connection::Connection;
+use crate::alarm::Alarm;
 use crate::env::Stream;
 use crate::exchange::Exchange;
-use crate::worker::Worker;
 
 
 /// The node's end of a tunnel: the connection, and what was already read from it behind the 101.
@@ -70,12 +69,17 @@ impl Way {
 }
 
 /// Runs the tunnel until both ways have ended, one of them failed, or nothing passed for the tunnel's idle time.
-pub(crate) async fn run(worker: &Rc<Worker>, exchange: &mut Exchange, connection: &mut Connection, mut origin: OriginTunnel) {
+pub(crate) async fn run(
+    alarm: &Alarm,
+    exchange: &mut Exchange,
+    connection: &mut Connection,
+    mut origin: OriginTunnel,
+) {
+    let worker = alarm.worker();
     let timeout_ms = worker.options.limits.tunnel_idle_timeout_ms;
     let mut up = Way::new(connection.input.take());
     let mut down = Way::new(Some(origin.buffer));
     let client = &mut connection.stream;
-    let alarm = &connection.alarm;
     let mut armed = false;
     poll_fn(|cx| {
         let mut moved = false;

@@ -69,9 +69,18 @@ pub(super) async fn pass_on<S: ServerStream, O: ClientStream>(
         name_tried_statuses(exchange);
     }
     respond::respond_head(exchange, chains);
-    let length = origin.body_length();
-    let has_body = exchange.request.method != http1::Method::Head && length != BodyLength::None;
-    let need = if has_body { body_need(exchange, chains) } else { BodyNeed::None };
+    // A plugin may have changed the status to or from one whose responses have no body (RFC 9110 section 6.4.1).
+    let may_have_body = exchange.request.method != http1::Method::Head && !has_no_body(exchange.response.status);
+    let length = match origin.body_length() {
+        BodyLength::None if may_have_body => BodyLength::Known(0),
+        BodyLength::Known(_) | BodyLength::Unknown if has_no_body(exchange.response.status) => {
+            server.start_response(exchange, BodyLength::None);
+            respond::send(download.run, exchange, server, &[]).await;
+            return Ok(());
+        }
+        length => length,
+    };
+    let need = if may_have_body { body_need(exchange, chains) } else { BodyNeed::None };
     match need {
         BodyNeed::None => {
             server.start_response(exchange, length);
@@ -107,6 +116,10 @@ fn name_tried_statuses(exchange: &mut Exchange) {
         statuses.push_str(&status.to_string());
     }
     exchange.add_response_field("X-APISIX-Upstream-Status", &statuses).expect("digits, commas and spaces");
+}
+
+fn has_no_body(status: u16) -> bool {
+    matches!(status, 100..200 | 204 | 304)
 }
 
 fn body_need(exchange: &mut Exchange, chains: &Chains<'_>) -> BodyNeed {

@@ -6,9 +6,10 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Command, Handle, Worker};
+use crate::alarm::Alarm;
 use crate::env::{self, Listener, Stream};
 use crate::exchange::{ConnectionContext, Scheme};
-use crate::h1::connection;
+use crate::h1::connection::{self, Connection};
 
 /// A worker hands over when it holds this many connections more than the least loaded one: hand-over costs a wake-up of
 /// another thread, so small differences are left alone.
@@ -95,16 +96,12 @@ pub(super) fn serve(worker: &Rc<Worker>, stream: Stream, peer: SocketAddr, local
     worker.status.accepted.fetch_add(1, Ordering::Relaxed);
     let id = NEXT_CONNECTION.fetch_add(1, Ordering::Relaxed);
     let context = ConnectionContext { id, peer, local, scheme: Scheme::Http, requests: 0 };
-    let counted = Counted(worker.clone());
-    let worker = worker.clone();
-    env::spawn(async move {
-        connection::serve(worker, stream, context).await;
-        drop(counted);
-    });
+    let connection = Connection::new(stream, context, Counted(worker.clone()));
+    env::spawn(connection::serve(connection, Alarm::new(worker)));
 }
 
 /// A connection's place in the count, given back however its task ends.
-struct Counted(Rc<Worker>);
+pub(crate) struct Counted(Rc<Worker>);
 
 impl Drop for Counted {
     fn drop(&mut self) {
