@@ -181,7 +181,7 @@ fn compile(config: &Value) -> Result<ProxyRewrite, String> {
 }
 
 fn path(uri: Option<&str>, regex_uri: &[String]) -> Result<Path, String> {
-    if regex_uri.len() % 2 != 0 {
+    if !regex_uri.len().is_multiple_of(2) {
         return Err("The length of regex_uri should be an even number".to_owned());
     }
     let pair = |pair: &[String]| {

@@ -74,9 +74,14 @@ impl OriginStream {
 
     /// Ends the exchange: the connection if it may serve again, and the write buffer for reuse.
     pub(crate) fn end(self, complete: bool) -> (Option<OriginConnection>, Vec<u8>) {
-        let OriginStream { mut connection, buffer, writer, may_serve_again, .. } = self;
+        let OriginStream { mut connection, buffer, writer, reader, may_serve_again, .. } = self;
         // Bytes behind the answer belong to nobody: whoever came next would take them for theirs.
-        let clean = complete && may_serve_again && buffer.filled().is_empty() && writer.is_flushed() && !writer.is_short();
+        let clean = complete
+            && reader.is_done()
+            && may_serve_again
+            && buffer.filled().is_empty()
+            && writer.is_flushed()
+            && !writer.is_short();
         connection.served = connection.served.saturating_add(1);
         let limit = connection.endpoint.keep_alive.requests;
         let spent = limit != 0 && connection.served >= limit;

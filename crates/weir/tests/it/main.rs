@@ -8,5 +8,6 @@ mod command;
 mod file_source;
 mod framing;
 mod requests;
+mod rewriting;
 mod store;
 mod support;
