@@ -39,21 +39,21 @@
 //! Counters are kept by this process (`policy` `local`). The policies `redis`, `redis-cluster` and `redis-sentinel` are
 //! refused, since this gateway would count something else than they promise.
 
+mod rule;
 mod window;
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::{Arc, LazyLock, Weak};
 
 use gateway::exchange::Exchange;
 use gateway::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
 use parking_lot::Mutex;
-use router::vars::{BuiltinVariable, Template, to_number};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::shared::config;
 use crate::shared::fields::is_token;
+use rule::{Key, Rule, WrittenAmount, octets, rules_of};
 use window::{Counters, Quota, Taken, WindowType};
 
 /// The plugin.
@@ -71,9 +71,6 @@ pub(crate) const KIND: PluginKind = PluginKind {
     build,
     documentation: include_str!("limit_count.rs"),
 };
-
-/// The largest limit and window: numbers up to here are exact in every JSON reader (2^53 - 1).
-const NUMBER_MAX: u64 = 9_007_199_254_740_991;
 
 fn schema() -> Value {
     let amount = |description: &str| {
@@ -195,13 +192,6 @@ struct WrittenRule {
     header_prefix: Option<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum WrittenAmount {
-    Number(f64),
-    Text(String),
-}
-
 #[derive(Clone, Copy, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 enum KeyType {
@@ -241,29 +231,6 @@ struct LimitCount {
     show_quota: bool,
     /// Keeps the group known as long as one of its routes is.
     _group: Option<Arc<Group>>,
-}
-
-struct Rule {
-    count: Amount,
-    /// In seconds.
-    time_window: Amount,
-    key: Key,
-    /// Limit, remaining, reset.
-    names: [Box<str>; 3],
-}
-
-enum Amount {
-    Fixed(u64),
-    Rendered(Template),
-}
-
-enum Key {
-    ClientAddress,
-    Constant,
-    /// With the client's address where nothing in it has a value.
-    Rendered(Template),
-    /// Of one of several rules: the rule does not apply where nothing in it has a value.
-    RenderedOrSkip(Template),
 }
 
 /// Routes that count together.
@@ -380,74 +347,6 @@ fn metadata_names(metadata: Option<&Value>) -> [String; 3] {
     ]
 }
 
-fn rules_of(config: &Config, names: [String; 3]) -> Result<Box<[Rule]>, String> {
-    let Some(rules) = &config.rules else {
-        let (Some(count), Some(time_window)) = (&config.count, &config.time_window) else {
-            return Err("count and time_window are needed".to_owned());
-        };
-        return Ok(Box::new([Rule {
-            count: amount("count", count)?,
-            time_window: amount("time_window", time_window)?,
-            key: key(config)?,
-            names: names.map(Into::into),
-        }]));
-    };
-    let compile = |(index, rule): (usize, &WrittenRule)| {
-        let prefix = rule.header_prefix.clone().unwrap_or_else(|| (index + 1).to_string());
-        if !is_token(&prefix) {
-            return Err(format!("header_prefix `{prefix}` cannot stand in a field's name"));
-        }
-        Ok(Rule {
-            count: amount("count", &rule.count)?,
-            time_window: amount("time_window", &rule.time_window)?,
-            key: Key::RenderedOrSkip(template("key", &rule.key)?),
-            names: names
-                .clone()
-                .map(|name| name.replacen("RateLimit-", &format!("{prefix}-RateLimit-"), 1).into()),
-        })
-    };
-    rules.iter().enumerate().map(compile).collect()
-}
-
-fn key(config: &Config) -> Result<Key, String> {
-    match config.key_type {
-        KeyType::Constant => Ok(Key::Constant),
-        KeyType::Var if config.key == BuiltinVariable::RemoteAddr.name() => Ok(Key::ClientAddress),
-        KeyType::Var => template("key", &format!("${{{}}}", config.key)).map(Key::Rendered),
-        KeyType::VarCombination => template("key", &config.key).map(Key::Rendered),
-    }
-}
-
-fn amount(attribute: &str, written: &WrittenAmount) -> Result<Amount, String> {
-    match written {
-        WrittenAmount::Number(number) => whole(*number)
-            .map(Amount::Fixed)
-            .ok_or_else(|| format!("{attribute} must be a whole number from 1 to {NUMBER_MAX}")),
-        WrittenAmount::Text(text) => template(attribute, text).map(Amount::Rendered),
-    }
-}
-
-fn template(attribute: &str, text: &str) -> Result<Template, String> {
-    Template::compile(text).map_err(|error| format!("{attribute}: {error}"))
-}
-
-fn whole(number: f64) -> Option<u64> {
-    (number >= 1.0 && number <= NUMBER_MAX as f64 && number.fract() == 0.0).then_some(number as u64)
-}
-
-impl Amount {
-    fn of(&self, exchange: &Exchange) -> Option<u64> {
-        match self {
-            Amount::Fixed(number) => Some(*number),
-            Amount::Rendered(template) => {
-                let mut text = Vec::new();
-                template.render(exchange, &mut text);
-                whole(to_number(&text)?)
-            }
-        }
-    }
-}
-
 /// Why a request was not let through.
 enum Stop {
     Rejected,
@@ -530,20 +429,6 @@ impl Plugin for LimitCount {
                 // A field of digits under a checked name fails only where the response is full; then it goes without.
                 let _ = exchange.response.headers.set(name, number.format(value).as_bytes());
             }
-        }
-    }
-}
-
-/// The address as a key, tagged so that it is no other key's beginning.
-fn octets(address: IpAddr, room: &mut [u8; 17]) -> &[u8] {
-    match address {
-        IpAddr::V4(address) => {
-            room[1..5].copy_from_slice(&address.octets());
-            &room[..5]
-        }
-        IpAddr::V6(address) => {
-            room[1..].copy_from_slice(&address.octets());
-            room
         }
     }
 }
