@@ -53,6 +53,11 @@ pub(crate) async fn run<S: ServerStream>(
     if let Err(failure) = prepared {
         return respond::fail(&run, exchange, server, &Chains::none(&generation), failure).await;
     }
+    if generation.router.uses_request_body()
+        && let Err(failure) = prepare::read_body_for_matching(&run, exchange, server).await
+    {
+        return respond::fail(&run, exchange, server, &Chains::none(&generation), failure).await;
+    }
     let mut params = std::mem::take(&mut exchange.params);
     exchange.route = generation.router.find(&*exchange, &mut params);
     exchange.params = params;

@@ -186,7 +186,8 @@ async fn collect_request_body<S: ServerStream>(
             }
         }
     }
-    if let Some(limit_bytes) = limit {
+    // Matching may have read it already.
+    if let (Some(limit_bytes), None) = (limit, &exchange.request_body) {
         exchange.request_body = Some(upload::collect(run, server, limit_bytes).await?);
     }
     Ok(())

@@ -22,10 +22,27 @@ pub struct Choice<'a> {
     pub excluded: &'a dyn Fn(usize) -> bool,
 }
 
+/// What a balancer knows of one node; it survives changes of the set that do not concern the node.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Memory {
+    /// Tries under way.
+    pub active: u32,
+    /// The moving average of the response time, in microseconds.
+    pub cost_us: f64,
+    /// When it was last updated, in milliseconds.
+    pub updated_ms: u64,
+}
+
 /// A balancing method's state in one worker for one set of nodes.
 pub trait Balancer {
     /// The index of the chosen node, or nothing if all are excluded or weigh nothing.
     fn choose(&mut self, choice: &Choice<'_>) -> Option<usize>;
+    /// What is known of `node`, to be remembered when the set of nodes changes.
+    fn memory(&self, _node: usize) -> Memory {
+        Memory::default()
+    }
+    /// Takes up what was known of `node` under another set.
+    fn remember(&mut self, _node: usize, _memory: Memory) {}
     /// A try at `node` begins.
     fn started(&mut self, _node: usize) {}
     /// A try at `node` ended after `latency_us`; `failed` tries count as slow ones where the method looks at time.
@@ -33,7 +50,7 @@ pub trait Balancer {
 }
 
 #[cfg(test)]
-mod testing {
+pub(super) mod testing {
     //! Sets of nodes and choices for the methods' tests.
 
     use std::sync::Arc;
@@ -42,7 +59,7 @@ mod testing {
     use super::consistent_hash::Ring;
     use super::*;
 
-    pub(super) fn set(weights: &[u32]) -> NodeSet {
+    pub(in crate::upstream) fn set(weights: &[u32]) -> NodeSet {
         let node = |(index, weight): (usize, &u32)| Node {
             endpoint: Arc::new(Endpoint {
                 id: index as u64,
@@ -57,7 +74,7 @@ mod testing {
         NodeSet { ring: Ring::new(&nodes), nodes, note: None }
     }
 
-    pub(super) fn choose(balancer: &mut dyn Balancer, set: &NodeSet, now_ms: u64) -> Option<usize> {
+    pub(in crate::upstream) fn choose(balancer: &mut dyn Balancer, set: &NodeSet, now_ms: u64) -> Option<usize> {
         balancer.choose(&Choice { set, key_hash: 0, random: now_ms | 1 << 40, now_ms, excluded: &|_| false })
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Picked {
     pub(crate) index: usize,
     /// The generation of the node set the index belongs to.
     pub(crate) generation: u64,
+    /// The node's endpoint, which names it under every set.
+    pub(crate) endpoint_id: u64,
 }
 
 /// What this worker knows of one upstream.
@@ -46,8 +48,9 @@ impl UpstreamState {
     /// The current nodes; the balancers start anew when the set has changed.
     #[inline]
     pub(crate) fn refresh(&mut self, upstream: &Upstream, stagger: usize) -> &NodeSet {
-        if self.nodes.refresh().is_some() {
-            self.tiers = tiers(upstream, self.nodes.get(), stagger);
+        if let Some(old) = self.nodes.refresh() {
+            let before = std::mem::replace(&mut self.tiers, tiers(upstream, self.nodes.get(), stagger));
+            self.carry_over(&old, &before);
         }
         self.nodes.get()
     }
@@ -75,7 +78,7 @@ impl UpstreamState {
             let choice = Choice { set, key_hash, random, now_ms, excluded: &excluded };
             if let Some(index) = balancer.choose(&choice) {
                 balancer.started(index);
-                return Some(Picked { index, generation });
+                return Some(Picked { index, generation, endpoint_id: set.nodes[index].endpoint.id });
             }
         }
         None
@@ -83,27 +86,43 @@ impl UpstreamState {
 
     /// Tells the balancer that another try at `picked` begins.
     pub(crate) fn started(&mut self, picked: Picked) {
-        if let Some(balancer) = self.balancer_of(picked) {
-            balancer.started(picked.index);
+        if let Some((balancer, index)) = self.balancer_of(picked) {
+            balancer.started(index);
         }
     }
 
     /// Tells the balancer that the try at `picked` has ended.
     #[inline]
     pub(crate) fn finished(&mut self, picked: Picked, latency_us: u64, now_ms: u64, failed: bool) {
-        if let Some(balancer) = self.balancer_of(picked) {
-            balancer.finished(picked.index, latency_us, now_ms, failed);
+        if let Some((balancer, index)) = self.balancer_of(picked) {
+            balancer.finished(index, latency_us, now_ms, failed);
         }
     }
 
-    /// The balancer that chose `picked`; nothing if the set has changed meanwhile, for then the index names another
-    /// node, in balancers that never saw the beginning of this try.
-    fn balancer_of(&mut self, picked: Picked) -> Option<&mut Box<dyn Balancer>> {
-        if !self.is_current(picked) {
-            return None;
+    /// The balancer of the node that was picked, and its index now; nothing if the node is gone.
+    #[inline]
+    fn balancer_of(&mut self, picked: Picked) -> Option<(&mut Box<dyn Balancer>, usize)> {
+        let nodes = &self.nodes.get().nodes;
+        let index = if picked.generation == self.nodes.generation() {
+            picked.index
+        } else {
+            nodes.iter().position(|node| node.endpoint.id == picked.endpoint_id)?
+        };
+        let priority = nodes[index].priority;
+        let (_, balancer) = self.tiers.iter_mut().find(|(tier, _)| *tier == priority)?;
+        Some((balancer, index))
+    }
+
+    /// Nodes that stay keep what is known of them: a new neighbour makes nobody forget who is slow.
+    fn carry_over(&mut self, old: &NodeSet, before: &[(i64, Box<dyn Balancer>)]) {
+        for (index, node) in old.nodes.iter().enumerate() {
+            let Some((_, balancer)) = before.iter().find(|(tier, _)| *tier == node.priority) else { continue };
+            let memory = balancer.memory(index);
+            let picked = Picked { index, generation: 0, endpoint_id: node.endpoint.id };
+            if let Some((balancer, index)) = self.balancer_of(picked) {
+                balancer.remember(index, memory);
+            }
         }
-        let priority = self.nodes.get().nodes[picked.index].priority;
-        self.tiers.iter_mut().find(|(tier, _)| *tier == priority).map(|(_, balancer)| balancer)
     }
 }
 
@@ -126,5 +145,53 @@ fn balancer(upstream: &Upstream, set: &NodeSet, priority: i64, stagger: usize) -
         Method::ConsistentHash(_) => Box::new(ConsistentHash),
         Method::LeastConnections => Box::new(LeastConnections::new(count, stagger)),
         Method::PeakEwma => Box::new(PeakEwma::new(count)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::balance::testing::set;
+    use super::super::{PassHost, Timeouts};
+    use super::*;
+
+    fn upstream(method: Method, weights: &[u32]) -> Upstream {
+        Upstream {
+            identity: "/upstreams/1".into(),
+            slot: 0,
+            method,
+            nodes: Arc::new(Published::new(Arc::new(set(weights)))),
+            pass_host: PassHost::Pass,
+            retries: None,
+            retry_timeout_ms: 0,
+            timeouts: Timeouts::default(),
+        }
+    }
+
+    #[test]
+    fn a_new_neighbour_makes_nobody_forget_what_is_under_way() {
+        let upstream = upstream(Method::LeastConnections, &[1]);
+        let mut state = UpstreamState::new(&upstream, 0);
+        let busy: Vec<Picked> = (0..3).map(|_| state.choose(0, 0, 0, &[]).unwrap()).collect();
+        upstream.nodes.publish(Arc::new(set(&[1, 1])));
+        state.refresh(&upstream, 0);
+        let chosen: Vec<usize> = (0..3).map(|_| state.choose(0, 0, 0, &[]).unwrap().index).collect();
+        assert_eq!(chosen, [1, 1, 1], "the node with three requests under way gets no fourth before its neighbour has as many");
+        // Tries that began under the old set end under the new one.
+        busy.into_iter().for_each(|picked| state.finished(picked, 1, 0, false));
+        assert_eq!(state.choose(0, 0, 0, &[]).unwrap().index, 0);
+    }
+
+    #[test]
+    fn lower_priorities_wait_until_no_higher_one_is_left() {
+        let upstream = upstream(Method::RoundRobin, &[1, 1, 1]);
+        let mut nodes = set(&[1, 1, 1]);
+        nodes.nodes[0].priority = -1;
+        upstream.nodes.publish(Arc::new(nodes));
+        let mut state = UpstreamState::new(&upstream, 0);
+        let mut tried = Vec::new();
+        while let Some(picked) = state.choose(0, 0, 0, &tried) {
+            tried.push(picked.index);
+        }
+        assert_eq!(tried, [1, 2, 0]);
     }
 }

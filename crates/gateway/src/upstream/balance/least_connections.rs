@@ -1,7 +1,7 @@
 //! Least connections: the node with the fewest requests under way for its weight; among equals the turn goes round, so
 //! that idle nodes share the first requests. Counts are this worker's own.
 
-use super::{Balancer, Choice};
+use super::{Balancer, Choice, Memory};
 
 /// The state of one worker.
 pub struct LeastConnections {
@@ -30,6 +30,14 @@ impl Balancer for LeastConnections {
         })?;
         self.next = (best + 1) % count;
         Some(best)
+    }
+
+    fn memory(&self, node: usize) -> Memory {
+        Memory { active: self.active[node], ..Memory::default() }
+    }
+
+    fn remember(&mut self, node: usize, memory: Memory) {
+        self.active[node] = memory.active;
     }
 
     fn started(&mut self, node: usize) {

@@ -2,7 +2,7 @@
 //! averaged with an exponential decay that follows a rise at once and forgets it slowly, times the requests under way.
 //! (The power of two choices after Mitzenmacher; the peak-sensitive average as in Finagle.) Averages are this worker's.
 
-use super::{Balancer, Choice};
+use super::{Balancer, Choice, Memory};
 
 /// After this time an average has lost all but 1/e of its weight; the usual choice, long against a request and short
 /// against a deployment.
@@ -12,20 +12,13 @@ const FAILURE_PENALTY_US: f64 = 5_000_000.0;
 
 /// The state of one worker.
 pub struct PeakEwma {
-    nodes: Vec<State>,
-}
-
-#[derive(Clone, Copy, Default)]
-struct State {
-    cost_us: f64,
-    updated_ms: u64,
-    active: u32,
+    nodes: Vec<Memory>,
 }
 
 impl PeakEwma {
     /// For `nodes` nodes.
     pub fn new(nodes: usize) -> PeakEwma {
-        PeakEwma { nodes: vec![State::default(); nodes] }
+        PeakEwma { nodes: vec![Memory::default(); nodes] }
     }
 
     fn score(&self, index: usize, weight: u32, now_ms: u64) -> f64 {
@@ -55,6 +48,14 @@ impl Balancer for PeakEwma {
         let (first, second) = (nth(first)?, nth(second)?);
         let score = |index: usize| self.score(index, nodes[index].weight, choice.now_ms);
         Some(if score(second) < score(first) { second } else { first })
+    }
+
+    fn memory(&self, node: usize) -> Memory {
+        self.nodes[node]
+    }
+
+    fn remember(&mut self, node: usize, memory: Memory) {
+        self.nodes[node] = memory;
     }
 
     fn started(&mut self, node: usize) {
