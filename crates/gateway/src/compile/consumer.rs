@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use model::merge::Provenance;
 use model::resource::{Plugins, Resource};
 use model::snapshot::Snapshot;
 use model::{Key, Kind};
@@ -24,7 +25,8 @@ impl Compiler {
         let group_plugins = group.as_ref().and_then(|group| snapshot.get(group)).cloned();
         let none = Plugins::none();
         let group_plugins = group_plugins.as_ref().map_or(none, |group| group.resource.plugins());
-        let Some(plugins) = self.consumer_instances(snapshot, key, &written.plugins, group_plugins) else {
+        let Some(plugins) = self.consumer_instances(snapshot, key, &written.plugins, group_plugins, group.as_ref())
+        else {
             return;
         };
 
@@ -81,13 +83,16 @@ impl Compiler {
         key: &Key,
         own: &Plugins,
         group: &Plugins,
+        group_key: Option<&Key>,
     ) -> Option<Arc<[Arc<Instance>]>> {
         let mut instances = Vec::new();
         for effective in model::merge::consumer_plugins(&[], own, Some(group)) {
             if kind_named(self.kinds, effective.name).is_some_and(|kind| kind.auth) {
                 continue;
             }
-            match self.instance(snapshot, key, effective.name, effective.config) {
+            // The limit of a group is one limit for all its consumers.
+            let owner = if effective.provenance == Provenance::ConsumerGroup { group_key } else { None };
+            match self.instance(snapshot, owner.unwrap_or(key), effective.name, effective.config) {
                 Ok(instance) => instances.extend(instance),
                 Err(reason) => {
                     self.fault(key, reason);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::merge::route_plugins;
+use model::merge::{Provenance, route_plugins};
 use model::resource::{Plugins, Resource, Route as WrittenRoute, Service, Timeout};
 use model::snapshot::{Object, Snapshot};
 use model::{Key, Kind};
@@ -51,7 +51,13 @@ impl Compiler {
             _ => None,
         });
         let rule = Arc::new(rule(object, written, service.map(|service| &**service))?);
-        let (plugins, missing) = self.route_chain(snapshot, object, written, service.map(|service| &service.plugins));
+        let (plugins, missing) = self.route_chain(
+            snapshot,
+            object,
+            written,
+            service.map(|service| &service.plugins),
+            service_key.as_ref(),
+        );
         let name = |name: &Option<Box<str>>| name.as_deref().map(Arc::<str>::from);
         Ok(Route {
             id: object.key().id.clone(),
@@ -78,16 +84,26 @@ impl Compiler {
         object: &Object,
         written: &WrittenRoute,
         service: Option<&Plugins>,
+        service_key: Option<&Key>,
     ) -> (Arc<Chain>, Option<String>) {
         let shared = written.plugin_config_id.as_ref().map(|id| snapshot.get(&Key::of(Kind::PluginConfig, id)));
         if let (Some(None), Some(id)) = (&shared, &written.plugin_config_id) {
             return (self.empty_chain.clone(), Some(format!("plugin_config {} does not exist", id.as_str())));
         }
-        let shared = shared.flatten().map(|shared| shared.resource.plugins());
+        let shared = shared.flatten();
+        let shared_key = shared.map(|shared| shared.key());
+        let shared = shared.map(|shared| shared.resource.plugins());
         let mut instances = Vec::new();
         let mut missing = None;
         for effective in route_plugins(&written.rare().plugins, shared, service) {
-            match self.instance(snapshot, object.key(), effective.name, effective.config) {
+            // State that outlives changes belongs to the object the plugin is written in: the limit of a service is one
+            // limit for all its routes.
+            let owner = match effective.provenance {
+                Provenance::Service => service_key,
+                Provenance::PluginConfig => shared_key,
+                _ => None,
+            };
+            match self.instance(snapshot, owner.unwrap_or(object.key()), effective.name, effective.config) {
                 Ok(instance) => instances.extend(instance),
                 // A route whose protection cannot be built must not run without it.
                 Err(reason) => {
