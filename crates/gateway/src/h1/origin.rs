@@ -33,13 +33,14 @@ pub(crate) struct OriginConnection {
 
 impl OriginConnection {
     /// Whether the node has closed it, or sent bytes that belong to no answer; costs no system call.
+    #[inline]
     pub(crate) fn is_stale(&mut self) -> bool {
-        let mut cx = Context::from_waker(std::task::Waker::noop());
-        match self.stream.poll_read_ready(&mut cx) {
-            Poll::Pending => false,
-            // Readiness may be left over from a read that filled its buffer exactly: look.
-            Poll::Ready(_) => self.stream.poll_peek(&mut cx).is_ready(),
+        if !self.stream.is_readable() {
+            return false;
         }
+        // Readiness may be left over from a read that filled its buffer exactly: look.
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        self.stream.poll_peek(&mut cx).is_ready()
     }
 }
 
