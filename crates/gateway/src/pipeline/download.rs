@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use super::phases::{self, Chains};
+use super::proxy::HALF_CLOSE_GRACE_MS;
 use super::respond;
 use super::upload::Upload;
 use super::{Outcome, Run};
@@ -25,6 +26,8 @@ pub(super) struct Download<'r, 'w> {
 enum Waits {
     ForNode,
     ForClient,
+    /// For the node, and the client has closed its sending side: perhaps nobody is left to read.
+    ForNodeAlone,
 }
 
 impl<'r, 'w> Download<'r, 'w> {
@@ -45,11 +48,13 @@ impl<'r, 'w> Download<'r, 'w> {
             self.run.alarm.set(cx, match waits {
                 Waits::ForNode => self.timeouts.read_ms,
                 Waits::ForClient => self.run.worker.options.limits.send_timeout_ms,
+                Waits::ForNodeAlone => HALF_CLOSE_GRACE_MS,
             });
         } else if self.run.alarm.rang() {
             return Poll::Ready(Err(match waits {
                 Waits::ForNode => Failure::new(Cause::BodyStalled, "the response body stopped arriving"),
                 Waits::ForClient => Failure::new(Cause::ClientSlow, "it did not read its response in time"),
+                Waits::ForNodeAlone => Failure::new(Cause::ClientGone, "it closed inside the response"),
             }));
         }
         Poll::Pending
@@ -161,6 +166,7 @@ async fn stream<S: ServerStream, O: ClientStream>(
     let mut edited_sent = 0;
     let mut ended = false;
     let mut finished = false;
+    let mut half_closed = false;
     poll_fn(|cx| {
         let mut moved = false;
         // The client's fault while uploading shows as its going away soon enough; the response is what matters now.
@@ -234,8 +240,10 @@ async fn stream<S: ServerStream, O: ClientStream>(
                     if server.poll_gone(cx).is_ready() {
                         // A client that has closed one side may still read; writing to one that is gone fails soon.
                         server.close_afterwards();
+                        half_closed = true;
                     }
-                    return download.wait(cx, Waits::ForNode, &mut waiting, moved);
+                    let waits = if half_closed { Waits::ForNodeAlone } else { Waits::ForNode };
+                    return download.wait(cx, waits, &mut waiting, moved);
                 }
             }
         }

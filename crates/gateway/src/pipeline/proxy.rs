@@ -23,7 +23,7 @@ use crate::worker::{Lent, LentNode};
 const INTERIM_MAX: u32 = 32;
 /// How long a client may have closed its sending side before it counts as gone: some close it right after the request
 /// and still want the answer.
-const HALF_CLOSE_GRACE_MS: u64 = 1_000;
+pub(super) const HALF_CLOSE_GRACE_MS: u64 = 1_000;
 
 /// A try under way.
 struct Try {
