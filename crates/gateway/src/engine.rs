@@ -27,7 +27,12 @@ pub struct Engine {
     workers: Vec<Handle>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     series: Arc<Mutex<Vec<SharedSeries>>>,
+    spare: SpareSockets,
 }
+
+/// Each worker's sockets once more, so that the kernel goes on queueing for one that has to be started again; emptied
+/// when a drain begins, for as long as any descriptor is left the kernel accepts.
+type SpareSockets = Arc<Mutex<Vec<Vec<Listening>>>>;
 
 /// What an engine is started with.
 pub struct EngineConfig {
@@ -52,8 +57,9 @@ impl Engine {
         let channels: Vec<_> = config.listening.iter().map(|_| worker::channel()).collect();
         let workers: Vec<Handle> = channels.iter().map(|(handle, _)| handle.clone()).collect();
         let series: Arc<Mutex<Vec<SharedSeries>>> = Arc::default();
+        let spare: SpareSockets = Arc::new(Mutex::new(config.listening));
         let mut threads = Vec::new();
-        for (index, ((handle, mut commands), listening)) in channels.into_iter().zip(config.listening).enumerate() {
+        for (index, (handle, mut commands)) in channels.into_iter().enumerate() {
             let seed = Seed {
                 index,
                 options: config.options.clone(),
@@ -63,11 +69,12 @@ impl Engine {
                 peers: workers.clone(),
                 series: series.clone(),
                 access_log: config.access_log.clone(),
+                spare: spare.clone(),
             };
-            let run = move || keep_alive(&seed, listening, &mut commands);
+            let run = move || keep_alive(&seed, &mut commands);
             threads.push(std::thread::Builder::new().name(format!("worker-{index}")).spawn(run)?);
         }
-        Ok(Engine { published, workers, threads: Mutex::new(threads), series })
+        Ok(Engine { published, workers, threads: Mutex::new(threads), series, spare })
     }
 
     /// Brings a generation into force: every request that begins from now on is decided by it.
@@ -93,6 +100,7 @@ impl Engine {
     /// Accepts no more, lets exchanges end for at most `grace`, then stops; true if all ended in time.
     pub fn drain(&self, grace: Duration, abandon: &dyn Fn() -> bool) -> bool {
         self.tell(|| Command::Drain);
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let deadline = Instant::now() + grace;
         while self.connections() > 0 && Instant::now() < deadline && !abandon() {
             std::thread::sleep(DRAIN_POLL);
@@ -136,13 +144,20 @@ struct Seed {
     peers: Vec<Handle>,
     series: Arc<Mutex<Vec<SharedSeries>>>,
     access_log: Option<(AccessLog, LogWriter)>,
+    spare: SpareSockets,
 }
 
-/// Runs a worker, and again if it panics: its connections are lost, its place is not. Its sockets are kept here as
-/// well, so that the kernel goes on queueing for it in the meantime.
+impl Seed {
+    /// Descriptors of this worker's sockets; none once a drain has begun.
+    fn sockets(&self) -> io::Result<Vec<Listening>> {
+        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        spare.get(self.index).map_or(&[][..], Vec::as_slice).iter().map(Listening::try_clone).collect()
+    }
+}
+
+/// Runs a worker, and again if it panics: its connections are lost, its place is not.
 fn keep_alive(
     seed: &Seed,
-    listening: Vec<Listening>,
     commands: &mut tokio::sync::mpsc::UnboundedReceiver<Command>,
 ) {
     if seed.options.pin {
@@ -161,8 +176,7 @@ fn keep_alive(
             metrics,
             access_log,
         };
-        let sockets: io::Result<Vec<Listening>> = listening.iter().map(Listening::try_clone).collect();
-        let run = sockets.map(|sockets| {
+        let run = seed.sockets().map(|sockets| {
             catch_unwind(AssertUnwindSafe(|| worker::run(parts, seed.peers.clone(), sockets, commands)))
         });
         match run {

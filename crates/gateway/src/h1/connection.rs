@@ -45,7 +45,7 @@ impl Connection {
         Buffer::small()
     }
 
-    fn has_input(&self) -> bool {
+    pub(super) fn has_input(&self) -> bool {
         self.input.as_ref().is_some_and(|input| !input.filled().is_empty())
     }
 }
@@ -82,7 +82,8 @@ async fn wait_for_request(connection: &mut Connection, alarm: &Alarm) -> bool {
         if connection.stream.poll_read_ready(cx).is_ready() {
             return Poll::Ready(true);
         }
-        if worker.is_draining() || alarm.rang() {
+        // What the alarm was set for in the last exchange does not count here.
+        if worker.is_draining() || (armed && alarm.rang()) {
             return Poll::Ready(false);
         }
         if !armed {

@@ -23,7 +23,7 @@ pub(crate) enum After {
     KeepAlive,
     /// It ends in order: everything was sent, the peer may still be sending.
     Close,
-    /// Both sides have ended it.
+    /// It is closed as it is: nothing is under way in either direction.
     Over,
     /// It ends at once, so that the peer can tell that the response is cut.
     Abort,
@@ -36,6 +36,8 @@ pub(crate) struct H1Server<'c> {
     length: BodyLength,
     /// Where the next unread byte of a body that lies whole in the buffer is; such a body can be sent again.
     cursor: Option<usize>,
+    /// Some of a body that arrives piece by piece was passed on; it cannot be sent again.
+    body_taken: bool,
     /// The client waits for 100 (Continue) before it sends its body.
     continue_due: bool,
     writer: Writer,
@@ -43,6 +45,8 @@ pub(crate) struct H1Server<'c> {
     keep_alive: bool,
     head_sent: bool,
     aborted: bool,
+    /// Where this request ends is not certain, or the client may still be sending it.
+    lost_track: bool,
     half_closed: bool,
 }
 
@@ -65,6 +69,7 @@ impl<'c> H1Server<'c> {
             reader,
             length,
             cursor: whole.then_some(0),
+            body_taken: false,
             // A client of HTTP/1.0 must not be sent an interim response (RFC 9110 section 15.2).
             continue_due: request.expect_continue && request.version == Version::Http11,
             writer: Writer::new(buffer),
@@ -72,6 +77,7 @@ impl<'c> H1Server<'c> {
             keep_alive,
             head_sent: false,
             aborted: false,
+            lost_track: false,
             half_closed: false,
         }
     }
@@ -80,12 +86,21 @@ impl<'c> H1Server<'c> {
     pub(crate) fn end(mut self) -> (After, Vec<u8>) {
         let after = if self.aborted {
             After::Abort
-        } else if self.keep_alive && !self.half_closed && self.skip_body() {
-            After::KeepAlive
         } else {
-            After::Close
+            self.end_in_order()
         };
         (after, self.writer.into_buffer())
+    }
+
+    fn end_in_order(&mut self) -> After {
+        let is_read = self.skip_body();
+        let has_more = self.connection.has_input();
+        match (is_read, self.keep_alive && !self.half_closed) {
+            (true, true) => After::KeepAlive,
+            // A client that asked for one answer and sent nothing else has nothing under way that a close could reset.
+            (true, false) if !has_more && !self.lost_track => After::Over,
+            _ => After::Close,
+        }
     }
 
     /// The connection, for a tunnel, with the write buffer.
@@ -175,6 +190,7 @@ impl ServerStream for H1Server<'_> {
         match &mut self.cursor {
             Some(cursor) => *cursor += count,
             None => {
+                self.body_taken |= count > 0;
                 let input = self.connection.input.as_mut().expect("data was lent from it");
                 self.reader.took(count, input);
             }
@@ -191,7 +207,7 @@ impl ServerStream for H1Server<'_> {
                 *cursor = 0;
                 true
             }
-            None => matches!(self.length, BodyLength::None | BodyLength::Known(0)),
+            None => !self.body_taken,
         }
     }
 
@@ -218,7 +234,9 @@ impl ServerStream for H1Server<'_> {
         };
         // A client that still waits for 100 will not send its body after a final response, or will: who knows.
         let body_lost = self.continue_due && !self.body_has_arrived();
-        if framing == Framing::UntilClose || body_lost || (exchange.answered_locally && !self.body_has_arrived()) {
+        let draining = exchange.worker().is_draining();
+        let unread = exchange.answered_locally && !self.body_has_arrived();
+        if framing == Framing::UntilClose || body_lost || unread || draining {
             self.keep_alive = false;
         }
         let date = exchange.worker().http_date();
@@ -265,6 +283,7 @@ impl ServerStream for H1Server<'_> {
 
     fn close_afterwards(&mut self) {
         self.keep_alive = false;
+        self.lost_track = true;
     }
 
     fn abort(&mut self) {
