@@ -5,6 +5,7 @@ mod admin;
 mod bodies;
 mod cli;
 mod command;
+mod connections;
 mod file_source;
 mod framing;
 mod requests;

@@ -1,0 +1,239 @@
+//! Connections to origins and the end of the node: pools, stale connections, retries, timeouts, lying origins, signals.
+
+mod draining;
+mod lies;
+
+use testkit::{Origin, Reply, Signal, Step};
+
+use crate::support::{everything_to, gateway, in_front_of, route, upstream};
+
+#[test]
+fn a_stale_connection_is_replaced_where_that_is_safe() {
+    // Closes without an answer when a connection that has served before is asked again, as if both had crossed.
+    let check = |method: &str, body: &[u8], status: u16, tries: usize| {
+        let origin = Origin::start({
+            let served = std::sync::Mutex::new(std::collections::HashSet::new());
+            move |request| {
+                let fresh = served.lock().unwrap().insert(request.connection);
+                if fresh { Reply::ok("") } else { Reply::new().close() }
+            }
+        });
+        let weir = in_front_of(&origin);
+        let mut client = weir.client();
+        assert_eq!(client.get("/").status, 200);
+        assert_eq!(client.request(method, "/again", &[], body).status, status, "{method}");
+        let seen = origin.requests().iter().filter(|request| request.path() == "/again").count();
+        assert_eq!(seen, tries, "{method}");
+    };
+    check("GET", b"", 200, 2);
+    check("HEAD", b"", 200, 2);
+    check("PUT", b"again", 200, 2);
+    check("DELETE", b"", 200, 2);
+    check("POST", b"once", 502, 1);
+    check("POST", b"", 502, 1);
+    check("PATCH", b"once", 502, 1);
+}
+
+#[test]
+fn connections_closed_meanwhile_are_not_used() {
+    let origin = Origin::start(|request| Reply::ok(&request.text()));
+    let weir = in_front_of(&origin);
+    let mut client = weir.client();
+    for number in 1..4 {
+        assert_eq!(client.request("POST", "/", &[], b"once").text(), "once");
+        assert_eq!(origin.connections(), number);
+        origin.drop_connections();
+        origin.wait_for_closed(number);
+    }
+}
+
+#[test]
+fn stray_bytes_after_an_answer_reach_nobody() {
+    let stray = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstray";
+    for first in [
+        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+        "HTTP/1.1 204 No Content\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+    ] {
+        let origin = Origin::start(move |request| {
+            if request.path() == "/first" {
+                Reply::raw(format!("{first}{stray}").as_bytes())
+            } else {
+                Reply::ok("mine")
+            }
+        });
+        let weir = in_front_of(&origin);
+        let mut client = weir.client();
+        assert!(client.get("/first").status < 300, "{first:?}");
+        assert_eq!(client.get("/second").text(), "mine", "{first:?}");
+        assert_eq!(weir.get("/third").text(), "mine", "{first:?}");
+        assert_eq!(origin.connections(), 2, "{first:?}");
+    }
+}
+
+#[test]
+fn late_stray_bytes_reach_nobody() {
+    let go = Signal::new();
+    let sent = Signal::new();
+    let origin = Origin::start({
+        let (go, sent) = (go.clone(), sent.clone());
+        move |request| {
+            if request.path() == "/first" {
+                Reply::ok("ok")
+                    .wait(&go)
+                    .send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstray")
+                    .then(Step::Set(sent.clone()))
+            } else {
+                Reply::ok("mine")
+            }
+        }
+    });
+    let weir = in_front_of(&origin);
+    let mut client = weir.client();
+    assert_eq!(client.get("/first").text(), "ok");
+    go.set();
+    assert!(sent.wait());
+    assert_eq!(client.get("/second").text(), "mine");
+}
+
+#[test]
+fn a_pool_keeps_no_more_than_it_may() {
+    let go = Signal::new();
+    let origin = Origin::start({
+        let go = go.clone();
+        move |_| Reply::new().wait(&go).send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    });
+    let more = "keepalive_pool: {size: 2, idle_timeout: 60, requests: 100}";
+    let weir = gateway(&everything_to(origin.address(), more));
+    let mut clients: Vec<_> = (0..5).map(|_| weir.client()).collect();
+    for client in &mut clients {
+        client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    }
+    origin.wait_for_requests(5);
+    go.set();
+    for client in &mut clients {
+        assert_eq!(client.read_response(false).unwrap().status, 200);
+    }
+    origin.wait_for_closed(3);
+    assert_eq!(weir.get("/").status, 200);
+    assert_eq!((origin.connections(), origin.closed_connections()), (5, 3));
+}
+
+#[test]
+fn a_pooled_connection_serves_so_many_requests() {
+    let origin = Origin::answering("");
+    let weir =
+        gateway(&everything_to(origin.address(), "keepalive_pool: {size: 5, idle_timeout: 60, requests: 3}"));
+    let mut client = weir.client();
+    for _ in 0..7 {
+        assert_eq!(client.get("/").status, 200);
+    }
+    assert_eq!(origin.connections(), 3);
+    let served: Vec<usize> = origin.requests().iter().map(|request| request.connection).collect();
+    assert_eq!(served, [0, 0, 0, 1, 1, 1, 2]);
+}
+
+#[test]
+fn an_idle_pooled_connection_is_closed() {
+    let origin = Origin::answering("");
+    let weir = gateway(&everything_to(
+        origin.address(),
+        "keepalive_pool: {size: 5, idle_timeout: 0.1, requests: 100}",
+    ));
+    assert_eq!(weir.get("/").status, 200);
+    origin.wait_for_closed(1);
+    assert_eq!(weir.get("/").status, 200);
+    assert_eq!(origin.connections(), 2);
+}
+
+#[test]
+fn another_node_is_tried_when_one_refuses() {
+    let origin = Origin::start(|request| Reply::ok(&request.text()));
+    let nodes = [Origin::nowhere(), origin.address(), Origin::nowhere()];
+    let check = |more: &str, method: &str, bodies: &[&[u8]], want: &[u16]| {
+        let weir = gateway(&route("uri: /*", &upstream(&nodes, more)));
+        for body in bodies {
+            let mut statuses: Vec<u16> =
+                (0..3).map(|_| weir.client().request(method, "/", &[], body).status).collect();
+            statuses.sort_unstable();
+            assert_eq!(statuses, want, "{more:?} {method} {} bytes", body.len());
+        }
+    };
+    let large = vec![b'x'; 1024 * 1024];
+    check("", "GET", &[b""], &[200, 200, 200]);
+    // Nothing was sent to the node that refused, so any method, and a body of which nothing was taken yet, goes on.
+    check("", "POST", &[b"small", &large], &[200, 200, 200]);
+    check("retries: 2", "GET", &[b""], &[200, 200, 200]);
+    check("retries: 0", "GET", &[b""], &[200, 502, 502]);
+}
+
+#[test]
+fn retries_end_at_their_deadline() {
+    let stuck = || Origin::start(|_| Reply::new().then(Step::AwaitClose));
+    let (one, two, three) = (stuck(), stuck(), stuck());
+    let nodes = [one.address(), two.address(), three.address()];
+    let more = "timeout: {connect: 1, send: 1, read: 0.15}, retries: 2";
+    let tries = || one.requests().len() + two.requests().len() + three.requests().len();
+    let weir = gateway(&route("uri: /*", &upstream(&nodes, more)));
+    assert_eq!((weir.get("/").status, tries()), (504, 3));
+    let weir = gateway(&route("uri: /*", &upstream(&nodes, &format!("{more}, retry_timeout: 0.1"))));
+    assert_eq!((weir.get("/").status, tries()), (502, 4));
+}
+
+#[test]
+fn work_that_may_have_been_done_is_not_done_again() {
+    let closing = || Origin::start(|_| Reply::new().close());
+    let check = |method: &str, tries: usize| {
+        let (one, two) = (closing(), closing());
+        let weir = gateway(&route("uri: /*", &upstream(&[one.address(), two.address()], "")));
+        assert_eq!(weir.client().request(method, "/", &[], b"work").status, 502, "{method}");
+        assert_eq!(one.requests().len() + two.requests().len(), tries, "{method}");
+    };
+    check("GET", 2);
+    check("PUT", 2);
+    check("POST", 1);
+    check("PATCH", 1);
+}
+
+#[test]
+fn failures_have_their_statuses() {
+    let silent = Origin::start(|_| Reply::new().then(Step::AwaitClose));
+    let closing = Origin::start(|_| Reply::new().close());
+    let check = |upstream: &str, status: u16, code: &str| {
+        let weir = gateway(&route("uri: /*", upstream));
+        let mut client = weir.client();
+        for _ in 0..2 {
+            let response = client.get("/");
+            assert_eq!(response.status, status, "{upstream}: {}", response.text());
+            assert!(response.text().contains(code), "{upstream}: {}", response.text());
+            assert_eq!(response.header("connection"), None, "{upstream}: the client's connection goes on");
+        }
+    };
+    let slow = "timeout: {connect: 0.1, send: 0.1, read: 0.1}";
+    check(&upstream(&[Origin::nowhere()], ""), 502, "connect_failed");
+    check(&upstream(&[closing.address()], ""), 502, "origin_closed");
+    check(&upstream(&[silent.address()], slow), 504, "read_timeout");
+    check("{nodes: {'127.0.0.1:1': 0}}", 503, "no_usable_node");
+    check("{nodes: {}}", 503, "no_usable_node");
+}
+
+#[test]
+fn a_connection_that_is_not_accepted_times_out() {
+    use std::net::{TcpListener, TcpStream};
+    // A full backlog: the kernel answers no further knock.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut waiting = Vec::new();
+    while let Ok(stream) = TcpStream::connect_timeout(&address, std::time::Duration::from_millis(100)) {
+        waiting.push(stream);
+    }
+    let weir = gateway(&everything_to(address, "timeout: {connect: 0.1, send: 1, read: 1}"));
+    let response = weir.get("/");
+    assert_eq!(
+        (response.status, response.text().contains("connect_timeout")),
+        (504, true),
+        "{}",
+        response.text()
+    );
+}

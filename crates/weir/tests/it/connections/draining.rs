@@ -1,0 +1,82 @@
+//! The end of the node: what TERM, a second TERM and INT do to connections, idle and busy, and to the exit code.
+
+use std::net::TcpStream;
+
+use testkit::{Origin, Reply, Signal, Step, Weir, wait_until};
+
+use crate::support::{in_front_of, in_front_of_with};
+
+/// An origin that answers once the test says so, and the latch it sets when it was asked.
+fn waiting_origin(go: &Signal) -> (Origin, Signal) {
+    let (asked, go) = (Signal::new(), go.clone());
+    let origin = Origin::start({
+        let asked = asked.clone();
+        move |_| {
+            let reply = Reply::new().then(Step::Set(asked.clone())).wait(&go);
+            reply.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone")
+        }
+    });
+    (origin, asked)
+}
+
+fn refuses_connections(weir: &Weir) {
+    let address = weir.proxy();
+    wait_until("new connections are refused", || TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn term_lets_open_requests_finish() {
+    let go = Signal::new();
+    let (origin, asked) = waiting_origin(&go);
+    let mut weir = in_front_of(&origin);
+    let mut idle = weir.client();
+    let mut busy = weir.client();
+    busy.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert!(asked.wait());
+    weir.terminate();
+    assert!(idle.closes_cleanly(), "an idle connection ends");
+    refuses_connections(&weir);
+    assert!(weir.is_running(), "one request is under way");
+    go.set();
+    let response = busy.read_response(false).unwrap();
+    assert_eq!((response.text(), response.header("connection")), ("done".to_owned(), Some("close")));
+    assert!(busy.closes_cleanly());
+    assert_eq!(weir.wait_for_exit().code(), Some(0));
+}
+
+#[test]
+fn an_idle_node_ends_at_once() {
+    let origin = Origin::answering("");
+    let mut weir = in_front_of(&origin);
+    let mut client = weir.client();
+    assert_eq!(client.get("/").status, 200);
+    weir.terminate();
+    assert!(client.closes_cleanly());
+    assert_eq!(weir.wait_for_exit().code(), Some(0));
+    origin.wait_for_closed(1);
+}
+
+#[test]
+fn a_second_term_or_the_end_of_the_grace_cuts() {
+    let check = |grace: &str, signals: &[fn(&Weir)], code: i32| {
+        let go = Signal::new();
+        let (origin, asked) = waiting_origin(&go);
+        let mut weir = in_front_of_with(&origin, &["--grace", grace]);
+        let mut busy = weir.client();
+        busy.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert!(asked.wait());
+        for (number, signal) in signals.iter().enumerate() {
+            if number > 0 {
+                refuses_connections(&weir);
+            }
+            signal(&weir);
+        }
+        assert_eq!(weir.wait_for_exit().code(), Some(code), "--grace {grace}");
+        assert!(busy.read_response(false).is_err());
+        go.set();
+    };
+    check("300", &[Weir::terminate, Weir::terminate], 0);
+    check("300", &[Weir::terminate, Weir::interrupt], 0);
+    check("0", &[Weir::terminate], 0);
+    check("300", &[Weir::interrupt], 130);
+}
