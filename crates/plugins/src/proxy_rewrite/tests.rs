@@ -1,3 +1,4 @@
+//! What `proxy-rewrite` accepts, and what it does to requests and answers.
 use super::*;
 use gateway::testing::{Scene, accepts, decide, lines};
 use model::catalog::SchemaType;

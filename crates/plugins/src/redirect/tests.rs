@@ -1,3 +1,4 @@
+//! What `redirect` accepts, and what it does to requests and answers.
 use super::*;
 use gateway::testing::{Scene, accepts, decide};
 use model::catalog::SchemaType;

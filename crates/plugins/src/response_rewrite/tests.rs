@@ -1,3 +1,4 @@
+//! What `response-rewrite` accepts, and what it does to requests and answers.
 use super::*;
 use gateway::testing::{Scene, accepts, lines, respond};
 use model::catalog::SchemaType;
