@@ -53,6 +53,9 @@ pub trait ServerStream {
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
     /// Ready once the client is known to have gone away.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+    /// Whether the client has sent anything behind a request without a body. Before it was told of a switch of
+    /// protocols, nobody can say which protocol such bytes belong to.
+    fn has_sent_ahead(&mut self, cx: &mut Context<'_>) -> bool;
     /// Whether the head of the final response was started.
     fn response_started(&self) -> bool;
     /// Ends the connection after this exchange.

@@ -178,12 +178,20 @@ pub(crate) fn encode_response(exchange: &Exchange, options: &ResponseOptions, ou
         BodyLength::Unknown => {}
     }
     match (exchange.request.version, options.keep_alive) {
+        // Like every hop-by-hop field, these two were left out above; here the switch is ours as well.
+        _ if response.status == SWITCHING_PROTOCOLS => {
+            encode::field(out, "Connection", b"Upgrade");
+            encode::field(out, "Upgrade", b"websocket");
+        }
         (Version::Http11, false) => encode::field(out, "Connection", b"close"),
         (Version::Http10, true) => encode::field(out, "Connection", b"keep-alive"),
         _ => {}
     }
     out.extend_from_slice(b"\r\n");
 }
+
+/// The node has accepted the upgrade (RFC 9110 section 15.2.2).
+const SWITCHING_PROTOCOLS: u16 = 101;
 
 /// Appends a field line whose value is given in parts that were checked when they were read or set.
 fn line_of(out: &mut Vec<u8>, name: &str, value: &[&[u8]]) {

@@ -277,6 +277,11 @@ impl ServerStream for H1Server<'_> {
         }
     }
 
+    fn has_sent_ahead(&mut self, cx: &mut Context<'_>) -> bool {
+        let held = self.connection.input.as_ref().is_some_and(|input| !input.filled().is_empty());
+        held || matches!(self.connection.stream.poll_peek(cx), Poll::Ready(Ok(1..)))
+    }
+
     fn response_started(&self) -> bool {
         self.head_sent
     }

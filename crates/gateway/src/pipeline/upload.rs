@@ -234,6 +234,10 @@ impl<S: ServerStream> ServerStream for Collected<'_, S> {
         self.server.poll_gone(cx)
     }
 
+    fn has_sent_ahead(&mut self, cx: &mut Context<'_>) -> bool {
+        self.server.has_sent_ahead(cx)
+    }
+
     fn response_started(&self) -> bool {
         self.server.response_started()
     }

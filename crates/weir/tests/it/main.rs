@@ -3,6 +3,7 @@
 
 mod admin;
 mod bodies;
+mod changes;
 mod cli;
 mod command;
 mod connections;
@@ -10,5 +11,7 @@ mod file_source;
 mod framing;
 mod requests;
 mod rewriting;
+mod start;
 mod store;
 mod support;
+mod upgrades;
