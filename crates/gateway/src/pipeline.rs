@@ -93,7 +93,11 @@ pub(crate) async fn refuse<S: ServerStream>(
 
 /// Ends the exchange: times, plugins' log phase, counters, the access log.
 pub(crate) fn log(worker: &Worker, exchange: &mut Exchange) {
-    exchange.times.ended_ns = worker.clock_ns();
+    // A response passed on whole read the clock behind its last byte.
+    exchange.times.ended_ns = match exchange.times.upstream_ended_ns {
+        0 => worker.clock_ns(),
+        ended_ns => ended_ns,
+    };
     if let Some(generation) = exchange.generation.clone() {
         let chains = Chains::again(&generation, exchange);
         phases::each(&chains, Phase::Log, exchange, |instance, exchange| instance.plugin.log(exchange));

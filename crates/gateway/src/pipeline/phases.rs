@@ -139,16 +139,22 @@ async fn one(
             continue;
         }
         exchange.instance = instance.number;
-        let flow = match phase {
-            Phase::Rewrite => instance.plugin.rewrite(exchange),
-            Phase::Access => instance.plugin.access(exchange),
-            _ => instance.plugin.before_proxy(exchange),
+        let (decision, waited) = {
+            let flow = match phase {
+                Phase::Rewrite => instance.plugin.rewrite(exchange),
+                Phase::Access => instance.plugin.access(exchange),
+                _ => instance.plugin.before_proxy(exchange),
+            };
+            match flow {
+                Flow::Continue => continue,
+                Flow::Reply(reply) => (Decision::Reply(reply), false),
+                Flow::Wait(future) => (future.await, true),
+            }
         };
-        let decision = match flow {
-            Flow::Continue => continue,
-            Flow::Reply(reply) => Decision::Reply(reply),
-            Flow::Wait(future) => future.await,
-        };
+        if waited {
+            // What follows takes the worker's recent time for now.
+            exchange.worker().clock_ns();
+        }
         if let Decision::Reply(reply) = decision {
             return Some(instance.dress(reply));
         }

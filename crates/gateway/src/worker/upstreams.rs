@@ -4,11 +4,12 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
 use super::Worker;
+use stdx::pooled::PooledBox;
+
 use crate::alarm::Alarm;
 use crate::env;
 use crate::exchange::Exchange;
@@ -99,7 +100,8 @@ impl Worker {
         endpoint: &Arc<Endpoint>,
         timeout_ms: u64,
     ) -> Result<OriginConnection, Failure> {
-        let mut connecting = pin!(env::connect(endpoint.address));
+        // Boxed: it is large, and would make every exchange's state as large whether it connects or not.
+        let mut connecting = PooledBox::pin(env::connect(endpoint.address));
         let mut armed = false;
         let stream = poll_fn(|cx| match connecting.as_mut().poll(cx) {
             Poll::Ready(Ok(stream)) => Poll::Ready(Ok(stream)),
