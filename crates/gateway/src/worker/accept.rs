@@ -11,9 +11,10 @@ use crate::env::{self, Listener, Stream};
 use crate::exchange::{ConnectionContext, Scheme};
 use crate::h1::connection::{self, Connection};
 
-/// A worker hands over when it holds this many connections more than the least loaded one: hand-over costs a wake-up of
-/// another thread, so small differences are left alone.
+/// A worker hands over when it holds this many connections more than the least loaded one, or an eighth of its number
+/// more, whichever is greater: hand-over costs a wake-up of another thread, so small differences are left alone.
 const SKEW_MIN: usize = 2;
+const SKEW_SHARE: usize = 8;
 /// How long a worker stops accepting when the machine has no descriptor left: retrying at once would spin.
 const EXHAUSTED_PAUSE_MS: u64 = 50;
 
@@ -70,7 +71,7 @@ fn place(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAddr
     if peers.len() > 1 {
         let mine = worker.status.connections.load(Ordering::Relaxed);
         let (least, count) = counts().enumerate().min_by_key(|(_, count)| *count).unwrap_or((worker.index, mine));
-        if least != worker.index && mine >= count + SKEW_MIN {
+        if least != worker.index && mine >= count + SKEW_MIN.max(count / SKEW_SHARE) {
             // Counted there at once, so that a burst is spread and not thrown at one worker as a whole.
             peers[least].status.connections.fetch_add(1, Ordering::Relaxed);
             return match stream.into_std() {

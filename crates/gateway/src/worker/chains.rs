@@ -35,8 +35,11 @@ impl Worker {
             return chain.clone();
         }
         let own = route.map_or(&[][..], |chain| chain.instances());
-        let replaced = |one: &&Arc<Instance>| consumer.plugins.iter().all(|other| other.name != one.name);
-        let all = own.iter().filter(replaced).chain(consumer.plugins.iter()).cloned().collect();
+        let stays = |one: &&Arc<Instance>| {
+            consumer.plugins.iter().all(|other| other.name != one.name)
+                && !consumer.switched_off.contains(&one.name)
+        };
+        let all = own.iter().filter(stays).chain(consumer.plugins.iter()).cloned().collect();
         let chain = Arc::new(Chain::new(all));
         if merged.kept.len() >= KEPT_MAX {
             merged.kept.clear();
