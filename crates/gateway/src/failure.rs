@@ -16,6 +16,17 @@ pub enum Blame {
     Origin,
 }
 
+impl Blame {
+    /// The name used in logs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Blame::Client => "client",
+            Blame::Gateway => "gateway",
+            Blame::Origin => "origin",
+        }
+    }
+}
+
 /// Where in the life of an exchange it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailurePhase {
@@ -198,7 +209,9 @@ mod tests {
         assert_eq!(codes.len(), count, "two causes share a code");
         for cause in Cause::ALL {
             assert!((400..600).contains(&cause.status()), "{cause:?}");
-            assert_eq!(cause.blame() == Blame::Client, cause.status() < 500, "{cause:?}: status and blame disagree");
+            // 501 and 505 tell the client that it asked for what is not spoken here.
+            let is_clients = cause.status() < 500 || matches!(cause.status(), 501 | 505);
+            assert_eq!(cause.blame() == Blame::Client, is_clients, "{cause:?}: status and blame disagree");
         }
     }
 }

@@ -89,6 +89,7 @@ impl Exchange {
             .or_else(|| self.decision_variable(builtin))
             .or_else(|| self.response_variable(builtin))
             .or_else(|| self.upstream_variable(builtin))
+            .or_else(|| self.failure_variable(builtin))
     }
 
     fn request_variable(&self, builtin: Builtin) -> Option<Value<'_>> {
@@ -202,6 +203,18 @@ impl Exchange {
     fn failure_status(&self) -> Option<u16> {
         let failure = self.failure.as_ref()?;
         (failure.cause == Cause::ClientGone || self.response.status == 0).then(|| failure.cause.status())
+    }
+
+    /// What this gateway tells beyond the contract's variables: why a request failed, in words of the table of causes.
+    fn failure_variable(&self, builtin: Builtin) -> Option<Value<'_>> {
+        let failure = self.failure.as_ref()?;
+        match builtin {
+            Builtin::WeirCause => Some(Value::from(failure.cause.code())),
+            Builtin::WeirBlame => Some(Value::from(failure.cause.blame().as_str())),
+            Builtin::WeirDetail => Some(Value::borrowed(failure.detail.as_bytes())),
+            Builtin::WeirNode => failure.node.map(|node| Value::owned(node.to_string().into_bytes())),
+            _ => None,
+        }
     }
 
     fn elapsed_ns(&self) -> u64 {

@@ -7,8 +7,10 @@ use std::str::FromStr;
 
 use ipnet::IpNet;
 use model::settings::RouterMode;
+use router::vars::{BuiltinVariable, Template, Variable};
 use tracing_subscriber::filter::Targets;
 
+use super::nearest::nearest;
 use super::values::{AccessLogFormat, AdminKey, ErrorLog, LogTarget};
 use super::written::Given;
 
@@ -161,7 +163,7 @@ pub(super) fn access_log_format(given: &Given) -> Result<AccessLogFormat, String
         "json" => Ok(AccessLogFormat::Json(usual_fields())),
         text if text.starts_with('{') => json_fields(text).map(AccessLogFormat::Json),
         text if text.contains(['\n', '\r']) => Err("holds a line break; an entry is one line".to_owned()),
-        text => Ok(AccessLogFormat::Template(text.to_owned())),
+        text => check_variables(text).map(|()| AccessLogFormat::Template(text.to_owned())),
     }
 }
 
@@ -235,10 +237,25 @@ fn json_fields(text: &str) -> Result<Vec<(String, String)>, String> {
     let map: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text)
         .map_err(|error| format!("starts with `{{` but is not a JSON object: {error}"))?;
     let field = |(name, value): (String, serde_json::Value)| match value {
-        serde_json::Value::String(template) => Ok((name, template)),
+        serde_json::Value::String(template) => check_variables(&template)
+            .map(|()| (name.clone(), template))
+            .map_err(|reason| format!("field `{name}`: {reason}")),
         _ => Err(format!("field `{name}` is not a text such as `$status`")),
     };
     map.into_iter().map(field).collect()
+}
+
+/// Refuses a template with a variable that never has a value: it would be `-` in every line, unnoticed.
+fn check_variables(text: &str) -> Result<(), String> {
+    let template = Template::compile(text).map_err(|error| error.to_string())?;
+    for variable in template.variables() {
+        if let Variable::Named(name) = variable {
+            let near = nearest(name, BuiltinVariable::ALL.iter().map(|known| known.name()));
+            let hint = near.map_or(String::new(), |near| format!("; did you mean `${near}`?"));
+            return Err(format!("there is no variable `${name}`{hint}"));
+        }
+    }
+    Ok(())
 }
 
 /// What `json` alone stands for.
@@ -252,7 +269,7 @@ const ADMIN_KEY_LENGTH_MIN: usize = 16;
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// What a request was, how it ended, how long it took and who served it.
-const USUAL_FIELDS: [&str; 14] = [
+const USUAL_FIELDS: [&str; 16] = [
     "time_iso8601",
     "remote_addr",
     "request_method",
@@ -267,6 +284,8 @@ const USUAL_FIELDS: [&str; 14] = [
     "upstream_addr",
     "upstream_status",
     "upstream_response_time",
+    "weir_cause",
+    "weir_detail",
 ];
 
 #[cfg(test)]
