@@ -116,3 +116,6 @@ fn explanation(failure: &Failure) -> String {
         cause => format!("{status} {name}: {}", cause.code()),
     }
 }
+
+#[cfg(test)]
+mod tests;

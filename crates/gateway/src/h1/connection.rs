@@ -232,3 +232,19 @@ async fn linger(connection: &mut Connection, alarm: &Alarm) {
     })
     .await;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The size of the future that `make` makes.
+    fn size_of_future<F: Future>(_make: impl FnOnce(Box<Connection>, Alarm) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn an_idle_connection_is_small() {
+        let bytes = size_of_future(serve) + size_of::<Connection>();
+        assert!(bytes <= 1024, "{bytes} bytes for a connection that waits");
+    }
+}

@@ -1,0 +1,217 @@
+//! A protocol that is not HTTP/1 through the pipeline: a script in the place of a client's connection. What passes here
+//! shows that the pipeline knows a client only as a [`ServerStream`].
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::task::{Context, Poll};
+
+use http1::{HeadStatus, Headers, ResponseHead, parse_request};
+use model::catalog::Catalog;
+use model::snapshot::{Change, Policy, Snapshot};
+use model::{Key, Kind, Written};
+use serde_json::json;
+use stdx::published::Published;
+use testkit::{Origin, Reply};
+
+use super::{Outcome, log, run};
+use crate::alarm::Alarm;
+use crate::body::{BodyEvent, BodyLength, ServerStream};
+use crate::compile::Compiler;
+use crate::exchange::Exchange;
+use crate::exchange::reuse::Lease;
+use crate::failure::{Cause, Failure};
+use crate::forward::ForwardOptions;
+use crate::observe::metrics::WorkerMetrics;
+use crate::options::{Limits, Options};
+use crate::upstream::Timeouts;
+use crate::upstream::dns::{Resolver, SystemLookup};
+use crate::worker::{Parts, Worker};
+
+/// A client of a protocol in which a message is a list of words.
+#[derive(Default)]
+struct Scripted {
+    /// The pieces of the request body still to come; `None` where it is reset.
+    body: Vec<Option<&'static str>>,
+    length: Option<BodyLength>,
+    /// How much of the response it takes at once.
+    window_bytes: usize,
+    /// What it was told, one word each.
+    told: Vec<String>,
+    answer: Vec<u8>,
+    started: bool,
+    taken: bool,
+}
+
+impl ServerStream for Scripted {
+    fn poll_body<'a>(&'a mut self, _: &mut Context<'_>) -> Poll<BodyEvent<'a>> {
+        Poll::Ready(match self.body.first() {
+            Some(Some(piece)) => BodyEvent::Data(piece.as_bytes()),
+            Some(None) => BodyEvent::Reset(Failure::new(Cause::ClientGone, "the script says so")),
+            None => BodyEvent::End(None),
+        })
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.taken = true;
+        let piece = self.body[0].take().expect("only data is consumed");
+        if count < piece.len() {
+            self.body[0] = Some(&piece[count..]);
+        } else {
+            self.body.remove(0);
+        }
+    }
+
+    fn body_length(&self) -> BodyLength {
+        self.length.unwrap_or(BodyLength::None)
+    }
+
+    fn rewind(&mut self) -> bool {
+        !self.taken
+    }
+
+    fn send_informational(&mut self, head: &ResponseHead) {
+        self.told.push(format!("interim:{}", head.status));
+    }
+
+    fn start_response(&mut self, exchange: &mut Exchange, length: BodyLength) {
+        self.started = true;
+        self.told.push(format!("start:{}:{length:?}", exchange.response.status));
+    }
+
+    fn poll_data(&mut self, _: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        let count = data.len().min(self.window_bytes);
+        self.answer.extend_from_slice(&data[..count]);
+        Poll::Ready(Ok(count))
+    }
+
+    fn finish(&mut self, trailers: Option<&Headers>) {
+        self.told.push(format!("finish:{}", trailers.map_or(0, Headers::len)));
+    }
+
+    fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_gone(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
+    fn has_sent_ahead(&mut self, _: &mut Context<'_>) -> bool {
+        false
+    }
+
+    fn response_started(&self) -> bool {
+        self.started
+    }
+
+    fn close_afterwards(&mut self) {
+        self.told.push("close".to_owned());
+    }
+
+    fn abort(&mut self) {
+        self.told.push("abort".to_owned());
+    }
+
+    fn sent_bytes(&self) -> u64 {
+        self.answer.len() as u64
+    }
+}
+
+/// Runs one exchange of `server` against `origin`; what the client was told, in order, and the body it got.
+fn exchange(origin: &Origin, method_and_path: &str, mut server: Scripted) -> (String, String) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build_local(tokio::runtime::LocalOptions::default())
+        .unwrap();
+    runtime.block_on(async {
+        let worker = worker(origin);
+        let alarm = Alarm::new(&worker);
+        let mut exchange = Lease::new(&worker);
+        let head = format!("{method_and_path} HTTP/1.1\r\nHost: h\r\n\r\n");
+        let parsed = parse_request(head.as_bytes(), &mut exchange.request, &Limits::default().head);
+        assert!(matches!(parsed, Ok(HeadStatus::Complete { .. })));
+        let outcome = run(&worker, &mut exchange, &mut server, &alarm).await;
+        assert!(matches!(outcome, Outcome::Done));
+        log(&worker, &mut exchange);
+        (server.told.join(" "), String::from_utf8(std::mem::take(&mut server.answer)).unwrap())
+    })
+}
+
+fn scripted(body: &[Option<&'static str>], length: BodyLength) -> Scripted {
+    Scripted { body: body.to_vec(), length: Some(length), window_bytes: 3, ..Scripted::default() }
+}
+
+#[test]
+fn bodies_pass_both_ways_in_the_pieces_the_client_takes() {
+    let origin = Origin::start(|request| Reply::chunked(&["you said ", &request.text()], &[("X-Sum", "1")]));
+    let (told, answer) =
+        exchange(&origin, "POST /here", scripted(&[Some("hel"), Some("lo")], BodyLength::Unknown));
+    assert_eq!((told.as_str(), answer.as_str()), ("start:200:Unknown finish:1", "you said hello"));
+    let (told, answer) = exchange(&origin, "PUT /here", scripted(&[Some("hello")], BodyLength::Known(5)));
+    assert_eq!((told.as_str(), answer.as_str()), ("start:200:Unknown finish:1", "you said hello"));
+    assert_eq!(origin.last_request().header("content-length"), Some("5"));
+}
+
+#[test]
+fn interim_answers_and_lengths_are_told() {
+    let origin = Origin::start(|_| {
+        Reply::raw(b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+    });
+    let (told, answer) = exchange(&origin, "GET /here", scripted(&[], BodyLength::None));
+    assert_eq!((told.as_str(), answer.as_str()), ("interim:103 start:200:Known(5) finish:0", "hello"));
+}
+
+#[test]
+fn local_answers_take_the_same_way() {
+    let origin = Origin::answering("");
+    let (told, answer) = exchange(&origin, "GET /elsewhere", scripted(&[], BodyLength::None));
+    assert_eq!(answer, "{\"error_msg\":\"404 Route Not Found\"}\n");
+    assert_eq!(told, format!("start:404:Known({}) finish:0", answer.len()));
+    assert_eq!(origin.connections(), 0);
+}
+
+#[test]
+fn what_breaks_on_one_side_ends_the_other() {
+    let origin = Origin::answering("");
+    let (told, _) = exchange(&origin, "POST /here", scripted(&[Some("hel"), None], BodyLength::Known(5)));
+    assert_eq!(told, "abort", "a client that is gone is told nothing");
+    origin.wait_for_closed(1);
+    assert!(origin.requests().iter().all(|request| request.body_error.is_some()));
+
+    let cut = Origin::start(|_| Reply::raw(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncut").close());
+    let (told, _) = exchange(&cut, "GET /here", scripted(&[], BodyLength::None));
+    assert_eq!(told, "start:200:Known(9) abort");
+}
+
+/// A worker with one route, `/here`, to `origin`.
+fn worker(origin: &Origin) -> Rc<Worker> {
+    let route = json!({"uri": "/here", "upstream": {"nodes": {origin.address().to_string(): 1}}});
+    let key = Key::new(Kind::Route, "1").unwrap();
+    let written =
+        Written { key: key.clone(), text: route.to_string().into(), created_index: 1, modified_index: 1 };
+    let change = Change { key, written: Some(written) };
+    let applied = Snapshot::empty().apply(&Catalog::new(Vec::new()).unwrap(), &[change], 1, Policy::Strict);
+    let resolver = Resolver::start(Arc::new(SystemLookup::new())).unwrap();
+    let mut compiler = Compiler::new(&[], router::Mode::default(), Timeouts::default(), resolver);
+    let (runtime, faults) = compiler.apply(&applied);
+    assert_eq!(faults, Vec::new());
+    let options = Options {
+        path: router::path::PathOptions::default(),
+        forward: ForwardOptions { trusted_addresses: Vec::new(), via: None, server: None },
+        limits: Limits::default(),
+        upstream_timeouts: Timeouts::default(),
+        pin: false,
+    };
+    let (graveyard, _) = channel();
+    Worker::new(Parts {
+        index: 0,
+        options: Arc::new(options),
+        published: Arc::new(Published::new(runtime)),
+        graveyard,
+        status: Arc::default(),
+        metrics: WorkerMetrics::default(),
+        access_log: None,
+    })
+}

@@ -1,0 +1,182 @@
+//! A warmed-up plain proxied request, from the client's socket to the node's and back, allocates nothing on the heap.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use gateway::compile::Compiler;
+use gateway::engine::{Engine, EngineConfig};
+use gateway::forward::ForwardOptions;
+use gateway::listener;
+use gateway::options::{Limits, Options};
+use gateway::upstream::Timeouts;
+use gateway::upstream::dns::{Resolver, SystemLookup};
+use model::catalog::Catalog;
+use model::snapshot::{Change, Policy, Snapshot};
+use model::{Key, Kind, Written};
+use serde_json::{Value, json};
+
+struct Counting;
+
+/// Allocations of all threads but the test's own.
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static IS_COUNTED: Cell<bool> = const { Cell::new(true) };
+}
+
+fn count() {
+    if IS_COUNTED.get() {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+// SAFETY: every call goes to the system's allocator unchanged; counting neither allocates nor unwinds.
+#[allow(unsafe_code)]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promise about `layout` is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the block came from the same allocator with the same layout.
+        unsafe { System.dealloc(block, layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: as in `dealloc`, and the size is the caller's.
+        unsafe { System.realloc(block, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn a_warm_proxied_request_allocates_nothing() {
+    IS_COUNTED.set(false);
+    let (engine, proxy) = engine_in_front_of(origin());
+    let mut client = TcpStream::connect(proxy).unwrap();
+    client.set_nodelay(true).unwrap();
+    let mut answer = vec![0; 64 * 1024];
+    for (request, warm_up) in REQUESTS.iter().zip([true, false, false]) {
+        let mut ask = |times: usize| {
+            for _ in 0..times {
+                exchange(&mut client, request, &mut answer);
+            }
+        };
+        ask(WARM_UP);
+        let before = ALLOCATIONS.load(Ordering::SeqCst);
+        assert!(before > 0 || !warm_up, "the counter counts");
+        ask(MEASURED);
+        let allocations = ALLOCATIONS.load(Ordering::SeqCst) - before;
+        assert_eq!(allocations, 0, "in {MEASURED} requests: {}", String::from_utf8_lossy(request));
+    }
+    drop(client);
+    engine.stop();
+}
+
+/// Sends one request and reads its answer, which ends with the body every answer has.
+fn exchange(client: &mut TcpStream, request: &[u8], answer: &mut [u8]) {
+    client.write_all(request).unwrap();
+    let mut length = 0;
+    while !answer[..length].ends_with(BODY) {
+        let count = client.read(&mut answer[length..]).unwrap();
+        assert!(count > 0, "closed after {}", String::from_utf8_lossy(&answer[..length]));
+        length += count;
+    }
+    assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n"), "{}", String::from_utf8_lossy(&answer[..length]));
+}
+
+/// A node that answers every request with the same bytes.
+fn origin() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        IS_COUNTED.set(false);
+        for mut stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                IS_COUNTED.set(false);
+                stream.set_nodelay(true).unwrap();
+                let mut request = vec![0; 64 * 1024];
+                let mut length = 0;
+                while let Ok(count @ 1..) = stream.read(&mut request[length..]) {
+                    length += count;
+                    // The one request with a body ends in it, the others end with their head.
+                    if request[..length].ends_with(b"\r\n\r\n") || request[..length].ends_with(BODY) {
+                        stream.write_all(RESPONSE).unwrap();
+                        length = 0;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+/// One worker with a route to `node` among others.
+fn engine_in_front_of(node: SocketAddr) -> (Engine, SocketAddr) {
+    // A fresh connection to the node is no steady state, so the pool's limit on requests is out of reach.
+    let pool = json!({"size": 10, "idle_timeout": 60, "requests": 1_000_000});
+    let upstream = json!({"nodes": {node.to_string(): 1}, "keepalive_pool": pool});
+    let mut changes = vec![put(Kind::Upstream, "1", &upstream)];
+    changes.push(put(Kind::Route, "all", &json!({"uri": "/a/*", "upstream_id": "1"})));
+    for number in 0..100 {
+        let uri = format!("/route/{number}/*");
+        changes.push(put(Kind::Route, &number.to_string(), &json!({"uri": uri, "upstream_id": "1"})));
+    }
+    let catalog = Catalog::new(Vec::new()).unwrap();
+    let applied = Snapshot::empty().apply(&catalog, &changes, 1, Policy::Strict);
+    let resolver = Resolver::start(Arc::new(SystemLookup::new())).unwrap();
+    let mut compiler = Compiler::new(&[], router::Mode::default(), Timeouts::default(), resolver);
+    let (runtime, faults) = compiler.apply(&applied);
+    assert_eq!((runtime.revision, faults), (1, Vec::new()));
+    let listening = listener::bind(([127, 0, 0, 1], 0).into(), 1).unwrap();
+    let proxy = listening[0].address;
+    let config = EngineConfig {
+        options: Arc::new(Options {
+            path: router::path::PathOptions::default(),
+            forward: ForwardOptions {
+                trusted_addresses: Vec::new(),
+                via: Some("weir".into()),
+                server: Some("weir".into()),
+            },
+            limits: Limits::default(),
+            upstream_timeouts: Timeouts::default(),
+            pin: false,
+        }),
+        listening: vec![listening],
+        runtime,
+        access_log: None,
+    };
+    (Engine::start(config).unwrap(), proxy)
+}
+
+fn put(kind: Kind, id: &str, object: &Value) -> Change {
+    let key = Key::new(kind, id).unwrap();
+    let text = object.to_string().into();
+    Change { key: key.clone(), written: Some(Written { key, text, created_index: 1, modified_index: 1 }) }
+}
+
+/// A plain request, one whose path and fields must be rewritten, one with a body.
+const REQUESTS: [&[u8]; 3] = [
+    b"GET /a/checked-out HTTP/1.1\r\nHost: localhost:9080\r\n\r\n",
+    b"GET //a/%63hecked/../out?b=c HTTP/1.1\r\nHost: localhost:9080\r\nUser-Agent: test\r\nAccept: */*\r\n\
+      Connection: keep-alive, X-Drop\r\nX-Drop: 1\r\nX-Forwarded-For: 10.0.0.1\r\nCookie: a=b\r\n\r\n",
+    b"POST /a/in HTTP/1.1\r\nHost: localhost:9080\r\nContent-Length: 21\r\n\r\nthis is 21 bytes long",
+];
+const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nServer: origin\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
+    Content-Type: text/plain\r\nContent-Length: 21\r\nConnection: keep-alive\r\n\r\nthis is 21 bytes long";
+const BODY: &[u8] = b"this is 21 bytes long";
+/// Requests until buffers, pools and tables have grown to their size.
+const WARM_UP: usize = 200;
+/// Requests counted; enough that a growth by doubling would show.
+const MEASURED: usize = 2_000;
