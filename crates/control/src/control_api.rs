@@ -1,5 +1,5 @@
 //! The control API (contract 2.6): what this node runs, for people and agents on the same machine. It refuses to change
-//! anything but to reload.
+//! the configuration: it reloads it, and sets how much the log tells.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::admin::{all_plugins, respond, segments, shown};
 use crate::explain;
+use crate::log_level;
 use crate::reconcile::Reconcile;
 use crate::report::Reports;
 use crate::serve::{Answer, Handler, Refusal};
@@ -68,6 +69,9 @@ impl Handler for ControlApi {
                     let body = serde_json::from_slice(request.body()).ok();
                     explain::answer(parts.reports.explain.as_deref(), body.as_ref())
                 }
+                (&Method::PUT, ["v1", "weir", "log_level"]) => {
+                    log_level::put(parts.reports.log_level.as_deref(), request.body())
+                }
                 (&Method::POST, ["v1", "gc"]) => respond::empty(StatusCode::OK),
                 (&Method::PUT, ["v1", "plugins", "reload"]) => {
                     parts.reconcile.reload().await;
@@ -101,6 +105,7 @@ impl ControlParts {
                 Some(written) => respond::json(StatusCode::OK, &metadata(written)),
                 None => missing(&format!("plugin metadata[{name}] not found")),
             },
+            ["weir", "log_level"] => log_level::get(self.reports.log_level.as_deref()),
             ["healthcheck"] => health(headers, self.reports.health.health(), Shape::List),
             ["healthcheck", kind, rest @ ..] => self.health_of(&view, kind, rest.first().copied(), headers),
             _ => not_found(),
@@ -287,7 +292,7 @@ fn not_found() -> Response<Bytes> {
     respond::error(StatusCode::NOT_FOUND, "not found")
 }
 
-/// Nothing here takes a body; a small one is read and ignored.
+/// No body here is longer than a request that is to be explained.
 const MAX_BODY_BYTES: usize = 128 * 1024;
 /// The prefix of every key (contract 2.2).
 const KEY_PREFIX: &str = "/apisix";

@@ -8,6 +8,7 @@ pub mod clock;
 pub mod control_api;
 mod explain;
 pub mod key;
+mod log_level;
 pub mod metrics_server;
 pub mod offline;
 pub mod reconcile;

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{HeaderMap, Request};
 use http_body_util::Full;
-use model::report::{MetricsText, NodeHealth, Readiness, UpstreamHealth, WorkerRevision, WorkerRevisions};
+use model::report::{
+    LogLevel, MetricsText, NodeHealth, Readiness, UpstreamHealth, WorkerRevision, WorkerRevisions,
+};
 use model::{Applied, Catalog, Fault, PluginInfo};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -113,6 +115,23 @@ impl Readiness for Gateway {
     }
 }
 
+/// A log that knows one level beside its first.
+pub(crate) struct Level(Mutex<String>);
+
+impl LogLevel for Level {
+    fn level(&self) -> String {
+        self.0.lock().clone()
+    }
+
+    fn set_level(&self, level: &str) -> Result<(), String> {
+        if level != "debug" {
+            return Err(format!("`{level}` is not a level"));
+        }
+        level.clone_into(&mut self.0.lock());
+        Ok(())
+    }
+}
+
 pub(crate) fn reports() -> Reports {
     Reports {
         workers: Arc::new(Gateway),
@@ -120,6 +139,7 @@ pub(crate) fn reports() -> Reports {
         health: Arc::new(Gateway),
         readiness: Arc::new(Gateway),
         explain: None,
+        log_level: Some(Arc::new(Level(Mutex::new("info".to_owned())))),
     }
 }
 

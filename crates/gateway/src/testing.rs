@@ -123,6 +123,7 @@ pub fn consumer(username: &str) -> Consumer {
         labels: Vec::new(),
         auth_conf: Value::Null,
         plugins: Vec::new().into(),
+        switched_off: Vec::new().into(),
     }
 }
 

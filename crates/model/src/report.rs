@@ -143,6 +143,18 @@ pub trait Explain: Send + Sync {
     fn explain(&self, question: &ExplainQuestion) -> Result<serde_json::Value, String>;
 }
 
+/// How much the node's own log tells, while it runs.
+pub trait LogLevel: Send + Sync {
+    /// The level in force, as it was written: `info`, or `warn,control=debug`.
+    fn level(&self) -> String;
+
+    /// Sets the level, from now on.
+    ///
+    /// # Errors
+    /// What is wrong with the text and what to write; the level stays.
+    fn set_level(&self, level: &str) -> Result<(), String>;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,6 +171,13 @@ mod tests {
     fn the_traits_are_usable_as_dyn() {
         let report: Arc<dyn WorkerRevisions> = Arc::new(Two);
         assert_eq!(report.lowest(), Some(7));
-        fn _object_safe(_: &dyn MetricsText, _: &dyn NodeHealth, _: &dyn Readiness, _: &dyn Explain) {}
+        fn _object_safe(
+            _: &dyn MetricsText,
+            _: &dyn NodeHealth,
+            _: &dyn Readiness,
+            _: &dyn Explain,
+            _: &dyn LogLevel,
+        ) {
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 mod bridge;
 mod catalog;
+mod metrics;
 mod options;
 mod signals;
 mod sockets;
@@ -36,6 +37,8 @@ use bridge::{Bridge, Gateway};
 pub(crate) fn run(settings: Settings) -> anyhow::Result<ExitCode> {
     let log = log::start(&settings.error_log, &settings.log_level)?;
     let sockets = sockets::bind(&settings)?;
+    let access_log = options::access_log(&settings)?;
+    let log_writer: Option<LogWriter> = access_log.as_ref().map(|(_, writer)| writer.clone());
     let options = Arc::new(options::engine(&settings));
     let gateway = Arc::new(Gateway::default());
     let compiler = compiler(&settings)?;
@@ -44,13 +47,11 @@ pub(crate) fn run(settings: Settings) -> anyhow::Result<ExitCode> {
         source: source(&settings),
         catalog: Arc::new(catalog()),
         publisher: Box::new(Bridge::new(compiler, gateway.clone())),
-        reports: bridge::reports(&gateway, &options),
+        reports: bridge::reports(&gateway, &options, &log, log_writer.clone()),
         clock: Arc::new(SystemClock),
         listeners: sockets.control,
         admin: options::admin(&settings, admin_keys),
     })?;
-    let access_log = options::access_log(&settings)?;
-    let log_writer: Option<LogWriter> = access_log.as_ref().map(|(_, writer)| writer.clone());
     gateway.start(|runtime| EngineConfig { options, listening: sockets.proxy, runtime, access_log })?;
     for line in &sockets.lines {
         print(line);

@@ -103,7 +103,8 @@ settings! {
         /// Where this node's own messages go: `stderr` or a file.
         error_log: ErrorLog = parse::error_log("stderr|FILE", "stderr"),
         /// Least severe message that is logged: `off`, `error`, `warn`, `info`, `debug` or `trace`; parts may have a
-        /// level of their own, as in `warn,control=debug`.
+        /// level of their own, as in `warn,control=debug`. `PUT /v1/weir/log_level` of the control API with
+        /// `{"level": "debug"}` changes it while the node runs.
         log_level: String = parse::log_level("LEVEL", "info"),
     }
     section "Client limits" {

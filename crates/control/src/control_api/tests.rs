@@ -98,3 +98,19 @@ fn verbs() {
     check("DELETE", "/v1/routes", (404, "{\"error_msg\":\"not found\"}\n"));
     check("POST", "/v1/routes", (404, "{\"error_msg\":\"not found\"}\n"));
 }
+
+#[test]
+fn the_log_level_is_read_and_set() {
+    let (_directory, rig) = talk();
+    let check = |method: &str, body: &str, status: u16, expected: &str| {
+        let (found, _, answer) = block_on(ask(&rig.control, method, "/v1/weir/log_level", &[], body));
+        assert_eq!((found, answer.contains(expected)), (status, true), "{method} {body}: {answer}");
+    };
+    check("GET", "", 200, "{\"level\":\"info\"}");
+    check("PUT", "{\"level\":\"loud\"}", 400, "`loud` is not a level");
+    check("PUT", "debug", 400, "write {\\\"level\\\": \\\"debug\\\"}");
+    check("PUT", "{\"level\":\"debug\",\"for\":60}", 400, "unknown field `for`");
+    check("GET", "", 200, "{\"level\":\"info\"}");
+    check("PUT", "{\"level\":\"debug\"}", 200, "{\"level\":\"debug\"}");
+    check("GET", "", 200, "{\"level\":\"debug\"}");
+}

@@ -12,6 +12,12 @@ use super::Compiler;
 use crate::plugin::chain::{Instance, kind_named};
 use crate::runtime::Consumer;
 
+/// What a consumer and its group do to the plugins of a route.
+struct Additions {
+    plugins: Arc<[Arc<Instance>]>,
+    switched_off: Arc<[&'static str]>,
+}
+
 impl Compiler {
     /// Compiles the consumer under `key` with its credentials, or takes it out.
     pub(super) fn compile_consumer(&mut self, snapshot: &Snapshot, key: &Key) {
@@ -25,7 +31,8 @@ impl Compiler {
         let group_plugins = group.as_ref().and_then(|group| snapshot.get(group)).cloned();
         let none = Plugins::none();
         let group_plugins = group_plugins.as_ref().map_or(none, |group| group.resource.plugins());
-        let Some(plugins) = self.consumer_instances(snapshot, key, &written.plugins, group_plugins, group.as_ref())
+        let Some(additions) =
+            self.consumer_instances(snapshot, key, &written.plugins, group_plugins, group.as_ref())
         else {
             return;
         };
@@ -34,13 +41,10 @@ impl Compiler {
             username: key.id.clone(),
             group_id: group.as_ref().map(|group| group.id.clone()),
             credential_id,
-            labels: written
-                .labels
-                .iter()
-                .map(|(name, value)| (name.clone(), value.clone()))
-                .collect(),
+            labels: written.labels.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             auth_conf: config.clone(),
-            plugins: plugins.clone(),
+            plugins: additions.plugins.clone(),
+            switched_off: additions.switched_off.clone(),
         };
         self.current.consumers.insert_named(Arc::new(template(None, &Value::Null)));
         let mut entries = Vec::new();
@@ -75,8 +79,8 @@ impl Compiler {
         }
     }
 
-    /// What the consumer and its group add to a route; nothing if one of them cannot be built, for then the consumer
-    /// must not pass without it.
+    /// What the consumer and its group add to a route, and what they switch off; nothing if a plugin cannot be built,
+    /// for then the consumer must not pass without it.
     fn consumer_instances(
         &mut self,
         snapshot: &Snapshot,
@@ -84,22 +88,24 @@ impl Compiler {
         own: &Plugins,
         group: &Plugins,
         group_key: Option<&Key>,
-    ) -> Option<Arc<[Arc<Instance>]>> {
-        let mut instances = Vec::new();
+    ) -> Option<Additions> {
+        let (mut instances, mut switched_off) = (Vec::new(), Vec::new());
         for effective in model::merge::consumer_plugins(&[], own, Some(group)) {
-            if kind_named(self.kinds, effective.name).is_some_and(|kind| kind.auth) {
-                continue;
-            }
+            let name = match kind_named(self.kinds, effective.name) {
+                Some(kind) if kind.auth => continue,
+                kind => kind.map(|kind| kind.name),
+            };
             // The limit of a group is one limit for all its consumers.
             let owner = if effective.provenance == Provenance::ConsumerGroup { group_key } else { None };
             match self.instance(snapshot, owner.unwrap_or(key), effective.name, effective.config) {
-                Ok(instance) => instances.extend(instance),
+                Ok(Some(instance)) => instances.push(instance),
+                Ok(None) => switched_off.extend(name),
                 Err(reason) => {
                     self.fault(key, reason);
                     return None;
                 }
             }
         }
-        Some(instances.into())
+        Some(Additions { plugins: instances.into(), switched_off: switched_off.into() })
     }
 }

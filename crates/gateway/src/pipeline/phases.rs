@@ -166,7 +166,7 @@ async fn one(
 /// the rewrite phase.
 async fn join_consumer(run: &Run<'_>, exchange: &mut Exchange, chains: &mut Chains<'_>) -> Option<Box<Reply>> {
     let consumer = exchange.consumer.clone()?;
-    if consumer.plugins.is_empty() {
+    if consumer.plugins.is_empty() && consumer.switched_off.is_empty() {
         return None;
     }
     let own = chains.route.map(|route| &route.plugins);

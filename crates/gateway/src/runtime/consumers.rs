@@ -23,6 +23,8 @@ pub struct Consumer {
     pub auth_conf: Value,
     /// What it and its group add to a route's plugins.
     pub plugins: Arc<[Arc<Instance>]>,
+    /// Plugins that it or its group switch off: their copy wins over the route's, and does not run.
+    pub switched_off: Arc<[&'static str]>,
 }
 
 /// All consumers. Cheap to clone; a change touches only the entries it concerns.

@@ -6,14 +6,18 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use control::{Publisher, Reports};
 use gateway::compile::Compiler;
 use gateway::engine::{Engine, EngineConfig};
+use gateway::observe::access_log::LogWriter;
 use gateway::options::Options;
 use gateway::runtime::Runtime;
 use model::report::{
-    Explain, ExplainQuestion, MetricsText, NodeHealth, Readiness, UpstreamHealth, WorkerRevision,
+    Explain, ExplainQuestion, LogLevel, MetricsText, NodeHealth, Readiness, UpstreamHealth, WorkerRevision,
     WorkerRevisions,
 };
 use model::{Applied, Fault};
 use serde_json::Value;
+
+use super::metrics;
+use crate::log::LogControl;
 
 /// The engine, once it runs, and the generation to start it with.
 #[derive(Default)]
@@ -81,20 +85,27 @@ impl Publisher for Bridge {
 }
 
 /// What control may ask.
-pub(super) fn reports(gateway: &Arc<Gateway>, options: &Arc<Options>) -> Reports {
-    let report = Arc::new(Report { gateway: gateway.clone(), options: options.clone() });
+pub(super) fn reports(
+    gateway: &Arc<Gateway>,
+    options: &Arc<Options>,
+    log: &LogControl,
+    access_log: Option<LogWriter>,
+) -> Reports {
+    let report = Arc::new(Report { gateway: gateway.clone(), options: options.clone(), access_log });
     Reports {
         workers: report.clone(),
         metrics: report.clone(),
         health: report.clone(),
         readiness: report.clone(),
         explain: Some(report),
+        log_level: Some(Arc::new(log.clone())),
     }
 }
 
 struct Report {
     gateway: Arc<Gateway>,
     options: Arc<Options>,
+    access_log: Option<LogWriter>,
 }
 
 impl WorkerRevisions for Report {
@@ -112,6 +123,7 @@ impl MetricsText for Report {
     fn write_metrics(&self, text: &mut String) {
         if let Some(engine) = self.gateway.engine() {
             engine.write_metrics(text);
+            metrics::write_node(engine, self.access_log.as_ref(), text);
         }
     }
 }
@@ -137,5 +149,15 @@ impl Explain for Report {
         let engine = self.gateway.engine().ok_or("the workers have not started yet")?;
         let ExplainQuestion { method, url, headers, remote_addr } = question;
         gateway::explain::explain(&engine.current(), &self.options, method, url, headers, *remote_addr)
+    }
+}
+
+impl LogLevel for LogControl {
+    fn level(&self) -> String {
+        LogControl::level(self)
+    }
+
+    fn set_level(&self, level: &str) -> Result<(), String> {
+        LogControl::set_level(self, level)
     }
 }

@@ -1,0 +1,46 @@
+//! `/v1/weir/log_level` of the control API: how much the node's own log tells, read and changed while it runs. It
+//! refuses to know what levels there are.
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use model::report::LogLevel;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::admin::respond;
+
+/// The body of a `PUT`, and of every good answer: `{"level": "warn,control=debug"}`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Body {
+    level: String,
+}
+
+/// The level in force.
+pub(crate) fn get(log: Option<&dyn LogLevel>) -> Response<Bytes> {
+    log.map_or_else(not_here, shown)
+}
+
+/// Sets the level until the next one is set, or the node ends; 400 with the reason where the text is no level.
+pub(crate) fn put(log: Option<&dyn LogLevel>, body: &[u8]) -> Response<Bytes> {
+    let Some(log) = log else { return not_here() };
+    let before = log.level();
+    let set = serde_json::from_slice::<Body>(body)
+        .map_err(|fault| format!("write {{\"level\": \"debug\"}}: {fault}"))
+        .and_then(|body| log.set_level(&body.level));
+    match set {
+        Ok(()) => {
+            tracing::info!(before, now = log.level(), "the log level was changed");
+            shown(log)
+        }
+        Err(reason) => respond::error(StatusCode::BAD_REQUEST, reason),
+    }
+}
+
+fn shown(log: &dyn LogLevel) -> Response<Bytes> {
+    respond::json(StatusCode::OK, &json!({ "level": log.level() }))
+}
+
+fn not_here() -> Response<Bytes> {
+    respond::error(StatusCode::NOT_FOUND, "the log of this gateway has a fixed level")
+}

@@ -1,0 +1,240 @@
+//! What a node tells of itself: access log, error log, metrics, status and the control API, through the real binary.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use testkit::{Client, Origin, Reply, Response, Weir, WeirBuilder, wait_for, wait_until};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_weir");
+
+/// A gateway with a route `/a` to an origin.
+fn start(origin: &Origin, adjust: impl FnOnce(WeirBuilder) -> WeirBuilder) -> Weir {
+    let weir = adjust(Weir::builder(BINARY)).start();
+    weir.put(
+        "routes/a",
+        json!({"uri": "/a", "name": "first", "upstream": {"nodes": {origin.address().to_string(): 1}}}),
+    );
+    weir
+}
+
+/// The lines of a file once there are that many.
+fn lines(path: &Path, count: usize) -> Vec<String> {
+    wait_for(&format!("{count} lines in {}", path.display()), || {
+        let text = fs::read_to_string(path).ok()?;
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        (lines.len() >= count && text.ends_with('\n')).then_some(lines)
+    })
+}
+
+fn ask(weir: &Weir, listener: &str, method: &str, path: &str, body: &str) -> Response {
+    Client::connect(weir.address(listener)).request(method, path, &[], body.as_bytes())
+}
+
+#[test]
+fn the_access_log_is_a_template_and_opened_anew_when_told() {
+    let origin = Origin::answering("hello");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("access.log");
+    let format = "$remote_addr \"$request\" $status $body_bytes_sent $route_id $upstream_addr $upstream_status \"$http_x_evil\"";
+    let weir = start(&origin, |builder| {
+        builder.arguments(&["--access-log", path.to_str().unwrap(), "--access-log-format", format])
+    });
+    let evil = [("X-Evil", "a\"b\\c\u{fc}")];
+    assert_eq!(weir.client().request("GET", "/a?q=1", &evil, b"").status, 200);
+    assert_eq!(weir.get("/none").status, 404);
+    let node = origin.address();
+    let written = lines(&path, 2);
+    assert_eq!(
+        written[0],
+        format!("127.0.0.1 \"GET /a?q=1 HTTP/1.1\" 200 5 a {node} 200 \"a\\x22b\\x5Cc\\xC3\\xBC\"")
+    );
+    assert!(
+        written[1].starts_with("127.0.0.1 \"GET /none HTTP/1.1\" 404 ")
+            && written[1].ends_with(" - - - \"-\""),
+        "{}",
+        written[1]
+    );
+
+    let moved = folder.path().join("access.log.1");
+    fs::rename(&path, &moved).unwrap();
+    weir.reopen_logs();
+    wait_until("the log is opened anew", || {
+        weir.get("/a");
+        path.exists()
+    });
+    lines(&path, 1);
+    assert!(lines(&moved, 2).len() >= 2, "nothing of the old file is lost");
+}
+
+#[test]
+fn the_access_log_is_json_or_on_standard_output() {
+    let origin = Origin::answering("hello");
+    let weir = start(&origin, |builder| {
+        builder.arguments(&["--access-log", "stdout", "--access-log-format", "json"])
+    });
+    let agent = [("User-Agent", "quote\" and \u{1F600}")];
+    assert_eq!(weir.client().request("GET", "/a", &agent, b"").status, 200);
+    let line = wait_for("a line of JSON", || weir.stdout().into_iter().find(|line| line.starts_with('{')));
+    let entry: Value = serde_json::from_str(&line).unwrap();
+    let expected = [
+        ("request_method", "GET"),
+        ("request_uri", "/a"),
+        ("status", "200"),
+        ("route_id", "a"),
+        ("http_user_agent", "quote\" and \u{1F600}"),
+        ("upstream_status", "200"),
+    ];
+    for (name, value) in expected {
+        assert_eq!(entry[name], value, "{line}");
+    }
+
+    let settings = weir.directory().join("weir.yaml");
+    fs::write(
+        &settings,
+        "access_log: stdout\naccess_log_format:\n  verb: $request_method\n  where: $host$uri\n",
+    )
+    .unwrap();
+    let weir = start(&origin, |builder| builder.arguments(&["--config", settings.to_str().unwrap()]));
+    weir.client().request("GET", "/a", &[("Host", "h.example")], b"");
+    wait_for("a line of JSON", || {
+        weir.stdout().into_iter().find(|line| line == r#"{"verb":"GET","where":"h.example/a"}"#)
+    });
+}
+
+#[test]
+fn metrics_count_what_happened() {
+    let origin =
+        Origin::start(
+            |request| if request.path() == "/a" { Reply::ok("hello") } else { Reply::status(500, "") },
+        );
+    let weir = start(&origin, |builder| builder.arguments(&["--workers", "2"]));
+    weir.put("global_rules/1", json!({"plugins": {"prometheus": {}}}));
+    for _ in 0..5 {
+        assert_eq!(weir.get("/a").status, 200);
+    }
+    assert_eq!(weir.get("/none").status, 404);
+    let node = origin.address().ip();
+    let expected = [
+        format!(
+            "apisix_http_status{{code=\"200\",route=\"a\",matched_uri=\"/a\",matched_host=\"\",service=\"\",consumer=\"\",node=\"{node}\"}} 5"
+        ),
+        "apisix_http_status{code=\"404\",route=\"\",".to_owned(),
+        "apisix_http_latency_bucket{type=\"request\",route=\"a\",".to_owned(),
+        "apisix_http_latency_count{type=\"upstream\",route=\"a\",".to_owned(),
+        "apisix_http_latency_sum{type=\"apisix\",route=\"a\",".to_owned(),
+        "apisix_bandwidth{type=\"ingress\",route=\"a\",".to_owned(),
+        "apisix_bandwidth{type=\"egress\",route=\"a\",".to_owned(),
+        "apisix_http_requests_total 6".to_owned(),
+        "apisix_nginx_http_current_connections{state=\"active\"} ".to_owned(),
+        "apisix_nginx_http_current_connections{state=\"accepted\"} ".to_owned(),
+        "apisix_node_info{hostname=\"".to_owned(),
+        format!("weir_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION")),
+        "weir_config_revision{worker=\"1\"} ".to_owned(),
+        "weir_access_log_dropped_lines_total 0".to_owned(),
+    ];
+    let text = wait_for("all requests are counted", || {
+        let text = ask(&weir, "metrics", "GET", "/apisix/prometheus/metrics", "").text();
+        text.contains(&expected[0]).then_some(text)
+    });
+    for line in &expected {
+        assert!(text.lines().any(|found| found.starts_with(line.as_str())), "{line} is not in\n{text}");
+    }
+    assert_eq!(text.matches("apisix_etcd_").count(), 0, "there is no etcd to tell of");
+    check_exposition(&text);
+    let response = ask(&weir, "metrics", "GET", "/apisix/prometheus/metrics", "");
+    assert!(
+        response.header("content-type").unwrap().starts_with("text/plain; version=0.0.4"),
+        "{response:?}"
+    );
+    assert_eq!(ask(&weir, "metrics", "GET", "/other", "").status, 404);
+}
+
+/// Every sample has a type told before it, and every value is a number.
+fn check_exposition(text: &str) {
+    let mut typed: Vec<&str> = Vec::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let name = rest.split(' ').next().unwrap();
+            assert!(!typed.contains(&name), "{name} is told twice");
+            typed.push(name);
+        } else if !line.starts_with('#') {
+            let name = line.split(['{', ' ']).next().unwrap();
+            let family = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
+            assert!(typed.contains(&name) || family.is_some_and(|family| typed.contains(&family)), "{line}");
+            assert!(line.rsplit(' ').next().unwrap().parse::<f64>().is_ok(), "{line}");
+        }
+    }
+}
+
+#[test]
+fn the_log_level_changes_while_it_runs() {
+    let origin = Origin::answering("hello");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("error.log");
+    let weir = start(&origin, |builder| {
+        builder.arguments(&["--error-log", path.to_str().unwrap(), "--log-level", "error"])
+    });
+    let level = |method: &str, body: &str| {
+        let response = ask(&weir, "control", method, "/v1/weir/log_level", body);
+        (response.status, response.json())
+    };
+    // A refused key is logged as a warning.
+    let warned = || {
+        weir.admin_raw("GET", "routes", &[], b"");
+        fs::read_to_string(&path).unwrap().matches("failed to check token").count()
+    };
+    assert_eq!(level("GET", ""), (200, json!({"level": "error"})));
+    assert_eq!(warned(), 0);
+    assert_eq!(level("PUT", r#"{"level": "warn"}"#), (200, json!({"level": "warn"})));
+    assert_eq!(warned(), 1);
+    let (status, answer) = level("PUT", r#"{"level": "loud"}"#);
+    assert!(
+        status == 400 && answer["error_msg"].as_str().unwrap().contains("`loud` is not a level"),
+        "{answer}"
+    );
+    assert_eq!(level("PUT", r#"{"level": "error,control=warn"}"#).0, 200);
+    assert_eq!(warned(), 2);
+    assert_eq!(level("PUT", r#"{"level": "off"}"#).0, 200);
+    assert_eq!(warned(), 2);
+
+    level("PUT", r#"{"level": "warn"}"#);
+    fs::rename(&path, folder.path().join("error.log.1")).unwrap();
+    weir.reopen_logs();
+    wait_until("the error log is opened anew", || path.exists());
+    assert!(warned() >= 1);
+}
+
+#[test]
+fn a_client_cannot_forge_lines_of_the_error_log() {
+    let weir = Weir::start(BINARY);
+    weir.admin_raw("GET", "routes?api_key=a%0A2026-01-01%20ERROR%20forged", &[], b"");
+    weir.admin_raw("PUT", "routes/a%0AERROR%20forged", &[("X-API-KEY", testkit::ADMIN_KEY)], b"{");
+    assert!(weir.stderr().iter().all(|line| !line.starts_with("2026-01-01") && !line.starts_with("ERROR")));
+}
+
+#[test]
+fn status_and_control_tell_how_the_node_is() {
+    let origin = Origin::answering("hello");
+    let weir = start(&origin, |builder| builder);
+    for path in ["/status", "/status/ready"] {
+        let response = ask(&weir, "status", "GET", path, "");
+        assert_eq!((response.status, response.json()), (200, json!({"status": "ok"})), "{path}");
+    }
+    assert_eq!(ask(&weir, "status", "GET", "/other", "").status, 404);
+    let control = |path: &str| {
+        let response = ask(&weir, "control", "GET", path, "");
+        (response.status, response.json())
+    };
+    let (status, routes) = control("/v1/routes");
+    assert_eq!(
+        (status, &routes[0]["key"], &routes[0]["has_domain"]),
+        (200, &json!("/apisix/routes/a"), &json!(false))
+    );
+    assert_eq!(control("/v1/route/a").1["value"]["name"], "first");
+    assert_eq!(control("/v1/route/b"), (404, json!({"error_msg": "route[b] not found"})));
+    assert_eq!(control("/v1/healthcheck"), (200, json!([])));
+    assert!(control("/v1/schema").1["plugins"]["key-auth"]["schema"].is_object());
+    let (_, status) = weir.admin("GET", "weir/status", Value::Null);
+    assert_eq!((&status["objects"]["routes"], &status["faults"]), (&json!(1), &json!([])));
+}

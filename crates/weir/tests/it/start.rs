@@ -1,0 +1,190 @@
+//! How a node starts: what it announces, where its key comes from, what it is told by files and variables, and what it
+//! refuses with the reason; then the commands that look at it or at its files.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use testkit::{ADMIN_KEY, Client, Origin, Weir};
+
+use crate::command::{FREE_PORTS, weir, weir_with};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_weir");
+
+#[test]
+#[allow(clippy::print_stdout, reason = "a figure to look at, not to assert on a shared machine")]
+fn it_announces_its_listeners_and_then_that_it_is_ready() {
+    let began = Instant::now();
+    let weir = Weir::start(BINARY);
+    println!("ready on an empty store after {:?} (debug build)", began.elapsed());
+    let lines = weir.stdout();
+    let names: Vec<&str> =
+        lines.iter().filter_map(|line| line.strip_prefix("listening ")?.split(' ').next()).collect();
+    assert_eq!(names, ["proxy", "admin", "control", "status", "metrics"]);
+    assert_eq!(lines.last().map(String::as_str), Some("ready"));
+    for name in names {
+        let address = weir.address(name);
+        assert!(address.ip().is_loopback() && address.port() != 0, "{name}: {address}");
+        Client::connect(address);
+    }
+}
+
+#[test]
+fn listeners_are_several_or_off() {
+    let weir = Weir::builder(BINARY)
+        .arguments(&["--proxy", "[::1]:0", "--proxy", "127.0.0.1:0"])
+        .without("metrics")
+        .without("status")
+        .start();
+    let proxies = weir.stdout().iter().filter(|line| line.starts_with("listening proxy ")).count();
+    assert_eq!(proxies, 3);
+    assert!(!weir.stdout().iter().any(|line| line.contains("metrics") || line.contains("status")));
+    let weir = Weir::builder(BINARY).without("admin").resources("routes: []").start();
+    assert_eq!(weir.get("/").status, 404);
+    assert!(!weir.data().join("admin-key").exists(), "no Admin API, no key");
+}
+
+#[test]
+fn the_admin_key_is_made_once_and_only_its_place_is_told() {
+    let running = Weir::builder(BINARY).own_admin_key().start();
+    let told = running.stderr().join("\n");
+    let path = told.lines().find_map(|line| line.strip_prefix("Admin key: in ")).expect(&told).to_owned();
+    let key = fs::read_to_string(&path).unwrap();
+    let key = key.trim();
+    assert!(key.len() >= 32, "{key}");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(!told.contains(key) && !running.stdout().join("\n").contains(key), "no terminal, no key");
+    let asks = |weir: &Weir, key: &str| weir.admin_raw("GET", "routes", &[("X-API-KEY", key)], b"").status;
+    assert_eq!((asks(&running, key), asks(&running, ADMIN_KEY)), (200, 401));
+    let running = running.restart();
+    assert_eq!(asks(&running, key), 200, "the same key after a restart");
+
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    let data = running.data().to_string_lossy().into_owned();
+    let arguments = [&["run", "--data", &data][..], &FREE_PORTS].concat();
+    let outcome = weir(running.directory(), &arguments, &[]);
+    assert_eq!(outcome.code, 1, "{outcome:?}");
+    assert!(outcome.stderr.contains(&format!("run: chmod 600 {path}")), "{}", outcome.stderr);
+}
+
+#[test]
+fn five_lines_are_a_working_gateway() {
+    let origin = Origin::answering("served");
+    let folder = tempfile::tempdir().unwrap();
+    let resources = folder.path().join("routes.yaml");
+    let text = format!("routes:\n  - {{uri: /a, upstream: {{nodes: {{'{}': 1}}}}}}\n", origin.address());
+    fs::write(&resources, text).unwrap();
+    let settings = folder.path().join("weir.yaml");
+    fs::write(&settings, "resources: routes.yaml\nstrict: true\nrouter_mode: radixtree_uri\nserver_header: five-lines\ngrace: 1\n").unwrap();
+    let by_flag = Weir::builder(BINARY).arguments(&["--config", settings.to_str().unwrap()]).start();
+    assert_eq!(by_flag.get("/a").text(), "served");
+    assert_eq!(by_flag.get("/nothing").header("server"), Some("five-lines"));
+    let by_variable = Weir::builder(BINARY)
+        .environment("WEIR_CONFIG", settings.to_str().unwrap())
+        .environment("WEIR_SERVER_HEADER", "variable")
+        .start();
+    assert_eq!(
+        by_variable.get("/nothing").header("server"),
+        Some("variable"),
+        "the environment beats the file"
+    );
+    let by_both = Weir::builder(BINARY)
+        .environment("WEIR_SERVER_HEADER", "variable")
+        .arguments(&["--server-header", "flag"])
+        .start();
+    assert_eq!(by_both.get("/nothing").header("server"), Some("flag"), "a flag beats both");
+}
+
+#[test]
+fn what_cannot_be_done_yet_is_refused_with_the_reason() {
+    let check = |arguments: &[&str], environment: &[(&str, &str)], code: i32, expected: &str| {
+        let outcome = weir_with(&[], &[&["run"], arguments].concat(), environment);
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (code, ""), "{outcome:?}");
+        assert!(outcome.stderr.contains(expected), "{}", outcome.stderr);
+    };
+    check(&["--proxy-tls", "0.0.0.0:9443"], &[], 2, "this version has no TLS yet");
+    check(&[], &[("WEIR_PROXY_TLS", "0.0.0.0:9443")], 1, "WEIR_PROXY_TLS: this version has no TLS yet");
+    check(&["--proxy", "127.0.0.1:0", "--workers", "0"], &[], 2, "--workers");
+    check(&[], &[("WEIR_ADMIN_KEY", "short")], 1, "WEIR_ADMIN_KEY: is too short to be safe");
+    let format = "$remote_addr $nothing_like_it";
+    let outcome = weir_with(&[], &["run", "--access-log-format", format], &[]);
+    assert_eq!(outcome.code, 2, "{outcome:?}");
+    assert!(outcome.stderr.contains("nothing_like_it"), "{}", outcome.stderr);
+}
+
+#[test]
+fn check_names_file_and_line_of_every_fault() {
+    let faulty = "routes:\n  - id: '1'\n    uri: /a\n    upstream: {nodes: {'a:1': 1}, scheme: https}\n  \
+                  - id: '2'\n    uri: /b\n    filter_func: 'function(vars) return true end'\n    plugins: {cors: {}}\n  \
+                  - id: '4'\n    uri: /d\n    upstream_id: none\n  \
+                  - id: '3'\n    uri: /c\n    plugins:\n      ip-restriction:\n        whitelist: [nowhere]\n\
+                  colours: []\n";
+    let outcome = weir_with(&[("routes.yaml", faulty)], &["check", "routes.yaml"], &[]);
+    assert_eq!(outcome.code, 1);
+    for expected in [
+        "routes.yaml:4: routes[0].upstream.scheme: scheme https of an upstream is not supported yet",
+        "routes.yaml:7: routes[1].filter_func: filter_func is not supported",
+        "routes.yaml:11: routes[2].upstream_id: ",
+        "routes.yaml:16: routes[3].plugins.ip-restriction.whitelist",
+        "routes.yaml:17: colours: ",
+    ] {
+        assert!(outcome.stdout.contains(expected), "{expected} is not in\n{}", outcome.stdout);
+    }
+    let outcome = weir_with(
+        &[("weir.yaml", "data: d\naccess_log_format: '$nothing_like_it'\n")],
+        &["check", "weir.yaml"],
+        &[],
+    );
+    assert_eq!(outcome.code, 1, "{outcome:?}");
+    assert!(
+        outcome.stdout.contains("weir.yaml:2: access_log_format: ")
+            && outcome.stdout.contains("nothing_like_it"),
+        "{}",
+        outcome.stdout
+    );
+}
+
+#[test]
+fn explain_tells_the_same_running_and_offline() {
+    let mut running = Weir::start(BINARY);
+    let route = |uri: &str, more: Value| {
+        let mut route = json!({"uri": uri, "plugins": {"mocking": {"response_example": "x"}}});
+        route.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        route
+    };
+    running.put("routes/everything", route("/*", json!({})));
+    running.put("routes/exact", route("/a", json!({"methods": ["POST"]})));
+    running.put("routes/hosted", route("/a", json!({"host": "a.example"})));
+    let control = running.address("control").to_string();
+    let data = running.data().to_string_lossy().into_owned();
+    let ask = |folder: &std::path::Path, question: &[&str], place: [&str; 2]| {
+        let outcome = weir(folder, &[&["explain"], question, &place[..]].concat(), &[]);
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "{outcome:?}");
+        outcome.stdout
+    };
+    let questions: [(&[&str], &str, &str); 4] = [
+        (&["GET", "http://b.example/a"], "everything", "its methods do not hold this one"),
+        (&["POST", "http://b.example/a"], "exact", ""),
+        (&["GET", "http://a.example/a"], "hosted", ""),
+        (&["GET", "/a", "-H", "Host: a.example"], "hosted", ""),
+    ];
+    let answers: Vec<String> = questions
+        .iter()
+        .map(|(question, winner, reason)| {
+            let answer = ask(running.directory(), question, ["--control", &control]);
+            assert!(answer.contains(&format!("route     {winner}\n")) && answer.contains(reason), "{answer}");
+            answer
+        })
+        .collect();
+    running.terminate();
+    assert!(running.wait_for_exit().success());
+    let without_revision = |answer: &str| {
+        let lines = answer.lines().filter(|line| !line.starts_with("revision"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    for ((question, ..), online) in questions.iter().zip(&answers) {
+        let offline = ask(running.directory(), question, ["--data", &data]);
+        assert_eq!(without_revision(&offline), without_revision(online), "{question:?}");
+    }
+}
