@@ -156,10 +156,7 @@ impl Seed {
 }
 
 /// Runs a worker, and again if it panics: its connections are lost, its place is not.
-fn keep_alive(
-    seed: &Seed,
-    commands: &mut tokio::sync::mpsc::UnboundedReceiver<Command>,
-) {
+fn keep_alive(seed: &Seed, commands: &mut tokio::sync::mpsc::UnboundedReceiver<Command>) {
     if seed.options.pin {
         pin_to_core(seed.index);
     }
@@ -205,6 +202,8 @@ fn pin_to_core(index: usize) {
 /// The side thread that frees old generations, which for a large configuration takes longer than a request may wait.
 fn bury() -> io::Result<Sender<Arc<Runtime>>> {
     let (graveyard, dead) = channel::<Arc<Runtime>>();
-    std::thread::Builder::new().name("graveyard".to_owned()).spawn(move || dead.into_iter().for_each(drop))?;
+    std::thread::Builder::new()
+        .name("graveyard".to_owned())
+        .spawn(move || dead.into_iter().for_each(drop))?;
     Ok(graveyard)
 }

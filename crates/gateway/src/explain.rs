@@ -80,7 +80,8 @@ fn asked(
     }
     if !has_host {
         // An absolute URL brings its own; a path alone is asked of no host in particular.
-        let authority = url.split_once("://").map_or("", |(_, rest)| rest.split(['/', '?']).next().unwrap_or(""));
+        let authority =
+            url.split_once("://").map_or("", |(_, rest)| rest.split(['/', '?']).next().unwrap_or(""));
         text.push_str(&format!("Host: {authority}\r\n"));
     }
     text.push_str("\r\n");
@@ -91,8 +92,9 @@ fn asked(
         Err(error) => return Err(format!("it would be refused with {}: {}", error.status(), error.reason())),
     }
     exchange.connection.peer = SocketAddr::new(remote_addr, 0);
-    prepare(options, &mut PathScratch::default(), &mut exchange)
-        .map_err(|failure| format!("it would be refused with {}: {}", failure.cause.status(), failure.detail))?;
+    prepare(options, &mut PathScratch::default(), &mut exchange).map_err(|failure| {
+        format!("it would be refused with {}: {}", failure.cause.status(), failure.detail)
+    })?;
     Ok(exchange)
 }
 

@@ -56,7 +56,9 @@ pub(crate) fn encode_request(exchange: &Exchange, length: BodyLength, out: &mut 
     }
     match length {
         // A method that is expected to have content says so even when it has none (RFC 9110 section 8.6).
-        BodyLength::None if matches!(request.method, Method::Post | Method::Put | Method::Patch) => encode::field(out, "Content-Length", b"0"),
+        BodyLength::None if matches!(request.method, Method::Post | Method::Put | Method::Patch) => {
+            encode::field(out, "Content-Length", b"0")
+        }
         BodyLength::None => {}
         BodyLength::Known(bytes) => encode::number_field(out, "Content-Length", bytes),
         BodyLength::Unknown => encode::field(out, "Transfer-Encoding", b"chunked"),

@@ -112,7 +112,9 @@ fn explanation(failure: &Failure) -> String {
     let name = crate::reason::phrase(status);
     match failure.cause {
         Cause::NoRoute => "404 Route Not Found".to_owned(),
-        cause if cause.blame() == crate::failure::Blame::Client => format!("{status} {name}: {}", failure.detail),
+        cause if cause.blame() == crate::failure::Blame::Client => {
+            format!("{status} {name}: {}", failure.detail)
+        }
         cause => format!("{status} {name}: {}", cause.code()),
     }
 }

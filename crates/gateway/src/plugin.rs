@@ -144,7 +144,9 @@ impl Reply {
 
     /// A JSON body, closed by a newline as the contract's answers are (contract section 2.1).
     pub fn json(status: u16, body: &Value) -> Reply {
-        Reply::status(status).with_header("Content-Type", "application/json").with_body(format!("{body}\n").into_bytes())
+        Reply::status(status)
+            .with_header("Content-Type", "application/json")
+            .with_body(format!("{body}\n").into_bytes())
     }
 
     /// `{"message": text}`, the shape of the stock plugins' refusals (contract section 2.5).
@@ -210,10 +212,13 @@ pub struct PluginKind {
     /// authentication plugins.
     pub consumer_key: Option<&'static str>,
     /// Compiles a checked configuration.
-    pub build: fn(&Build<'_>, &Value) -> Result<Arc<dyn Plugin>, String>,
+    pub build: BuildPlugin,
     /// The module documentation, for the reference page.
     pub documentation: &'static str,
 }
+
+/// Compiles a configuration that was checked; the error is a sentence.
+pub type BuildPlugin = fn(&Build<'_>, &Value) -> Result<Arc<dyn Plugin>, String>;
 
 /// What an instance is built with.
 pub struct Build<'a> {

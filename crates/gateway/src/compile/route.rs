@@ -42,7 +42,12 @@ impl Compiler {
         }
     }
 
-    fn build_route(&mut self, snapshot: &Snapshot, object: &Object, written: &WrittenRoute) -> Result<Route, String> {
+    fn build_route(
+        &mut self,
+        snapshot: &Snapshot,
+        object: &Object,
+        written: &WrittenRoute,
+    ) -> Result<Route, String> {
         let rare = written.rare();
         let service = written.service_id.as_ref().and_then(|id| snapshot.get(&Key::of(Kind::Service, id)));
         let service_key = service.map(|service| service.key().clone());
@@ -63,11 +68,19 @@ impl Compiler {
             id: object.key().id.clone(),
             name: name(&rare.name),
             service: service_key.as_ref().map(|key| {
-                Arc::new(ServiceName { id: key.id.clone(), name: service.and_then(|service| name(&service.name)) })
+                Arc::new(ServiceName {
+                    id: key.id.clone(),
+                    name: service.and_then(|service| name(&service.name)),
+                })
             }),
             rule,
             plugins,
-            upstream: self.upstream_slot(object, written, service_key.as_ref(), service.map(|service| &**service)),
+            upstream: self.upstream_slot(
+                object,
+                written,
+                service_key.as_ref(),
+                service.map(|service| &**service),
+            ),
             timeouts: rare.timeout.as_ref().map(timeouts),
             enable_websocket: rare
                 .enable_websocket
@@ -86,7 +99,8 @@ impl Compiler {
         service: Option<&Plugins>,
         service_key: Option<&Key>,
     ) -> (Arc<Chain>, Option<String>) {
-        let shared = written.plugin_config_id.as_ref().map(|id| snapshot.get(&Key::of(Kind::PluginConfig, id)));
+        let shared =
+            written.plugin_config_id.as_ref().map(|id| snapshot.get(&Key::of(Kind::PluginConfig, id)));
         if let (Some(None), Some(id)) = (&shared, &written.plugin_config_id) {
             return (self.empty_chain.clone(), Some(format!("plugin_config {} does not exist", id.as_str())));
         }
@@ -112,7 +126,8 @@ impl Compiler {
                 }
             }
         }
-        let chain = if instances.is_empty() { self.empty_chain.clone() } else { Arc::new(Chain::new(instances)) };
+        let chain =
+            if instances.is_empty() { self.empty_chain.clone() } else { Arc::new(Chain::new(instances)) };
         (chain, missing)
     }
 

@@ -11,7 +11,7 @@ use router::vars::Template;
 use stdx::published::Published;
 
 use super::{Compiler, route};
-use crate::upstream::dns::{PlannedNode, Plan};
+use crate::upstream::dns::{Plan, PlannedNode};
 use crate::upstream::{HashKey, KeepAlive, Method, NodeSet, PassHost, Upstream};
 
 impl Compiler {
@@ -53,7 +53,12 @@ impl Compiler {
         }
     }
 
-    fn build_upstream(&mut self, identity: &str, written: &Written, slot: Option<u32>) -> Result<Upstream, String> {
+    fn build_upstream(
+        &mut self,
+        identity: &str,
+        written: &Written,
+        slot: Option<u32>,
+    ) -> Result<Upstream, String> {
         let method = method(&written.balance)?;
         let plan = Plan {
             nodes: written.nodes.iter().map(planned).collect(),
@@ -62,7 +67,8 @@ impl Compiler {
         };
         let before = slot.and_then(|slot| self.current.upstreams.get(slot));
         // Another method is another state machine: it starts anew. The same method goes on with the new nodes.
-        let cell = before.filter(|before| same_method(&before.method, &method)).map(|before| before.nodes.clone());
+        let cell =
+            before.filter(|before| same_method(&before.method, &method)).map(|before| before.nodes.clone());
         let cell = cell.unwrap_or_else(|| Arc::new(Published::new(Arc::new(NodeSet::default()))));
         self.resolver.follow(&cell, plan);
         Ok(Upstream {

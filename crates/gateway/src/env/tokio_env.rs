@@ -70,7 +70,11 @@ impl Stream {
 
     /// Writes from several slices at once.
     #[inline]
-    pub fn poll_write_vectored(&mut self, cx: &mut Context<'_>, data: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+    pub fn poll_write_vectored(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write_vectored(cx, data)
     }
 

@@ -52,7 +52,9 @@ impl VariableSource for Exchange {
             Variable::Named(_) => None,
             Variable::PostArg(name) => body::form_argument(self, name),
             Variable::PostArgPath(path) => body::json_argument(self, path),
-            Variable::ResponseHeader(name) | Variable::UpstreamHeader(name) => joined(&self.response.headers, name),
+            Variable::ResponseHeader(name) | Variable::UpstreamHeader(name) => {
+                joined(&self.response.headers, name)
+            }
             Variable::UriParam(name) => self.params.get(name.as_bytes()).map(Value::borrowed),
         }
     }
@@ -149,7 +151,9 @@ impl Exchange {
             Builtin::RouteName => self.route()?.name.as_deref().map(text),
             Builtin::ServiceId => self.route()?.service.as_ref().map(|service| text(&service.id)),
             Builtin::ServiceName => self.route()?.service.as_ref()?.name.as_deref().map(text),
-            Builtin::ConsumerName | Builtin::ConsumerId => self.consumer().map(|consumer| text(&consumer.username)),
+            Builtin::ConsumerName | Builtin::ConsumerId => {
+                self.consumer().map(|consumer| text(&consumer.username))
+            }
             Builtin::ConsumerGroupId => self.consumer()?.group_id.as_deref().map(text),
             Builtin::RemoteUser => self.consumer().map(|consumer| text(&consumer.username)),
             _ => None,

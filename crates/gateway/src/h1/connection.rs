@@ -76,7 +76,8 @@ async fn wait_for_request(connection: &mut Connection, alarm: &Alarm) -> bool {
     }
     let worker = alarm.worker();
     let limits = &worker.options.limits;
-    let timeout_ms = if connection.context.requests == 0 { limits.head_timeout_ms } else { limits.idle_timeout_ms };
+    let timeout_ms =
+        if connection.context.requests == 0 { limits.head_timeout_ms } else { limits.idle_timeout_ms };
     let mut armed = false;
     poll_fn(|cx| {
         if connection.stream.poll_read_ready(cx).is_ready() {
@@ -110,7 +111,8 @@ async fn one_exchange(connection: &mut Connection, alarm: &Alarm) -> After {
     let keep_alive = refused.is_none()
         && exchange.request.keep_alive
         && !worker.is_draining()
-        && (limits.max_requests_per_connection == 0 || connection.context.requests < limits.max_requests_per_connection);
+        && (limits.max_requests_per_connection == 0
+            || connection.context.requests < limits.max_requests_per_connection);
     let mut server = H1Server::new(connection, exchange, worker.take_bytes(), keep_alive);
     let outcome = match refused {
         None => pipeline::run(worker, exchange, &mut server, alarm).await,
@@ -134,7 +136,11 @@ async fn one_exchange(connection: &mut Connection, alarm: &Alarm) -> After {
 }
 
 /// Reads one request's head; false if the client closed without sending any of it.
-async fn read_head(alarm: &Alarm, connection: &mut Connection, exchange: &mut Exchange) -> Result<bool, Failure> {
+async fn read_head(
+    alarm: &Alarm,
+    connection: &mut Connection,
+    exchange: &mut Exchange,
+) -> Result<bool, Failure> {
     let worker = alarm.worker();
     let limits = &worker.options.limits;
     let mut input = connection.input.take().unwrap_or_else(Connection::take_input);

@@ -19,7 +19,6 @@ use crate::failure::{Cause, Failure, Sent};
 use crate::forward;
 use crate::upstream::Endpoint;
 
-
 /// A connection to a node, between exchanges.
 #[derive(Debug)]
 pub(crate) struct OriginConnection {
@@ -154,7 +153,11 @@ impl ClientStream for OriginStream {
             }
             match ready!(self.connection.stream.poll_read(cx, self.buffer.spare_mut())) {
                 Ok(0) => {
-                    let detail = if self.answered { "it closed inside the response head" } else { "it closed without a response" };
+                    let detail = if self.answered {
+                        "it closed inside the response head"
+                    } else {
+                        "it closed without a response"
+                    };
                     return Poll::Ready(Err(self.failure(Cause::NoResponse, detail)));
                 }
                 Ok(count) => {
@@ -179,7 +182,9 @@ impl ClientStream for OriginStream {
             match ready!(self.connection.stream.poll_read(cx, self.buffer.spare_mut())) {
                 Ok(0) if self.reader.ends_by_close() => self.reader = BodyReader::Done,
                 Ok(0) => {
-                    return Poll::Ready(BodyEvent::Reset(self.failure(Cause::BodyCut, "it closed inside the body")));
+                    return Poll::Ready(BodyEvent::Reset(
+                        self.failure(Cause::BodyCut, "it closed inside the body"),
+                    ));
                 }
                 Ok(count) => self.buffer.advance(count),
                 Err(error) => {

@@ -52,7 +52,12 @@ pub(crate) struct H1Server<'c> {
 
 impl<'c> H1Server<'c> {
     /// For the request whose head was just read from `connection`, writing through `buffer`.
-    pub(crate) fn new(connection: &'c mut Connection, exchange: &Exchange, buffer: Vec<u8>, keep_alive: bool) -> Self {
+    pub(crate) fn new(
+        connection: &'c mut Connection,
+        exchange: &Exchange,
+        buffer: Vec<u8>,
+        keep_alive: bool,
+    ) -> Self {
         let request = &exchange.request;
         let (reader, length) = match request.framing {
             RequestFraming::None => (BodyReader::Done, BodyLength::None),
@@ -84,11 +89,7 @@ impl<'c> H1Server<'c> {
 
     /// Ends the exchange: what becomes of the connection, and the write buffer for reuse.
     pub(crate) fn end(mut self) -> (After, Vec<u8>) {
-        let after = if self.aborted {
-            After::Abort
-        } else {
-            self.end_in_order()
-        };
+        let after = if self.aborted { After::Abort } else { self.end_in_order() };
         (after, self.writer.into_buffer())
     }
 
@@ -166,10 +167,11 @@ impl ServerStream for H1Server<'_> {
                     self.writer.head().extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
                 }
             }
-            if !self.head_sent && !self.writer.is_flushed() {
-                if let Err(error) = ready!(self.writer.poll_flush(cx, &mut self.connection.stream)) {
-                    return Poll::Ready(BodyEvent::Reset(gone(&error)));
-                }
+            if !self.head_sent
+                && !self.writer.is_flushed()
+                && let Err(error) = ready!(self.writer.poll_flush(cx, &mut self.connection.stream))
+            {
+                return Poll::Ready(BodyEvent::Reset(gone(&error)));
             }
             // A body is on its way: read it in larger pieces than heads come in.
             input.compact();

@@ -12,7 +12,6 @@ use crate::alarm::Alarm;
 use crate::env::Stream;
 use crate::exchange::Exchange;
 
-
 /// The node's end of a tunnel: the connection, and what was already read from it behind the 101.
 pub(crate) struct OriginTunnel {
     pub(crate) stream: Stream,
@@ -31,11 +30,22 @@ struct Way {
 
 impl Way {
     fn new(buffer: Option<Buffer>) -> Way {
-        Way { buffer: buffer.filter(|buffer| !buffer.filled().is_empty()), ended: false, closed: false, bytes: 0 }
+        Way {
+            buffer: buffer.filter(|buffer| !buffer.filled().is_empty()),
+            ended: false,
+            closed: false,
+            bytes: 0,
+        }
     }
 
     /// Moves bytes until one side has to wait; ready once the writing side was closed.
-    fn poll(&mut self, cx: &mut Context<'_>, from: &mut Stream, to: &mut Stream, moved: &mut bool) -> Poll<io::Result<()>> {
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut Stream,
+        to: &mut Stream,
+        moved: &mut bool,
+    ) -> Poll<io::Result<()>> {
         loop {
             if let Some(buffer) = &mut self.buffer {
                 while !buffer.filled().is_empty() {

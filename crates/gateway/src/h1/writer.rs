@@ -97,7 +97,8 @@ impl Writer {
             encode::chunk_prefix(&mut self.waiting, data.len());
             self.chunk_left = data.len();
         }
-        let limit = if self.framing == Framing::Chunked { self.chunk_left.min(data.len()) } else { data.len() };
+        let limit =
+            if self.framing == Framing::Chunked { self.chunk_left.min(data.len()) } else { data.len() };
         loop {
             let waiting = self.waiting.len() - self.written;
             let count = if waiting == 0 {

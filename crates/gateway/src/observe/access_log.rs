@@ -166,7 +166,9 @@ fn write_batches(target: &Target, mut out: Out, batches: &Receiver<Vec<u8>>, reo
         if reopen.swap(false, Ordering::AcqRel) {
             match open(target) {
                 Ok(opened) => out = opened,
-                Err(error) => tracing::error!(%error, ?target, "cannot open the access log anew; writing to the old one"),
+                Err(error) => {
+                    tracing::error!(%error, ?target, "cannot open the access log anew; writing to the old one")
+                }
             }
         }
         let result = match &mut out {
@@ -233,7 +235,10 @@ mod tests {
             let (mut as_text, mut as_json) = (Vec::new(), Vec::new());
             escape_text(value, &mut as_text);
             escape_json(value, &mut as_json);
-            assert_eq!((String::from_utf8(as_text).unwrap(), String::from_utf8(as_json).unwrap()), (text.into(), json.into()));
+            assert_eq!(
+                (String::from_utf8(as_text).unwrap(), String::from_utf8(as_json).unwrap()),
+                (text.into(), json.into())
+            );
         };
         check(b"plain /path", "plain /path", "\"plain /path\"");
         check(b"a\nb\"c", "a\\x0Ab\\x22c", "\"a\\u000Ab\\\"c\"");

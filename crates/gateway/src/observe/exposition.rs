@@ -65,7 +65,12 @@ pub fn write_series(workers: &[SharedSeries], text: &mut String) {
             let _ = writeln!(text, "apisix_bandwidth{{type=\"{kind}\",{}}} {bytes}", Common(labels));
         }
     }
-    header(text, "apisix_http_latency", "histogram", "Milliseconds of a request in all, at nodes, and in the gateway.");
+    header(
+        text,
+        "apisix_http_latency",
+        "histogram",
+        "Milliseconds of a request in all, at nodes, and in the gateway.",
+    );
     for (labels, totals) in &totals {
         for (kind, histogram) in
             [("request", &totals.request), ("upstream", &totals.upstream), ("apisix", &totals.gateway)]
@@ -84,10 +89,15 @@ fn write_histogram(text: &mut String, kind: &str, labels: &Labels, totals: &Hist
     let mut below = 0;
     for (bound, samples) in BOUNDS_MS.iter().zip(&totals.counts) {
         below += samples;
-        let _ = writeln!(text, "apisix_http_latency_bucket{{type=\"{kind}\",{common},le=\"{bound}\"}} {below}");
+        let _ =
+            writeln!(text, "apisix_http_latency_bucket{{type=\"{kind}\",{common},le=\"{bound}\"}} {below}");
     }
     let _ = writeln!(text, "apisix_http_latency_bucket{{type=\"{kind}\",{common},le=\"+Inf\"}} {count}");
-    let _ = writeln!(text, "apisix_http_latency_sum{{type=\"{kind}\",{common}}} {}", totals.sum_us as f64 / 1_000.0);
+    let _ = writeln!(
+        text,
+        "apisix_http_latency_sum{{type=\"{kind}\",{common}}} {}",
+        totals.sum_us as f64 / 1_000.0
+    );
     let _ = writeln!(text, "apisix_http_latency_count{{type=\"{kind}\",{common}}} {count}");
 }
 
@@ -106,7 +116,12 @@ pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status>, text: &mut St
     for (state, count) in [("accepted", accepted), ("active", active as u64), ("handled", accepted)] {
         let _ = writeln!(text, "apisix_nginx_http_current_connections{{state=\"{state}\"}} {count}");
     }
-    header(text, "weir_upstream_idle_connections", "gauge", "Kept connections to nodes that wait for a request.");
+    header(
+        text,
+        "weir_upstream_idle_connections",
+        "gauge",
+        "Kept connections to nodes that wait for a request.",
+    );
     let _ = writeln!(text, "weir_upstream_idle_connections {idle}");
 }
 

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Upper bounds in milliseconds, those of the contract's data plane; above the last is the rest.
-pub const BOUNDS_MS: [u64; 15] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000];
+pub const BOUNDS_MS: [u64; 15] =
+    [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000];
 
 /// Counts of samples by bound.
 #[derive(Debug, Default)]

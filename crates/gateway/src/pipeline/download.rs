@@ -23,11 +23,11 @@ pub(super) struct Download<'r, 'w> {
 
 /// Whom a response that cannot go on waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Waits {
-    ForNode,
-    ForClient,
+enum WaitsFor {
+    Node,
+    Client,
     /// For the node, and the client has closed its sending side: perhaps nobody is left to read.
-    ForNodeAlone,
+    NodeAlone,
 }
 
 impl<'r, 'w> Download<'r, 'w> {
@@ -39,22 +39,25 @@ impl<'r, 'w> Download<'r, 'w> {
     fn wait(
         &self,
         cx: &std::task::Context<'_>,
-        waits: Waits,
-        waiting: &mut Option<Waits>,
+        waits: WaitsFor,
+        waiting: &mut Option<WaitsFor>,
         moved: bool,
     ) -> Poll<Result<(), Failure>> {
         if moved || *waiting != Some(waits) {
             *waiting = Some(waits);
-            self.run.alarm.set(cx, match waits {
-                Waits::ForNode => self.timeouts.read_ms,
-                Waits::ForClient => self.run.worker.options.limits.send_timeout_ms,
-                Waits::ForNodeAlone => HALF_CLOSE_GRACE_MS,
-            });
+            self.run.alarm.set(
+                cx,
+                match waits {
+                    WaitsFor::Node => self.timeouts.read_ms,
+                    WaitsFor::Client => self.run.worker.options.limits.send_timeout_ms,
+                    WaitsFor::NodeAlone => HALF_CLOSE_GRACE_MS,
+                },
+            );
         } else if self.run.alarm.rang() {
             return Poll::Ready(Err(match waits {
-                Waits::ForNode => Failure::new(Cause::BodyStalled, "the response body stopped arriving"),
-                Waits::ForClient => Failure::new(Cause::ClientSlow, "it did not read its response in time"),
-                Waits::ForNodeAlone => Failure::new(Cause::ClientGone, "it closed inside the response"),
+                WaitsFor::Node => Failure::new(Cause::BodyStalled, "the response body stopped arriving"),
+                WaitsFor::Client => Failure::new(Cause::ClientSlow, "it did not read its response in time"),
+                WaitsFor::NodeAlone => Failure::new(Cause::ClientGone, "it closed inside the response"),
             }));
         }
         Poll::Pending
@@ -75,7 +78,8 @@ pub(super) async fn pass_on<S: ServerStream, O: ClientStream>(
     }
     respond::respond_head(exchange, chains);
     // A plugin may have changed the status to or from one whose responses have no body (RFC 9110 section 6.4.1).
-    let may_have_body = exchange.request.method != http1::Method::Head && !has_no_body(exchange.response.status);
+    let may_have_body =
+        exchange.request.method != http1::Method::Head && !has_no_body(exchange.response.status);
     let length = match origin.body_length() {
         BodyLength::None if may_have_body => BodyLength::Known(0),
         BodyLength::Known(_) | BodyLength::Unknown if has_no_body(exchange.response.status) => {
@@ -186,14 +190,14 @@ async fn stream<S: ServerStream, O: ClientStream>(
                         continue;
                     }
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
-                    Poll::Pending => return download.wait(cx, Waits::ForClient, &mut waiting, moved),
+                    Poll::Pending => return download.wait(cx, WaitsFor::Client, &mut waiting, moved),
                 }
             }
             if finished {
                 return match server.poll_flush(cx) {
                     Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
                     Poll::Ready(Err(error)) => Poll::Ready(Err(gone(&error))),
-                    Poll::Pending => download.wait(cx, Waits::ForClient, &mut waiting, moved),
+                    Poll::Pending => download.wait(cx, WaitsFor::Client, &mut waiting, moved),
                 };
             }
             match origin.poll_body(cx) {
@@ -212,7 +216,7 @@ async fn stream<S: ServerStream, O: ClientStream>(
                                 count
                             }
                             Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
-                            Poll::Pending => return download.wait(cx, Waits::ForClient, &mut waiting, moved),
+                            Poll::Pending => return download.wait(cx, WaitsFor::Client, &mut waiting, moved),
                         },
                     };
                     origin.consume(count);
@@ -234,7 +238,7 @@ async fn stream<S: ServerStream, O: ClientStream>(
                     // What has arrived must not wait for what has not: server-sent events live from this.
                     match server.poll_flush(cx) {
                         Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
-                        Poll::Pending => return download.wait(cx, Waits::ForClient, &mut waiting, moved),
+                        Poll::Pending => return download.wait(cx, WaitsFor::Client, &mut waiting, moved),
                         Poll::Ready(Ok(())) => {}
                     }
                     if server.poll_gone(cx).is_ready() {
@@ -242,7 +246,7 @@ async fn stream<S: ServerStream, O: ClientStream>(
                         server.close_afterwards();
                         half_closed = true;
                     }
-                    let waits = if half_closed { Waits::ForNodeAlone } else { Waits::ForNode };
+                    let waits = if half_closed { WaitsFor::NodeAlone } else { WaitsFor::Node };
                     return download.wait(cx, waits, &mut waiting, moved);
                 }
             }
@@ -275,7 +279,7 @@ async fn collect<S: ServerStream, O: ClientStream>(
                 }
                 Poll::Ready(BodyEvent::End(_)) => return Poll::Ready(Ok(())),
                 Poll::Ready(BodyEvent::Reset(failure)) => return Poll::Ready(Err(failure)),
-                Poll::Pending => return download.wait(cx, Waits::ForNode, &mut waiting, moved),
+                Poll::Pending => return download.wait(cx, WaitsFor::Node, &mut waiting, moved),
             };
             moved = true;
             origin.consume(count);

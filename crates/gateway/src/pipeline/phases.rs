@@ -22,7 +22,11 @@ pub(super) struct Chains<'g> {
 impl<'g> Chains<'g> {
     /// For the route in `slot`.
     pub(super) fn new(generation: &'g Generation, slot: Option<u32>) -> Chains<'g> {
-        Chains { global: &generation.global, route: slot.and_then(|slot| generation.routes.get(slot)), merged: None }
+        Chains {
+            global: &generation.global,
+            route: slot.and_then(|slot| generation.routes.get(slot)),
+            merged: None,
+        }
     }
 
     /// For a request that was never matched: no chain runs.
@@ -63,7 +67,9 @@ impl<'g> Chains<'g> {
     fn gives_way(&self, chain: &Chain, instance: &Instance) -> bool {
         instance.prefer_route
             && std::ptr::eq(chain, self.global)
-            && self.local().is_some_and(|local| local.instances().iter().any(|other| other.name == instance.name))
+            && self
+                .local()
+                .is_some_and(|local| local.instances().iter().any(|other| other.name == instance.name))
     }
 }
 
@@ -164,7 +170,11 @@ async fn one(
 
 /// Once authentication has named a consumer, its plugins join the route's, and those that only it brought catch up on
 /// the rewrite phase.
-async fn join_consumer(run: &Run<'_>, exchange: &mut Exchange, chains: &mut Chains<'_>) -> Option<Box<Reply>> {
+async fn join_consumer(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    chains: &mut Chains<'_>,
+) -> Option<Box<Reply>> {
     let consumer = exchange.consumer.clone()?;
     if consumer.plugins.is_empty() && consumer.switched_off.is_empty() {
         return None;

@@ -11,7 +11,11 @@ use crate::failure::{Cause, Failure};
 use crate::options::Options;
 
 /// Fills the exchange's path, host and client address.
-pub(crate) fn prepare(options: &Options, scratch: &mut PathScratch, exchange: &mut Exchange) -> Result<(), Failure> {
+pub(crate) fn prepare(
+    options: &Options,
+    scratch: &mut PathScratch,
+    exchange: &mut Exchange,
+) -> Result<(), Failure> {
     let Exchange { request, path, forward_path, host, .. } = &mut *exchange;
     match (request.method, request.form) {
         // Hardening: no tunnel to an address that a client names, no echo of what a browser hides (RFC 9110 9.3.6, 9.3.8).

@@ -9,7 +9,7 @@ use http1::RequestFraming;
 use super::download::{self, Download};
 use super::phases::{self, Chains};
 use super::retry::{self, Facts, Next};
-use super::upload::{self, Collected, Upload, Waits};
+use super::upload::{self, Collected, Upload, WaitsFor};
 use super::{Outcome, Run, respond};
 use crate::body::{BodyLength, ClientStream, ServerStream};
 use crate::exchange::{Attempt, Exchange};
@@ -70,10 +70,11 @@ async fn tries<S: ServerStream>(
             Some(picked) if run.worker.is_current(upstream, picked) => picked,
             _ => run.worker.choose(upstream, exchange, &tried)?,
         };
-        let (failure, facts) = match one_try(run, exchange, server, chains, upstream, timeouts, picked, repeated).await {
-            Ok(outcome) => return Ok(outcome),
-            Err(failed) => failed,
-        };
+        let (failure, facts) =
+            match one_try(run, exchange, server, chains, upstream, timeouts, picked, repeated).await {
+                Ok(outcome) => return Ok(outcome),
+                Err(failed) => failed,
+            };
         let may_go_on = server.rewind();
         let facts = Facts { body_is_whole: may_go_on, repeated, ..facts };
         match retry::after(&failure, facts) {
@@ -90,7 +91,9 @@ async fn tries<S: ServerStream>(
                 if tried.len() > retries || tried.len() >= nodes {
                     return Err(failure);
                 }
-                if upstream.retry_timeout_ms != 0 && micros(started_ns, run.worker.clock_ns()) / 1_000 >= upstream.retry_timeout_ms {
+                if upstream.retry_timeout_ms != 0
+                    && micros(started_ns, run.worker.clock_ns()) / 1_000 >= upstream.retry_timeout_ms
+                {
                     return Err(Failure::new(Cause::RetryDeadline, failure.detail));
                 }
             }
@@ -98,12 +101,18 @@ async fn tries<S: ServerStream>(
     }
 }
 
-fn find_upstream<'r>(run: &'r Run<'_>, exchange: &mut Exchange, chains: &Chains<'_>) -> Result<&'r Upstream, Failure> {
+fn find_upstream<'r>(
+    run: &'r Run<'_>,
+    exchange: &mut Exchange,
+    chains: &Chains<'_>,
+) -> Result<&'r Upstream, Failure> {
     let slot = exchange.upstream.or_else(|| chains.route().and_then(|route| route.upstream));
     let slot = slot.ok_or_else(|| Failure::new(Cause::NoUpstream, "the route has no upstream"))?;
     exchange.upstream = Some(slot);
     let upstream = run.generation.upstreams.get(slot);
-    upstream.map(|upstream| &**upstream).ok_or_else(|| Failure::new(Cause::NoUpstream, "the upstream does not exist"))
+    upstream
+        .map(|upstream| &**upstream)
+        .ok_or_else(|| Failure::new(Cause::NoUpstream, "the upstream does not exist"))
 }
 
 /// Only a WebSocket handshake of a client that may is an upgrade; every other `Upgrade` field stays behind, `h2c` above
@@ -115,7 +124,10 @@ fn wants_websocket(exchange: &Exchange, chains: &Chains<'_>) -> bool {
         && exchange.request.upgrade_text().is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
 }
 
-#[expect(clippy::too_many_arguments, reason = "a try needs all of an exchange; a struct would only rename them")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "a try needs all of an exchange; a struct would only rename them"
+)]
 async fn one_try<S: ServerStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
@@ -232,7 +244,8 @@ async fn exchange_with<S: ServerStream>(
 
     let head_us = micros(one.started_ns, run.worker.clock_ns());
     let attempt = exchange.attempts.last_mut().expect("pushed when the try began");
-    (attempt.status, attempt.connect_us, attempt.head_us) = (exchange.response.status, one.connect_us, head_us);
+    (attempt.status, attempt.connect_us, attempt.head_us) =
+        (exchange.response.status, one.connect_us, head_us);
     exchange.times.upstream_head_ns = one.started_ns + head_us * 1_000;
 
     if exchange.response.status == 101 {
@@ -315,7 +328,7 @@ async fn wait_for_head<S: ServerStream>(
 ) -> Result<(), Failure> {
     let head = &mut exchange.response;
     let body_timeout_ms = run.worker.options.limits.body_timeout_ms;
-    let mut waiting: Option<Waits> = None;
+    let mut waiting: Option<WaitsFor> = None;
     let mut leaving = false;
     poll_fn(|cx| {
         let mut moved = false;
@@ -338,23 +351,26 @@ async fn wait_for_head<S: ServerStream>(
         if leaving {
             return if rang { Poll::Ready(Err(gone())) } else { Poll::Pending };
         }
-        if waits != Waits::ForClient && server.poll_gone(cx).is_ready() {
+        if waits != WaitsFor::Client && server.poll_gone(cx).is_ready() {
             leaving = true;
             run.alarm.set(cx, HALF_CLOSE_GRACE_MS);
             return Poll::Pending;
         }
         if moved || waiting != Some(waits) {
             waiting = Some(waits);
-            run.alarm.set(cx, match waits {
-                Waits::ForClient => body_timeout_ms,
-                Waits::ForNode => timeouts.send_ms,
-                Waits::ForNobody => timeouts.read_ms,
-            });
+            run.alarm.set(
+                cx,
+                match waits {
+                    WaitsFor::Client => body_timeout_ms,
+                    WaitsFor::Node => timeouts.send_ms,
+                    WaitsFor::Nobody => timeouts.read_ms,
+                },
+            );
         } else if rang {
             return Poll::Ready(Err(match waits {
-                Waits::ForClient => upload::stalled(),
-                Waits::ForNode => Failure::new(Cause::SendTimeout, "it did not take the request in time"),
-                Waits::ForNobody => Failure::new(Cause::ReadTimeout, "it did not answer in time"),
+                WaitsFor::Client => upload::stalled(),
+                WaitsFor::Node => Failure::new(Cause::SendTimeout, "it did not take the request in time"),
+                WaitsFor::Nobody => Failure::new(Cause::ReadTimeout, "it did not answer in time"),
             }));
         }
         Poll::Pending
@@ -375,7 +391,8 @@ pub(crate) fn key_hash(upstream: &Upstream, exchange: &Exchange, scratch: &mut V
             template.render(exchange, scratch);
         }
         HashKey::Consumer => {
-            scratch.extend_from_slice(exchange.consumer().map_or("", |consumer| &consumer.username).as_bytes());
+            scratch
+                .extend_from_slice(exchange.consumer().map_or("", |consumer| &consumer.username).as_bytes());
         }
     }
     // Without the variable the client's address decides, as it does in the contract's data plane.

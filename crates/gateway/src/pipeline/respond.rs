@@ -72,7 +72,9 @@ pub(super) fn respond_head(exchange: &mut Exchange, chains: &Chains<'_>) {
             exchange.response.headers.set(&name, value.as_bytes()).expect("checked when it was added");
         }
     }
-    phases::each(chains, Phase::ResponseHead, exchange, |instance, exchange| instance.plugin.response_head(exchange));
+    phases::each(chains, Phase::ResponseHead, exchange, |instance, exchange| {
+        instance.plugin.response_head(exchange)
+    });
 }
 
 fn edit_body(exchange: &mut Exchange, chains: &Chains<'_>, body: &mut Vec<u8>) {

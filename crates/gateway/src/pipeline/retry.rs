@@ -48,7 +48,10 @@ pub(super) fn after(failure: &Failure, facts: Facts) -> Next {
 
 /// RFC 9110 section 9.2.2.
 fn is_idempotent(method: Method) -> bool {
-    matches!(method, Method::Get | Method::Head | Method::Options | Method::Put | Method::Delete | Method::Trace)
+    matches!(
+        method,
+        Method::Get | Method::Head | Method::Options | Method::Put | Method::Delete | Method::Trace
+    )
 }
 
 #[cfg(test)]
@@ -80,7 +83,8 @@ mod tests {
             assert_eq!(after(&Failure::new(cause, ""), facts), want, "{cause:?} {facts:?}");
         }
         let gone = Failure::new(Cause::ClientGone, "");
-        let facts = Facts { sent: Nothing, reused: true, method: Method::Get, body_is_whole: true, repeated: false };
+        let facts =
+            Facts { sent: Nothing, reused: true, method: Method::Get, body_is_whole: true, repeated: false };
         assert_eq!(after(&gone, facts), GiveUp, "the client's fault is not retried");
     }
 }

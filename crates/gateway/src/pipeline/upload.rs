@@ -28,13 +28,13 @@ enum Stage {
 
 /// Whom an upload that cannot go on waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Waits {
+pub(super) enum WaitsFor {
     /// The client has to send.
-    ForClient,
+    Client,
     /// The node has to take.
-    ForNode,
+    Node,
     /// Nobody: there is nothing more to send.
-    ForNobody,
+    Nobody,
 }
 
 impl Upload {
@@ -74,17 +74,17 @@ impl Upload {
         server: &mut S,
         origin: &mut O,
         moved: &mut bool,
-    ) -> Result<Waits, Failure> {
+    ) -> Result<WaitsFor, Failure> {
         loop {
             match self.stage {
-                Stage::Done | Stage::Broken => return Ok(Waits::ForNobody),
+                Stage::Done | Stage::Broken => return Ok(WaitsFor::Nobody),
                 Stage::Flushing => match origin.poll_flush(cx) {
                     Poll::Ready(Ok(())) => {
                         *moved = true;
                         self.stage = Stage::Done;
                     }
                     Poll::Ready(Err(_)) => self.stage = Stage::Broken,
-                    Poll::Pending => return Ok(Waits::ForNode),
+                    Poll::Pending => return Ok(WaitsFor::Node),
                 },
                 Stage::Sending => {
                     if let Some(waits) = self.poll_piece(cx, server, origin, moved)? {
@@ -101,7 +101,7 @@ impl Upload {
         server: &mut S,
         origin: &mut O,
         moved: &mut bool,
-    ) -> Result<Option<Waits>, Failure> {
+    ) -> Result<Option<WaitsFor>, Failure> {
         match server.poll_body(cx) {
             Poll::Ready(BodyEvent::Data(data)) => match origin.poll_data(cx, data) {
                 Poll::Ready(Ok(count)) => {
@@ -113,7 +113,7 @@ impl Upload {
                     }
                 }
                 Poll::Ready(Err(_)) => self.stage = Stage::Broken,
-                Poll::Pending => return Ok(Some(Waits::ForNode)),
+                Poll::Pending => return Ok(Some(WaitsFor::Node)),
             },
             Poll::Ready(BodyEvent::End(trailers)) => {
                 origin.finish(trailers);
@@ -126,7 +126,7 @@ impl Upload {
                     self.stage = Stage::Broken;
                     return Ok(None);
                 }
-                return Ok(Some(Waits::ForClient));
+                return Ok(Some(WaitsFor::Client));
             }
         }
         Ok(None)

@@ -65,7 +65,9 @@ impl ErrorResponse {
             Value::String(text) => {
                 ErrorResponse { content_type: "text/plain; charset=utf-8", body: text.clone().into_bytes() }
             }
-            other => ErrorResponse { content_type: "application/json", body: format!("{other}\n").into_bytes() },
+            other => {
+                ErrorResponse { content_type: "application/json", body: format!("{other}\n").into_bytes() }
+            }
         }
     }
 }
@@ -90,7 +92,11 @@ impl Chain {
         instances.sort_by(|a, b| b.priority.cmp(&a.priority).then_with(|| a.name.cmp(b.name)));
         debug_assert!(instances.len() <= usize::from(u16::MAX));
         let of = |phase: Phase| -> Box<[u16]> {
-            (0_u16..).zip(&instances).filter(|(_, one)| one.phases.contains(&phase)).map(|(index, _)| index).collect()
+            (0_u16..)
+                .zip(&instances)
+                .filter(|(_, one)| one.phases.contains(&phase))
+                .map(|(index, _)| index)
+                .collect()
         };
         Chain {
             rewrite: of(Phase::Rewrite),

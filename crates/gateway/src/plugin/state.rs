@@ -27,7 +27,10 @@ impl RequestStates {
 
     /// The state of `instance`, if it made one.
     pub(crate) fn peek<T: Any>(&self, instance: u32) -> Option<&T> {
-        self.entries.iter().filter(|(owner, _)| *owner == instance).find_map(|(_, state)| state.downcast_ref::<T>())
+        self.entries
+            .iter()
+            .filter(|(owner, _)| *owner == instance)
+            .find_map(|(_, state)| state.downcast_ref::<T>())
     }
 
     /// Forgets everything, keeping the room.

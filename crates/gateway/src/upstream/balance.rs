@@ -74,7 +74,11 @@ pub(super) mod testing {
         NodeSet { ring: Ring::new(&nodes), nodes, note: None }
     }
 
-    pub(in crate::upstream) fn choose(balancer: &mut dyn Balancer, set: &NodeSet, now_ms: u64) -> Option<usize> {
+    pub(in crate::upstream) fn choose(
+        balancer: &mut dyn Balancer,
+        set: &NodeSet,
+        now_ms: u64,
+    ) -> Option<usize> {
         balancer.choose(&Choice { set, key_hash: 0, random: now_ms | 1 << 40, now_ms, excluded: &|_| false })
     }
 }

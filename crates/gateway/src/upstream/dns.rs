@@ -131,7 +131,9 @@ impl Resolver {
     pub fn follow(&self, cell: &Arc<Published<NodeSet>>, plan: Plan) {
         let mut table = self.shared.lock();
         // The same cell may have followed another plan.
-        table.followers.retain(|follower| follower.cell.strong_count() > 0 && !std::ptr::eq(follower.cell.as_ptr(), &raw const **cell));
+        table.followers.retain(|follower| {
+            follower.cell.strong_count() > 0 && !std::ptr::eq(follower.cell.as_ptr(), &raw const **cell)
+        });
         let mut named = false;
         for host in names(&plan) {
             named = true;
@@ -206,7 +208,8 @@ async fn keep_looking(shared: Arc<Shared>, endpoints: Arc<Endpoints>, lookup: Ar
 fn forget_unused(table: &mut Table) {
     table.followers.retain(|follower| follower.cell.strong_count() > 0);
     let Table { names: known, followers, .. } = table;
-    let used: std::collections::HashSet<&str> = followers.iter().flat_map(|follower| names(&follower.plan)).collect();
+    let used: std::collections::HashSet<&str> =
+        followers.iter().flat_map(|follower| names(&follower.plan)).collect();
     known.retain(|name, state| state.asking || !state.tried || used.contains(&**name));
 }
 
@@ -256,7 +259,9 @@ fn take_in(table: &mut Table, endpoints: &Endpoints, name: &str, answer: Result<
         }
     };
     if changed {
-        for follower in table.followers.iter().filter(|follower| names(&follower.plan).any(|host| host == name)) {
+        for follower in
+            table.followers.iter().filter(|follower| names(&follower.plan).any(|host| host == name))
+        {
             if let Some(cell) = follower.cell.upgrade() {
                 publish(&cell, node_set(&follower.plan, &table.names, endpoints));
             }
@@ -288,7 +293,8 @@ fn node_set(plan: &Plan, known: &HashMap<Box<str>, Name>, endpoints: &Endpoints)
             Err(_) => match known.get(&planned.host) {
                 Some(state) if !state.addresses.is_empty() => state.addresses.iter().copied().for_each(add),
                 state => {
-                    let reason = state.and_then(|state| state.error.as_deref()).unwrap_or("it was not looked up yet");
+                    let reason =
+                        state.and_then(|state| state.error.as_deref()).unwrap_or("it was not looked up yet");
                     note = Some(format!("the node {} has no address: {reason}", planned.host));
                 }
             },
@@ -304,7 +310,10 @@ fn publish(cell: &Published<NodeSet>, set: NodeSet) {
     let same = held.note == set.note
         && held.nodes.len() == set.nodes.len()
         && held.nodes.iter().zip(&set.nodes).all(|(a, b)| {
-            a.endpoint.id == b.endpoint.id && a.weight == b.weight && a.priority == b.priority && a.host == b.host
+            a.endpoint.id == b.endpoint.id
+                && a.weight == b.weight
+                && a.priority == b.priority
+                && a.host == b.host
         });
     if !same {
         cell.publish(Arc::new(set));

@@ -40,7 +40,8 @@ impl Pools {
         self.idle.retain(|_, idle| {
             idle.retain_mut(|connection| {
                 let timeout_ms = connection.endpoint.keep_alive.idle_timeout_ms;
-                let expired = timeout_ms != 0 && now_ms.saturating_sub(connection.idle_since_ms) >= timeout_ms;
+                let expired =
+                    timeout_ms != 0 && now_ms.saturating_sub(connection.idle_since_ms) >= timeout_ms;
                 !expired && !connection.is_stale()
             });
             !idle.is_empty()

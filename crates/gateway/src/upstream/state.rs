@@ -67,7 +67,13 @@ impl UpstreamState {
 
     /// Chooses a node that is not among `tried`.
     #[inline]
-    pub(crate) fn choose(&mut self, key_hash: u64, random: u64, now_ms: u64, tried: &[usize]) -> Option<Picked> {
+    pub(crate) fn choose(
+        &mut self,
+        key_hash: u64,
+        random: u64,
+        now_ms: u64,
+        tried: &[usize],
+    ) -> Option<Picked> {
         let generation = self.nodes.generation();
         let set: &NodeSet = self.nodes.get();
         let one_tier = self.tiers.len() == 1;
@@ -116,7 +122,9 @@ impl UpstreamState {
     /// Nodes that stay keep what is known of them: a new neighbour makes nobody forget who is slow.
     fn carry_over(&mut self, old: &NodeSet, before: &[(i64, Box<dyn Balancer>)]) {
         for (index, node) in old.nodes.iter().enumerate() {
-            let Some((_, balancer)) = before.iter().find(|(tier, _)| *tier == node.priority) else { continue };
+            let Some((_, balancer)) = before.iter().find(|(tier, _)| *tier == node.priority) else {
+                continue;
+            };
             let memory = balancer.memory(index);
             let picked = Picked { index, generation: 0, endpoint_id: node.endpoint.id };
             if let Some((balancer, index)) = self.balancer_of(picked) {
@@ -175,7 +183,11 @@ mod tests {
         upstream.nodes.publish(Arc::new(set(&[1, 1])));
         state.refresh(&upstream, 0);
         let chosen: Vec<usize> = (0..3).map(|_| state.choose(0, 0, 0, &[]).unwrap().index).collect();
-        assert_eq!(chosen, [1, 1, 1], "the node with three requests under way gets no fourth before its neighbour has as many");
+        assert_eq!(
+            chosen,
+            [1, 1, 1],
+            "the node with three requests under way gets no fourth before its neighbour has as many"
+        );
         // Tries that began under the old set end under the new one.
         busy.into_iter().for_each(|picked| state.finished(picked, 1, 0, false));
         assert_eq!(state.choose(0, 0, 0, &[]).unwrap().index, 0);

@@ -22,7 +22,12 @@ const EXHAUSTED_PAUSE_MS: u64 = 50;
 static NEXT_CONNECTION: AtomicU64 = AtomicU64::new(1);
 
 /// Accepts on one socket until the worker drains.
-pub(super) async fn accept_loop(worker: Rc<Worker>, peers: Rc<[Handle]>, listener: Listener, local: SocketAddr) {
+pub(super) async fn accept_loop(
+    worker: Rc<Worker>,
+    peers: Rc<[Handle]>,
+    listener: Listener,
+    local: SocketAddr,
+) {
     let mut draining = worker.drained.subscribe();
     loop {
         let accepted = tokio::select! {
@@ -70,7 +75,8 @@ fn place(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAddr
     }
     if peers.len() > 1 {
         let mine = worker.status.connections.load(Ordering::Relaxed);
-        let (least, count) = counts().enumerate().min_by_key(|(_, count)| *count).unwrap_or((worker.index, mine));
+        let (least, count) =
+            counts().enumerate().min_by_key(|(_, count)| *count).unwrap_or((worker.index, mine));
         if least != worker.index && mine >= count + SKEW_MIN.max(count / SKEW_SHARE) {
             // Counted there at once, so that a burst is spread and not thrown at one worker as a whole.
             peers[least].status.connections.fetch_add(1, Ordering::Relaxed);

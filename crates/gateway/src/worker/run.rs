@@ -27,7 +27,8 @@ pub(crate) fn run(
     listening: Vec<Listening>,
     commands: &mut UnboundedReceiver<Command>,
 ) -> io::Result<()> {
-    let runtime = Builder::new_current_thread().enable_io().enable_time().build_local(LocalOptions::default())?;
+    let runtime =
+        Builder::new_current_thread().enable_io().enable_time().build_local(LocalOptions::default())?;
     runtime.block_on(async move {
         let worker = Worker::new(parts);
         let peers: Rc<[Handle]> = peers.into();

@@ -43,7 +43,12 @@ impl UpstreamStates {
 impl Worker {
     /// Chooses a node that is not among `tried`.
     #[inline]
-    pub(crate) fn choose(&self, upstream: &Upstream, exchange: &mut Exchange, tried: &[usize]) -> Result<Picked, Failure> {
+    pub(crate) fn choose(
+        &self,
+        upstream: &Upstream,
+        exchange: &mut Exchange,
+        tried: &[usize],
+    ) -> Result<Picked, Failure> {
         let mut scratch = std::mem::take(&mut exchange.scratch);
         let key_hash = key_hash(upstream, exchange, &mut scratch);
         exchange.scratch = scratch;
@@ -105,10 +110,13 @@ impl Worker {
         let mut armed = false;
         let stream = poll_fn(|cx| match connecting.as_mut().poll(cx) {
             Poll::Ready(Ok(stream)) => Poll::Ready(Ok(stream)),
-            Poll::Ready(Err(error)) => Poll::Ready(Err(Failure::new(connect_cause(&error), error.to_string()))),
-            Poll::Pending if armed && alarm.rang() => {
-                Poll::Ready(Err(Failure::new(Cause::ConnectTimeout, "it did not accept the connection in time")))
+            Poll::Ready(Err(error)) => {
+                Poll::Ready(Err(Failure::new(connect_cause(&error), error.to_string())))
             }
+            Poll::Pending if armed && alarm.rang() => Poll::Ready(Err(Failure::new(
+                Cause::ConnectTimeout,
+                "it did not accept the connection in time",
+            ))),
             Poll::Pending => {
                 if !armed {
                     armed = true;

@@ -41,7 +41,8 @@ mod tests {
     #[test]
     fn arguments() {
         let check = |text: &str, name: &str, want: Option<&str>| {
-            let found = argument(text.as_bytes(), name).map(|value| String::from_utf8_lossy(&value.text()).into_owned());
+            let found = argument(text.as_bytes(), name)
+                .map(|value| String::from_utf8_lossy(&value.text()).into_owned());
             assert_eq!(found.as_deref(), want, "{name} in {text}");
         };
         check("a=1&b=2", "b", Some("2"));
@@ -58,7 +59,8 @@ mod tests {
         let mut headers = Headers::default();
         headers.append("Cookie", b"ab=0; a=1;b=x=y").unwrap();
         let check = |name: &str, want: Option<&str>| {
-            let found = cookie(&headers, name).map(|value| String::from_utf8_lossy(&value.text()).into_owned());
+            let found =
+                cookie(&headers, name).map(|value| String::from_utf8_lossy(&value.text()).into_owned());
             assert_eq!(found.as_deref(), want, "{name}");
         };
         check("a", Some("1"));

@@ -44,7 +44,8 @@ fn began(exchange: &Exchange) -> (u64, u32) {
     }
 }
 
-const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// Year, month, day, hour, minute and second of a Unix time.
 fn civil(unix: u64) -> (u64, u64, u64, u64, u64, u64) {

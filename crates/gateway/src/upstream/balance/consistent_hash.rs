@@ -25,7 +25,8 @@ impl Ring {
     pub fn new(nodes: &[Node]) -> Ring {
         let total: u64 = nodes.iter().map(|node| u64::from(node.weight)).sum();
         // Weights are reduced first: 100 and 100 are the ring that 1 and 1 are.
-        let divisor = nodes.iter().fold(0, |divisor, node| greatest_common_divisor(divisor, node.weight)).max(1);
+        let divisor =
+            nodes.iter().fold(0, |divisor, node| greatest_common_divisor(divisor, node.weight)).max(1);
         let wanted = total / u64::from(divisor) * POINTS_PER_NODE;
         let mut points = Vec::with_capacity(wanted.min(POINTS_MAX) as usize);
         for (index, node) in (0_u32..).zip(nodes).filter(|(_, node)| node.weight > 0) {
@@ -73,8 +74,13 @@ mod tests {
     use crate::upstream::NodeSet;
 
     fn owner(set: &NodeSet, key: u32) -> usize {
-        let choice =
-            Choice { set, key_hash: key_hash(&key.to_le_bytes()), random: 0, now_ms: 0, excluded: &|_| false };
+        let choice = Choice {
+            set,
+            key_hash: key_hash(&key.to_le_bytes()),
+            random: 0,
+            now_ms: 0,
+            excluded: &|_| false,
+        };
         ConsistentHash.choose(&choice).unwrap()
     }
 

@@ -18,7 +18,11 @@ impl RoundRobin {
         balancer
     }
 
-    fn turn(&mut self, weights: impl Iterator<Item = u32>, excluded: &dyn Fn(usize) -> bool) -> Option<usize> {
+    fn turn(
+        &mut self,
+        weights: impl Iterator<Item = u32>,
+        excluded: &dyn Fn(usize) -> bool,
+    ) -> Option<usize> {
         let mut total = 0;
         let mut best: Option<usize> = None;
         for (index, weight) in weights.enumerate() {
@@ -50,7 +54,8 @@ mod tests {
 
     fn sequence(weights: &[u32], stagger: usize, turns: usize) -> String {
         let mut balancer = RoundRobin::new(weights, stagger);
-        let turn = |_| balancer.turn(weights.iter().copied(), &|_| false).map_or('-', |n| (b'a' + n as u8) as char);
+        let turn =
+            |_| balancer.turn(weights.iter().copied(), &|_| false).map_or('-', |n| (b'a' + n as u8) as char);
         (0..turns).map(turn).collect()
     }
 
