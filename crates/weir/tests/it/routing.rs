@@ -21,6 +21,9 @@ impl Routes {
     fn with(before: &str, routes: &[(&str, &str)], arguments: &[&str]) -> Routes {
         // The Host that the upstream is told names the route.
         let origin = Origin::start(|request| {
+            if request.method == "HEAD" {
+                return Reply::raw(b"HTTP/1.1 200 OK\r\n\r\n");
+            }
             Reply::ok(&format!("{} {}", request.header("host").unwrap_or("-"), request.target))
         });
         let mut text = format!("{before}\nroutes:\n");

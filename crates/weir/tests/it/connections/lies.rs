@@ -92,8 +92,6 @@ fn a_body_where_none_may_be_reaches_nobody() {
     let mut client = weir.client();
     assert_eq!(client.get("/first").status, 304);
     assert_eq!(client.get("/second").text(), "mine");
-    assert_eq!(client.request("HEAD", "/third", &[], b"").header("content-length"), Some("4"));
-    assert_eq!(client.get("/fourth").text(), "mine");
 }
 
 #[test]
