@@ -73,25 +73,54 @@ pub async fn serve(listener: TcpListener, handler: Arc<dyn Handler>, mut stop: w
 /// Turns one request into its answer: admission, body, handler. Public so that tests need no sockets.
 pub async fn respond<B>(handler: &dyn Handler, request: Request<B>, peer: SocketAddr) -> Response<Bytes>
 where
-    B: http_body::Body<Data = Bytes> + Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
 {
     let (head, body) = request.into_parts();
+    let mut body = Box::pin(body);
     if let Err(refusal) = handler.admit(&head, peer) {
+        discard(&head, body);
         return closing(*refusal);
     }
     let limit = handler.max_body_bytes();
     let declared = body.size_hint().exact();
     if declared.is_some_and(|size| size > limit as u64) {
+        discard(&head, body);
         return closing(handler.too_large(declared));
     }
-    let collected = tokio::time::timeout(BODY_TIMEOUT, Box::pin(Limited::new(body, limit).collect())).await;
+    let collected = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body.as_mut(), limit).collect()).await;
     match collected {
         Ok(Ok(body)) => handler.answer(Request::from_parts(head, body.to_bytes())).await,
-        Ok(Err(fault)) if fault.is::<LengthLimitError>() => closing(handler.too_large(None)),
+        Ok(Err(fault)) if fault.is::<LengthLimitError>() => {
+            discard(&head, body);
+            closing(handler.too_large(None))
+        }
         Ok(Err(_)) => closing(plain(StatusCode::BAD_REQUEST)),
         Err(_) => closing(plain(StatusCode::REQUEST_TIMEOUT)),
     }
+}
+
+/// Reads and drops what a refused peer is still sending, for a while: closing a socket with unread bytes resets the
+/// connection, and the reset would overtake the answer that says why.
+fn discard<B>(head: &Parts, mut body: Pin<Box<B>>)
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Send,
+{
+    // Who asked for permission first has sent nothing yet, and reading would give the permission.
+    if body.is_end_stream() || head.headers.contains_key(header::EXPECT) {
+        return;
+    }
+    let reading = async move {
+        let mut left = DISCARDED_BYTES_MAX;
+        while let Some(Ok(frame)) = body.frame().await {
+            left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+            if left == 0 {
+                break;
+            }
+        }
+    };
+    tokio::spawn(tokio::time::timeout(DISCARD_TIMEOUT, reading));
 }
 
 async fn connection(
@@ -148,6 +177,10 @@ const MAX_CONNECTIONS: usize = 512;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// A body of the largest size at 50 KB/s.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Of a refused body; several times the largest one that is taken, so that an honest mistake gets its answer.
+const DISCARDED_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// A refused peer that sends more slowly than that is not waited for.
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(2);
 /// Hyper's smallest buffer is 8 KiB; a head with a long query still fits 64 KiB.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// After a failed accept.

@@ -5,6 +5,7 @@
 mod consumer;
 mod global;
 mod plugins;
+mod reference;
 mod route;
 mod upstream;
 
@@ -21,8 +22,10 @@ use crate::plugin::PluginKind;
 use crate::plugin::chain::Chain;
 use crate::plugin::state::StateRegistry;
 use crate::runtime::{Consumers, Runtime};
-use crate::upstream::dns::Resolver;
 use crate::upstream::Timeouts;
+use crate::upstream::dns::Resolver;
+
+pub use reference::Lookup;
 
 /// Something that the checks let through and that could not be compiled all the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +41,7 @@ pub struct Compiler {
     kinds: &'static [&'static PluginKind],
     states: StateRegistry,
     resolver: Resolver,
+    environment: Lookup,
     default_timeouts: Timeouts,
     current: Runtime,
     upstream_slots: FastMap<Arc<str>, u32>,
@@ -78,6 +82,7 @@ impl Compiler {
             kinds,
             states: StateRegistry::default(),
             resolver,
+            environment: |_| None,
             default_timeouts,
             current,
             upstream_slots: FastMap::default(),
@@ -86,6 +91,13 @@ impl Compiler {
             next_instance: 0,
             faults: Vec::new(),
         }
+    }
+
+    /// Resolves references to environment variables by `lookup`; without it none leads anywhere.
+    #[must_use]
+    pub fn with_environment(mut self, lookup: Lookup) -> Compiler {
+        self.environment = lookup;
+        self
     }
 
     /// The generation compiled last.
@@ -181,7 +193,8 @@ impl Dirty {
     fn all_with_plugins(&mut self, snapshot: &Snapshot, plugin: &str) {
         self.global = true;
         for kind in [Kind::Route, Kind::Service, Kind::PluginConfig, Kind::ConsumerGroup, Kind::Consumer] {
-            let with_it = snapshot.iter(kind).filter(|object| object.resource.plugins().get(plugin).is_some());
+            let with_it =
+                snapshot.iter(kind).filter(|object| object.resource.plugins().get(plugin).is_some());
             for key in with_it.map(|object| object.key()) {
                 match kind {
                     Kind::Route => {

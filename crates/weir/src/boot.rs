@@ -84,7 +84,8 @@ fn compiler(settings: &Settings) -> anyhow::Result<Compiler> {
     let lookup = SystemLookup::new();
     let resolver = Resolver::start(Arc::new(lookup)).context("cannot start the DNS thread")?;
     let timeouts = options::engine(settings).upstream_timeouts;
-    Ok(Compiler::new(plugins::ALL, settings.router_mode.into(), timeouts, resolver))
+    let compiler = Compiler::new(plugins::ALL, settings.router_mode.into(), timeouts, resolver);
+    Ok(compiler.with_environment(|name| std::env::var(name).ok()))
 }
 
 fn source(settings: &Settings) -> SourceConfig {

@@ -8,7 +8,7 @@ use model::snapshot::Snapshot;
 use model::{Key, Kind};
 use serde_json::Value;
 
-use super::Compiler;
+use super::{Compiler, reference};
 use crate::plugin::chain::{Instance, kind_named};
 use crate::runtime::Consumer;
 
@@ -48,11 +48,11 @@ impl Compiler {
         };
         self.current.consumers.insert_named(Arc::new(template(None, &Value::Null)));
         let mut entries = Vec::new();
-        self.add_entries(&written.plugins, &mut entries, |config| template(None, config));
+        self.add_entries(key, &written.plugins, &mut entries, |config| template(None, config));
         for credential in snapshot.dependents(key).iter().filter(|user| user.kind == Kind::Credential) {
             if let Some(object) = snapshot.get(credential) {
                 let id: Arc<str> = credential.own_id().into();
-                self.add_entries(object.resource.plugins(), &mut entries, |config| {
+                self.add_entries(credential, object.resource.plugins(), &mut entries, |config| {
                     template(Some(id.clone()), config)
                 });
             }
@@ -62,6 +62,7 @@ impl Compiler {
 
     fn add_entries(
         &mut self,
+        owner: &Key,
         plugins: &Plugins,
         entries: &mut Vec<(&'static str, Box<str>)>,
         make: impl Fn(&Value) -> Consumer,
@@ -72,8 +73,9 @@ impl Compiler {
             else {
                 continue;
             };
-            if let Some(secret) = plugin.config.get(field).and_then(Value::as_str) {
-                self.current.consumers.insert(kind.name, secret, Arc::new(make(&plugin.config)));
+            let config = reference::resolve(&plugin.config, &owner.path(), self.environment);
+            if let Some(secret) = config.get(field).and_then(Value::as_str) {
+                self.current.consumers.insert(kind.name, secret, Arc::new(make(&config)));
                 entries.push((kind.name, secret.into()));
             }
         }

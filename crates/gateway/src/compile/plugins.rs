@@ -8,7 +8,7 @@ use model::snapshot::Snapshot;
 use router::vars::Expression;
 use serde_json::Value;
 
-use super::Compiler;
+use super::{Compiler, reference};
 use crate::plugin::chain::{ErrorResponse, Instance, kind_named};
 use crate::plugin::{Build, PluginKind};
 
@@ -28,10 +28,14 @@ impl Compiler {
         if meta.disable {
             return Ok(None);
         }
-        let kind: &'static PluginKind = kind_named(self.kinds, name).ok_or_else(|| format!("unknown plugin [{name}]"))?;
+        let kind: &'static PluginKind =
+            kind_named(self.kinds, name).ok_or_else(|| format!("unknown plugin [{name}]"))?;
+        let owner = owner.path();
+        let config = reference::resolve(config, &owner, self.environment);
         let metadata = metadata(snapshot, name);
-        let build = Build { owner: &owner.path(), metadata: metadata.as_ref(), states: &self.states };
-        let plugin = (kind.build)(&build, config).map_err(|reason| format!("plugin {name}: {reason}"))?;
+        let metadata = metadata.as_ref().map(|written| reference::resolve(written, name, self.environment));
+        let build = Build { owner: &owner, metadata: metadata.as_deref(), states: &self.states };
+        let plugin = (kind.build)(&build, &config).map_err(|reason| format!("plugin {name}: {reason}"))?;
         let filter = meta.filter.map(Expression::compile).transpose();
         let filter = filter.map_err(|error| format!("plugin {name}: _meta.filter: {error}"))?;
         plugin.start();

@@ -151,6 +151,30 @@ fn patches_and_their_sub_paths() {
 }
 
 #[test]
+fn patches_at_the_same_time_lose_nothing() {
+    let weir = Weir::start(BINARY);
+    weir.put("upstreams/1", json!({"nodes": nodes()}));
+    let admin = weir.address("admin");
+    let writers: Vec<_> = (0..8)
+        .map(|writer| {
+            std::thread::spawn(move || {
+                let mut client = Client::connect(admin);
+                for number in 0..25 {
+                    let part = json!({"labels": {format!("w{writer}n{number}"): "x"}}).to_string();
+                    let path = "/apisix/admin/upstreams/1";
+                    let response = client.request("PATCH", path, &[KEY], part.as_bytes());
+                    assert_eq!(response.status, 200, "{}", response.text());
+                }
+            })
+        })
+        .collect();
+    writers.into_iter().for_each(|writer| writer.join().unwrap());
+    let (_, read) = weir.admin("GET", "upstreams/1", Value::Null);
+    assert_eq!(read["value"]["labels"].as_object().unwrap().len(), 200);
+    assert_eq!(read["modifiedIndex"], 201, "one revision a write");
+}
+
+#[test]
 fn pages_and_filters() {
     let weir = Weir::start(BINARY);
     for number in 1..=25 {
@@ -322,7 +346,11 @@ fn bodies_that_cannot_be_taken() {
     let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
     refused(deep.as_bytes(), "invalid request body: ");
     let large = format!("{{\"desc\":\"{}\"}}", "x".repeat(3 * 512 * 1024));
-    refused(large.as_bytes(), "greater than the maximum size 1572864 allowed");
+    for _ in 0..5 {
+        refused(large.as_bytes(), "greater than the maximum size 1572864 allowed");
+        let keyless = weir.admin_raw("PUT", "routes/1", &[], large.as_bytes());
+        assert_eq!(keyless.status, 401, "the answer is not lost behind the body");
+    }
     let mut client = Client::connect(weir.address("admin"));
     client.send(
         format!("PUT /apisix/admin/routes/1 HTTP/1.1\r\nHost: x\r\nX-API-KEY: {ADMIN_KEY}\r\nContent-Length: 99999999999\r\n\r\n")

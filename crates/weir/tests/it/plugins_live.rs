@@ -297,3 +297,37 @@ fn local_replies_pass_through_the_response_phases() {
     assert_eq!(refused.header("access-control-allow-origin"), Some("*"), "a browser may read the refusal");
     assert_eq!(stage.origin.requests().len(), 0);
 }
+
+#[test]
+fn secrets_may_stand_in_the_environment() {
+    let origin = Origin::echoing();
+    let weir = Weir::builder(BINARY)
+        .environment("JACKS_KEY", "from-the-environment")
+        .environment("MORE", r#"{"joe": "from-json"}"#)
+        .start();
+    let nodes = json!({origin.address().to_string(): 1});
+    let rewrite = json!({"headers": {"set": {"X-Token": "$ENV://JACKS_KEY"}}});
+    let plugins = json!({"key-auth": {"hide_credentials": true}, "proxy-rewrite": rewrite});
+    weir.put("routes/1", json!({"uri": "/a", "upstream": {"nodes": nodes}, "plugins": plugins}));
+    for (name, key) in
+        [("jack", "$ENV://JACKS_KEY"), ("joe", "$env://MORE/joe"), ("jim", "$ENV://NOBODY_SETS_THIS")]
+    {
+        weir.put("consumers", json!({"username": name}));
+        let credential = json!({"plugins": {"key-auth": {"key": key}}});
+        weir.put(&format!("consumers/{name}/credentials/c"), credential);
+    }
+    let (_, read) = weir.admin("GET", "consumers/jack/credentials/c", Value::Null);
+    assert_eq!(read["value"]["plugins"]["key-auth"]["key"], "$ENV://JACKS_KEY", "what was written is kept");
+    let asks = |key: &str| weir.client().request("GET", "/a", &[("apikey", key)], b"");
+    let served = asks("from-the-environment").text();
+    assert!(
+        served.contains("X-Consumer-Username: jack\r\n")
+            && served.contains("X-Token: from-the-environment\r\n"),
+        "{served}"
+    );
+    assert!(asks("from-json").text().contains("X-Consumer-Username: joe\r\n"));
+    for literal in ["$ENV://JACKS_KEY", "$env://MORE/joe", "$ENV://NOBODY_SETS_THIS"] {
+        assert_eq!(asks(literal).status, 401, "{literal} opens nothing");
+    }
+    assert!(weir.stderr().iter().any(|line| line.contains("NOBODY_SETS_THIS")), "{:?}", weir.stderr());
+}

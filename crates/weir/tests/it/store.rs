@@ -59,6 +59,24 @@ fn killed_in_the_middle_of_writes_it_loses_none_that_was_acknowledged() {
     }
 }
 
+#[test]
+fn told_to_stop_in_the_middle_of_writes_it_keeps_what_it_acknowledged() {
+    let mut weir = Weir::start(BINARY);
+    let acknowledged = Arc::new(AtomicUsize::new(0));
+    let admin = weir.address("admin");
+    let count = Arc::clone(&acknowledged);
+    let writer = thread::spawn(move || write_until_broken(admin, 0, 0, &count));
+    testkit::wait_until("some writes were acknowledged", || acknowledged.load(Ordering::Relaxed) >= 200);
+    weir.terminate();
+    assert!(weir.wait_for_exit().success());
+    let written = writer.join().unwrap();
+    let found = weights(&weir.restart());
+    for (id, value) in &written.acknowledged {
+        let value_found = found.get(id).copied();
+        assert!(value_found == *value || written.open.get(id) == Some(&value_found), "{id}: {value_found:?}");
+    }
+}
+
 /// What one writer knows of its keys.
 #[derive(Default)]
 struct Written {
@@ -80,6 +98,8 @@ fn write_until_broken(admin: SocketAddr, writer: usize, round: usize, count: &At
         let method = if is_deletion { "DELETE" } else { "PUT" };
         let path = format!("/apisix/admin/upstreams/{id}");
         match client.try_request(method, &path, &[("X-API-KEY", ADMIN_KEY)], body.as_bytes()) {
+            // A gateway that is told to stop says so while it still can.
+            Ok(response) if response.status == 503 => return written,
             Ok(response) => {
                 assert!(matches!(response.status, 200 | 201), "{method} {id}: {}", response.text());
                 written.acknowledged.insert(id, value);
