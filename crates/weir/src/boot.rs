@@ -81,7 +81,10 @@ pub(crate) fn explain_offline(settings: &Settings, question: &Question) -> anyho
 }
 
 fn compiler(settings: &Settings) -> anyhow::Result<Compiler> {
-    let lookup = SystemLookup::new();
+    let lookup = match &settings.dns_servers[..] {
+        [] => SystemLookup::new(),
+        servers => SystemLookup::with_servers(servers),
+    };
     let resolver = Resolver::start(Arc::new(lookup)).context("cannot start the DNS thread")?;
     let timeouts = options::engine(settings).upstream_timeouts;
     let compiler = Compiler::new(plugins::ALL, settings.router_mode.into(), timeouts, resolver);

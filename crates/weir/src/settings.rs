@@ -130,6 +130,9 @@ settings! {
         max_connections: usize = parse::size::<1, 16_777_216>("N", "100000"),
     }
     section "Upstreams" {
+        /// Name servers for nodes that are written by name, each an address with or without a port. Without one, those
+        /// of `/etc/resolv.conf`; `/etc/hosts` is looked at first either way.
+        dns_servers: Vec<SocketAddr> = parse::name_servers("ADDR,…", ""),
         /// Milliseconds to connect to a node, where the route and upstream say nothing.
         upstream_connect_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
         /// Milliseconds between two writes to a node, where the route and upstream say nothing.

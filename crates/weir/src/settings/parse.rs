@@ -50,6 +50,15 @@ pub(super) fn networks(given: &Given) -> Result<Vec<IpNet>, String> {
     items(given).iter().map(network).collect()
 }
 
+/// Name servers; without a port, at the one of DNS.
+pub(super) fn name_servers(given: &Given) -> Result<Vec<SocketAddr>, String> {
+    let server = |text: &&str| {
+        let plain = text.trim_matches(['[', ']']).parse::<IpAddr>();
+        plain.map(|ip| SocketAddr::new(ip, DNS_PORT)).or_else(|_| address(text))
+    };
+    items(given).iter().map(server).collect()
+}
+
 /// A path.
 pub(super) fn path(given: &Given) -> Result<PathBuf, String> {
     match single(given)? {
@@ -265,6 +274,9 @@ fn usual_fields() -> Vec<(String, String)> {
 
 /// 16 characters of a key made at random hold at least 64 bits even in hexadecimal; shorter ones can be guessed.
 const ADMIN_KEY_LENGTH_MIN: usize = 16;
+
+/// Where name servers listen (RFC 1035, 4.2).
+const DNS_PORT: u16 = 53;
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 

@@ -9,6 +9,7 @@ mod command;
 mod connections;
 mod file_source;
 mod framing;
+mod names;
 mod observability;
 mod plugins_live;
 mod requests;

@@ -1,0 +1,136 @@
+//! Nodes that are written by name, with a scripted name server: followed by their TTL, and kept while DNS fails.
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use serde_json::json;
+use testkit::{Origin, Reply, Weir, wait_until};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_weir");
+
+/// What the name server says of every name.
+#[derive(Clone, Debug)]
+enum Says {
+    /// These addresses, for a second.
+    Addresses(Vec<Ipv4Addr>),
+    /// That it has failed.
+    Failure,
+    /// Nothing at all.
+    Silence,
+}
+
+/// A name server on a free port.
+struct NameServer {
+    address: SocketAddr,
+    says: Arc<Mutex<Says>>,
+    asked: Arc<AtomicUsize>,
+}
+
+impl NameServer {
+    fn start(says: Says) -> NameServer {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        let (says, asked) = (Arc::new(Mutex::new(says)), Arc::new(AtomicUsize::new(0)));
+        let (script, count) = (Arc::clone(&says), Arc::clone(&asked));
+        thread::spawn(move || {
+            let mut question = [0; 512];
+            while let Ok((length, peer)) = socket.recv_from(&mut question) {
+                count.fetch_add(1, Ordering::SeqCst);
+                let says = script.lock().unwrap().clone();
+                if let Some(answer) = answer(&question[..length], &says) {
+                    // A gateway that has ended is not waiting for it.
+                    let _ = socket.send_to(&answer, peer);
+                }
+            }
+        });
+        NameServer { address, says, asked }
+    }
+
+    fn say(&self, says: Says) {
+        *self.says.lock().unwrap() = says;
+    }
+
+    /// Waits until it was asked again, often enough that the former answer is no longer in force for its TTL.
+    fn wait_for_questions(&self) {
+        let before = self.asked.load(Ordering::SeqCst);
+        wait_until("the name server is asked again", || self.asked.load(Ordering::SeqCst) >= before + 3);
+    }
+}
+
+/// The message that answers `question` (RFC 1035, section 4).
+fn answer(question: &[u8], says: &Says) -> Option<Vec<u8>> {
+    const HEADER_BYTES: usize = 12;
+    const TYPE_A: [u8; 2] = [0, 1];
+    let name_bytes: usize = question[HEADER_BYTES..].iter().position(|byte| *byte == 0).unwrap() + 1;
+    let asked = &question[HEADER_BYTES..HEADER_BYTES + name_bytes + 4];
+    let asked_type = &asked[name_bytes..name_bytes + 2];
+    let (code, addresses) = match says {
+        Says::Addresses(addresses) if asked_type == TYPE_A => (0, addresses.clone()),
+        Says::Addresses(_) => (0, Vec::new()),
+        Says::Failure => (2, Vec::new()),
+        Says::Silence => return None,
+    };
+    let mut message = question[..2].to_vec();
+    // A response, recursion wanted and available; one question, the answers, nothing more.
+    message.extend([0x81, 0x80 | code, 0, 1, 0, addresses.len() as u8, 0, 0, 0, 0]);
+    message.extend(asked);
+    for address in addresses {
+        // The name of the question, type A, class IN, one second, four bytes.
+        message.extend([0xc0, 0x0c, 0, 1, 0, 1, 0, 0, 0, 1, 0, 4]);
+        message.extend(address.octets());
+    }
+    Some(message)
+}
+
+/// Two origins at one port of two addresses, which answer with their own address.
+fn pair() -> (Origin, Origin, u16) {
+    let answering = |text: &'static str| move |_: &testkit::Request| Reply::ok(text);
+    let one = Origin::start_at("127.0.0.1:0", answering("one"));
+    let port = one.port();
+    let other = Origin::start_at(&format!("127.0.0.2:{port}"), answering("other"));
+    (one, other, port)
+}
+
+const ONE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
+const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
+/// A gateway that asks `server`, with a route to `origin.test`.
+fn gateway(server: &NameServer, port: u16) -> Weir {
+    let weir = Weir::builder(BINARY).arguments(&["--dns-servers", &server.address.to_string()]).start();
+    weir.put("upstreams/1", json!({"nodes": {format!("origin.test:{port}"): 1}}));
+    weir.put("routes/1", json!({"uri": "/*", "upstream_id": "1"}));
+    weir
+}
+
+#[test]
+fn a_name_is_followed_and_kept_while_dns_fails() {
+    let (_one, _other, port) = pair();
+    let server = NameServer::start(Says::Addresses(vec![ONE]));
+    let weir = gateway(&server, port);
+    assert_eq!(weir.get("/").text(), "one", "a name is known before its object is in force");
+    server.say(Says::Addresses(vec![OTHER]));
+    wait_until("the new address is used", || weir.get("/").text() == "other");
+    for trouble in [Says::Failure, Says::Addresses(Vec::new())] {
+        server.say(trouble);
+        server.wait_for_questions();
+        assert_eq!(weir.get("/").text(), "other", "the last good answer is served");
+    }
+    server.say(Says::Addresses(vec![ONE, OTHER]));
+    wait_until("both addresses are used", || {
+        let answers = [weir.get("/").text(), weir.get("/").text()];
+        answers.contains(&"one".to_owned()) && answers.contains(&"other".to_owned())
+    });
+}
+
+#[test]
+fn a_name_nobody_knows_is_503_and_harms_nothing_else() {
+    let (one, _other, port) = pair();
+    let server = NameServer::start(Says::Silence);
+    let weir = gateway(&server, port);
+    weir.put("routes/2", json!({"uri": "/address", "upstream": {"nodes": {one.address().to_string(): 1}}}));
+    assert_eq!((weir.get("/").status, weir.get("/address").text().as_str()), (503, "one"));
+    server.say(Says::Addresses(vec![OTHER]));
+    wait_until("the name is known", || weir.get("/").text() == "other");
+}
