@@ -101,8 +101,9 @@ async fn one_exchange(connection: &mut Connection, alarm: &Alarm) -> After {
     let mut exchange = Lease::new(worker);
     let exchange = &mut *exchange;
     let refused = match read_head(alarm, connection, exchange).await {
-        Ok(true) => None,
-        Ok(false) => return After::Close,
+        Ok(Arrived::Head) => None,
+        Ok(Arrived::Nothing) => return After::KeepAlive,
+        Ok(Arrived::End) => return After::Close,
         Err(failure) => Some(failure),
     };
     connection.context.requests += 1;
@@ -135,12 +136,22 @@ async fn one_exchange(connection: &mut Connection, alarm: &Alarm) -> After {
     after
 }
 
-/// Reads one request's head; false if the client closed without sending any of it.
+/// What came where a request was expected.
+enum Arrived {
+    /// The head of a request.
+    Head,
+    /// Nothing yet.
+    Nothing,
+    /// The end of the connection.
+    End,
+}
+
+/// Reads one request's head, once it has begun to arrive.
 async fn read_head(
     alarm: &Alarm,
     connection: &mut Connection,
     exchange: &mut Exchange,
-) -> Result<bool, Failure> {
+) -> Result<Arrived, Failure> {
     let worker = alarm.worker();
     let limits = &worker.options.limits;
     let mut input = connection.input.take().unwrap_or_else(Connection::take_input);
@@ -153,7 +164,7 @@ async fn read_head(
                     Ok(HeadStatus::Complete { head_bytes }) => {
                         input.consume(head_bytes);
                         exchange.request_bytes = head_bytes as u64;
-                        return Poll::Ready(Ok(true));
+                        return Poll::Ready(Ok(Arrived::Head));
                     }
                     Ok(HeadStatus::Partial) => {
                         if input.spare_mut().is_empty() {
@@ -164,20 +175,18 @@ async fn read_head(
                 }
             }
             match connection.stream.poll_read(cx, input.spare_mut()) {
-                Poll::Ready(Ok(0)) if input.filled().is_empty() => return Poll::Ready(Ok(false)),
+                Poll::Ready(Ok(0)) if input.filled().is_empty() => return Poll::Ready(Ok(Arrived::End)),
                 Poll::Ready(Ok(0)) => {
                     let detail = "the connection closed inside the request head";
                     return Poll::Ready(Err(Failure::new(Cause::BadRequest, detail)));
                 }
                 Poll::Ready(Ok(count)) => input.advance(count),
-                Poll::Ready(Err(_)) => return Poll::Ready(Ok(false)),
+                Poll::Ready(Err(_)) => return Poll::Ready(Ok(Arrived::End)),
+                // The event loop takes every fresh connection for readable: it goes back to waiting, without a buffer.
+                Poll::Pending if input.filled().is_empty() => return Poll::Ready(Ok(Arrived::Nothing)),
                 Poll::Pending if alarm.rang() && armed => {
-                    // Somebody who sent nothing has asked for nothing: no answer is due.
-                    return Poll::Ready(if input.filled().is_empty() {
-                        Ok(false)
-                    } else {
-                        Err(Failure::new(Cause::HeadTimeout, "the request head did not arrive in time"))
-                    });
+                    let detail = "the request head did not arrive in time";
+                    return Poll::Ready(Err(Failure::new(Cause::HeadTimeout, detail)));
                 }
                 Poll::Pending => {
                     if !armed {

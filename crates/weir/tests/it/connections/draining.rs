@@ -41,6 +41,7 @@ fn term_lets_open_requests_finish() {
     let response = busy.read_response(false).unwrap();
     assert_eq!((response.text(), response.header("connection")), ("done".to_owned(), Some("close")));
     assert!(busy.closes_cleanly());
+    drop(busy);
     assert_eq!(weir.wait_for_exit().code(), Some(0));
 }
 
