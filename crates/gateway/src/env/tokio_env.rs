@@ -65,6 +65,13 @@ impl Stream {
         readable
     }
 
+    /// Whether bytes have arrived, asked of the kernel and not of the event loop, which may not have heard of them yet.
+    pub fn has_arrived(&self) -> bool {
+        let mut byte = [0_u8; 1];
+        let looked = rustix::net::recv(&self.0, &mut byte[..], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+        matches!(looked, Ok((_, 1..)))
+    }
+
     /// Looks at the next byte without taking it; 0 bytes mean that the peer has closed its side.
     pub fn poll_peek(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut byte = [0_u8; 1];

@@ -84,7 +84,11 @@ async fn wait_for_request(connection: &mut Connection, alarm: &Alarm) -> bool {
             return Poll::Ready(true);
         }
         // What the alarm was set for in the last exchange does not count here.
-        if worker.is_draining() || (armed && alarm.rang()) {
+        if worker.is_draining() {
+            // A request that is already here was accepted for us by the kernel, and is answered.
+            return Poll::Ready(connection.stream.has_arrived());
+        }
+        if armed && alarm.rang() {
             return Poll::Ready(false);
         }
         if !armed {
