@@ -171,7 +171,11 @@ async fn read_head(
                         return Poll::Ready(Ok(Arrived::Head));
                     }
                     Ok(HeadStatus::Partial) => {
+                        // What earlier requests left in front is room as well.
                         if input.spare_mut().is_empty() {
+                            input.compact();
+                        }
+                        if input.is_full() {
                             input.grow_to(limits.head.max_head_bytes + 1);
                         }
                     }

@@ -144,7 +144,11 @@ impl ClientStream for OriginStream {
                         return Poll::Ready(Ok(()));
                     }
                     Ok(HeadStatus::Partial) => {
+                        // What interim responses left in front is room as well.
                         if self.buffer.spare_mut().is_empty() {
+                            self.buffer.compact();
+                        }
+                        if self.buffer.is_full() {
                             self.buffer.grow_to(self.limits.max_head_bytes);
                         }
                     }

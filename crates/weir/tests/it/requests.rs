@@ -233,6 +233,38 @@ fn pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
+fn long_heads_do_not_get_in_the_way_of_what_follows() {
+    let origin = Origin::start(|request| Reply::ok(&request.target));
+    let weir = in_front_of(&origin);
+    let field = format!("A: {}\r\n", "a".repeat(4000));
+    let mut requests = format!("GET /0 HTTP/1.1\r\nHost: h\r\n{}\r\n", field.repeat(15));
+    for number in 1..100 {
+        requests += &format!("GET /{number} HTTP/1.1\r\nHost: h\r\n{field}\r\n");
+    }
+    let mut client = weir.client();
+    client.send(requests.as_bytes());
+    for number in 0..100 {
+        assert_eq!(client.read_response(false).unwrap().text(), format!("/{number}"));
+    }
+}
+
+#[test]
+fn long_heads_of_an_origin_arrive() {
+    let field = format!("A: {}\r\n", "a".repeat(4000));
+    let interim = format!("HTTP/1.1 103 Early Hints\r\n{field}\r\n").repeat(20);
+    let last = format!("HTTP/1.1 200 OK\r\n{}Content-Length: 100000\r\n\r\n", field.repeat(15));
+    let origin =
+        Origin::start(move |_| Reply::raw(format!("{interim}{last}{}", "b".repeat(100_000)).as_bytes()));
+    let weir = in_front_of(&origin);
+    let mut client = weir.client();
+    for _ in 0..2 {
+        let response = client.get("/");
+        assert_eq!((response.interim.len(), response.header_all("a").len()), (20, 15));
+        assert_eq!(response.body.len(), 100_000);
+    }
+}
+
+#[test]
 fn a_request_may_come_byte_by_byte() {
     let origin = Origin::start(|request| Reply::ok(&request.text()));
     let weir = in_front_of(&origin);
