@@ -65,11 +65,10 @@ impl Stream {
         readable
     }
 
-    /// Whether bytes have arrived, asked of the kernel and not of the event loop, which may not have heard of them yet.
-    pub fn has_arrived(&self) -> bool {
-        let mut byte = [0_u8; 1];
-        let looked = rustix::net::recv(&self.0, &mut byte[..], RecvFlags::PEEK | RecvFlags::DONTWAIT);
-        matches!(looked, Ok((_, 1..)))
+    /// Reads what has arrived into `room`, asking the kernel and not the event loop, which may not have heard of it yet;
+    /// 0 if nothing has, or the peer has closed its side.
+    pub fn read_arrived(&mut self, room: &mut [u8]) -> usize {
+        rustix::net::recv(&self.0, room, RecvFlags::DONTWAIT).map_or(0, |(_, count)| count)
     }
 
     /// Looks at the next byte without taking it; 0 bytes mean that the peer has closed its side.
@@ -114,6 +113,12 @@ impl Stream {
     pub fn reset_on_close(&self) {
         // If it fails the peer gets a plain close, which the framing still shows as cut wherever it can.
         let _ = self.0.set_zero_linger();
+    }
+
+    /// Takes [`Stream::reset_on_close`] back: what was sent is whole.
+    pub fn end_on_close(&self) {
+        // If it fails the peer loses the end of what was sent, and can tell.
+        let _ = socket2::SockRef::from(&self.0).set_linger(None);
     }
 
     /// The address of this end.

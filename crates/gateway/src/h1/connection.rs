@@ -45,6 +45,16 @@ impl Connection {
         Buffer::small()
     }
 
+    /// Takes up what the kernel has accepted for us and the event loop has not told of: such a request is answered even
+    /// though the connection is about to end. False if there is nothing.
+    fn take_arrived(&mut self) -> bool {
+        let mut input = Connection::take_input();
+        let count = self.stream.read_arrived(input.spare_mut());
+        input.advance(count);
+        self.input = Some(input);
+        count > 0
+    }
+
     pub(super) fn has_input(&self) -> bool {
         self.input.as_ref().is_some_and(|input| !input.filled().is_empty())
     }
@@ -85,8 +95,7 @@ async fn wait_for_request(connection: &mut Connection, alarm: &Alarm) -> bool {
         }
         // What the alarm was set for in the last exchange does not count here.
         if worker.is_draining() {
-            // A request that is already here was accepted for us by the kernel, and is answered.
-            return Poll::Ready(connection.stream.has_arrived());
+            return Poll::Ready(connection.take_arrived());
         }
         if armed && alarm.rang() {
             return Poll::Ready(false);
