@@ -38,6 +38,8 @@ pub(crate) struct H1Server<'c> {
     cursor: Option<usize>,
     /// Some of a body that arrives piece by piece was passed on; it cannot be sent again.
     body_taken: bool,
+    /// The close is all that ends the response's body.
+    ends_by_close: bool,
     /// The client waits for 100 (Continue) before it sends its body.
     continue_due: bool,
     writer: Writer,
@@ -75,6 +77,7 @@ impl<'c> H1Server<'c> {
             length,
             cursor: whole.then_some(0),
             body_taken: false,
+            ends_by_close: false,
             // A client of HTTP/1.0 must not be sent an interim response (RFC 9110 section 15.2).
             continue_due: request.expect_continue && request.version == Version::Http11,
             writer: Writer::new(buffer),
@@ -89,6 +92,9 @@ impl<'c> H1Server<'c> {
 
     /// Ends the exchange: what becomes of the connection, and the write buffer for reuse.
     pub(crate) fn end(mut self) -> (After, Vec<u8>) {
+        if self.ends_by_close && !self.aborted {
+            self.connection.stream.end_on_close();
+        }
         let after = if self.aborted { After::Abort } else { self.end_in_order() };
         (after, self.writer.into_buffer())
     }
@@ -240,6 +246,11 @@ impl ServerStream for H1Server<'_> {
         let unread = exchange.answered_locally && !self.body_has_arrived();
         if framing == Framing::UntilClose || body_lost || unread || draining {
             self.keep_alive = false;
+        }
+        if framing == Framing::UntilClose {
+            // Whatever ends this task before the response is whole, a stop or a panic, must not look like its end.
+            self.ends_by_close = true;
+            self.connection.stream.reset_on_close();
         }
         let date = exchange.worker().http_date();
         let options = ResponseOptions { length, keep_alive: self.keep_alive, date };

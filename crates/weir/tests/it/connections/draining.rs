@@ -1,5 +1,6 @@
 //! The end of the node: what TERM, a second TERM and INT do to connections, idle and busy, and to the exit code.
 
+use std::io::Read;
 use std::net::TcpStream;
 
 use testkit::{Origin, Reply, Signal, Step, Weir, wait_until};
@@ -55,6 +56,25 @@ fn an_idle_node_ends_at_once() {
     assert!(client.closes_cleanly());
     assert_eq!(weir.wait_for_exit().code(), Some(0));
     origin.wait_for_closed(1);
+}
+
+#[test]
+fn an_answer_that_ends_by_closing_is_cut_visibly() {
+    let origin = Origin::start(|_| {
+        Reply::raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+            .then(Step::AwaitClose)
+    });
+    let mut weir = in_front_of(&origin);
+    let mut client = weir.client();
+    client.send(b"GET / HTTP/1.0\r\n\r\n");
+    let mut seen = Vec::new();
+    while !seen.ends_with(b"abc") {
+        seen.extend(client.read_bytes(1));
+    }
+    weir.interrupt();
+    let end = client.stream().read(&mut [0; 1]).unwrap_err();
+    assert_eq!(end.kind(), std::io::ErrorKind::ConnectionReset);
+    assert_eq!(weir.wait_for_exit().code(), Some(130));
 }
 
 #[test]
