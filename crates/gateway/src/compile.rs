@@ -76,6 +76,7 @@ impl Compiler {
             routes: ChunkedVec::new(),
             upstreams: ChunkedVec::new(),
             global: empty_chain.clone(),
+            global_missing: None,
             consumers: Consumers::default(),
         };
         Compiler {

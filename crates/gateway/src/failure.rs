@@ -151,7 +151,9 @@ causes! {
     ClientSlow = "client_slow_read", 499, Client, Response;
     /// No route matches.
     NoRoute = "route_not_found", 404, Client, Route;
-    /// The route's service, plugin_config or consumer_group does not exist.
+    /// The route's service does not exist (contract section 2.5).
+    MissingService = "missing_service", 404, Gateway, Route;
+    /// The route's plugin_config or the consumer's consumer_group does not exist.
     MissingReference = "missing_reference", 503, Gateway, Route;
     /// A plugin failed in a way that is this gateway's fault.
     PluginFailed = "plugin_failed", 500, Gateway, Route;

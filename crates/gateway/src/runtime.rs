@@ -11,6 +11,7 @@ use stdx::persistent::{ChunkedVec, ShardedMap};
 
 pub use consumers::{Consumer, Consumers};
 
+use crate::failure::{Cause, Failure};
 use crate::plugin::chain::Chain;
 use crate::upstream::{Timeouts, Upstream};
 
@@ -29,6 +30,8 @@ pub struct Runtime {
     pub upstreams: ChunkedVec<Arc<Upstream>>,
     /// The chain of the global rules.
     pub global: Arc<Chain>,
+    /// Why no request may be served at all, if so: a plugin of a global rule cannot be built.
+    pub global_missing: Option<Missing>,
     /// Consumers by authentication plugin and key.
     pub consumers: Consumers,
 }
@@ -51,8 +54,30 @@ pub struct Route {
     pub timeouts: Option<Timeouts>,
     /// Whether a client may upgrade the connection to a WebSocket.
     pub enable_websocket: bool,
-    /// A reference that names nothing; requests are answered with 503 until it does.
-    pub missing: Option<Box<str>>,
+    /// Why it must not serve, if so: something it refers to is not there, or a plugin of it cannot be built. Without it a
+    /// route could lose its protection.
+    pub missing: Option<Missing>,
+}
+
+/// Why an object must not serve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// What its requests fail with.
+    pub cause: Cause,
+    /// What is missing, a sentence for the log.
+    pub detail: Box<str>,
+}
+
+impl Missing {
+    /// With this cause.
+    pub(crate) fn new(cause: Cause, detail: impl Into<Box<str>>) -> Missing {
+        Missing { cause, detail: detail.into() }
+    }
+
+    /// The failure of a request that needs the object.
+    pub(crate) fn failure(&self) -> Failure {
+        Failure::new(self.cause, self.detail.to_string())
+    }
 }
 
 /// What variables and metrics say of a service.

@@ -39,6 +39,7 @@ pub struct Scene {
 impl Default for Scene {
     fn default() -> Scene {
         let runtime = Runtime {
+            global_missing: None,
             route_slots: ShardedMap::new(),
             revision: 1,
             router: Router::new(Mode::default()),
@@ -117,6 +118,7 @@ impl Scene {
 /// A consumer with this name and no labels, group or plugins.
 pub fn consumer(username: &str) -> Consumer {
     Consumer {
+        missing: None,
         username: username.into(),
         group_id: None,
         credential_id: None,

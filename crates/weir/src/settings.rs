@@ -108,9 +108,9 @@ settings! {
         log_level: String = parse::log_level("LEVEL", "info"),
     }
     section "Client limits" {
-        /// Most bytes of a request head, request line included. A larger one is answered 431 (414 for its line).
+        /// Most bytes of a request head, request line included. A larger one is answered 431.
         max_head_bytes: usize = parse::size::<1_024, 16_777_216>("BYTES", "65536"),
-        /// Most bytes of one line of a request head.
+        /// Most bytes of the request line. A longer one is answered 414.
         max_header_line_bytes: usize = parse::size::<256, 16_777_216>("BYTES", "8192"),
         /// Most header fields of a request.
         max_header_fields: usize = parse::size::<8, 10_000>("N", "100"),

@@ -9,8 +9,9 @@ use model::{Key, Kind};
 use serde_json::Value;
 
 use super::{Compiler, reference};
+use crate::failure::Cause;
 use crate::plugin::chain::{Instance, kind_named};
-use crate::runtime::Consumer;
+use crate::runtime::{Consumer, Missing};
 
 /// What a consumer and its group do to the plugins of a route.
 struct Additions {
@@ -29,6 +30,13 @@ impl Compiler {
         let Resource::Consumer(written) = &object.resource else { return };
         let group = written.group_id.as_ref().map(|id| Key::of(Kind::ConsumerGroup, id));
         let group_plugins = group.as_ref().and_then(|group| snapshot.get(group)).cloned();
+        let missing = match (&group, &group_plugins) {
+            (Some(group), None) => {
+                let detail = format!("consumer_group {} does not exist", group.own_id());
+                Some(Missing::new(Cause::MissingReference, detail))
+            }
+            _ => None,
+        };
         let none = Plugins::none();
         let group_plugins = group_plugins.as_ref().map_or(none, |group| group.resource.plugins());
         let Some(additions) =
@@ -39,6 +47,7 @@ impl Compiler {
 
         let template = |credential_id: Option<Arc<str>>, config: &Value| Consumer {
             username: key.id.clone(),
+            missing: missing.clone(),
             group_id: group.as_ref().map(|group| group.id.clone()),
             credential_id,
             labels: written.labels.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),

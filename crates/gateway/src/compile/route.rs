@@ -10,8 +10,9 @@ use router::vars::Expression;
 use router::{CidrSet, MethodSet, Rule, RuleInput};
 
 use super::Compiler;
+use crate::failure::Cause;
 use crate::plugin::chain::Chain;
-use crate::runtime::{Route, ServiceName};
+use crate::runtime::{Missing, Route, ServiceName};
 use crate::upstream::Timeouts;
 
 impl Compiler {
@@ -63,6 +64,12 @@ impl Compiler {
             service.map(|service| &service.plugins),
             service_key.as_ref(),
         );
+        let missing = match &written.service_id {
+            Some(id) if service.is_none() => {
+                Some(Missing::new(Cause::MissingService, format!("service {} does not exist", id.as_str())))
+            }
+            _ => missing,
+        };
         let name = |name: &Option<Box<str>>| name.as_deref().map(Arc::<str>::from);
         Ok(Route {
             id: object.key().id.clone(),
@@ -86,7 +93,7 @@ impl Compiler {
                 .enable_websocket
                 .or_else(|| service.and_then(|service| service.enable_websocket))
                 .unwrap_or(false),
-            missing: missing.map(Into::into),
+            missing,
         })
     }
 
@@ -98,11 +105,12 @@ impl Compiler {
         written: &WrittenRoute,
         service: Option<&Plugins>,
         service_key: Option<&Key>,
-    ) -> (Arc<Chain>, Option<String>) {
+    ) -> (Arc<Chain>, Option<Missing>) {
         let shared =
             written.plugin_config_id.as_ref().map(|id| snapshot.get(&Key::of(Kind::PluginConfig, id)));
         if let (Some(None), Some(id)) = (&shared, &written.plugin_config_id) {
-            return (self.empty_chain.clone(), Some(format!("plugin_config {} does not exist", id.as_str())));
+            let detail = format!("plugin_config {} does not exist", id.as_str());
+            return (self.empty_chain.clone(), Some(Missing::new(Cause::MissingReference, detail)));
         }
         let shared = shared.flatten();
         let shared_key = shared.map(|shared| shared.key());
@@ -122,7 +130,7 @@ impl Compiler {
                 // A route whose protection cannot be built must not run without it.
                 Err(reason) => {
                     self.fault(object.key(), reason.clone());
-                    missing = Some(reason);
+                    missing = Some(Missing::new(Cause::PluginFailed, reason));
                 }
             }
         }

@@ -97,21 +97,22 @@ pub(super) async fn request<S: ServerStream>(
     server: &mut S,
     chains: &mut Chains<'_>,
 ) -> Result<Option<Box<Reply>>, Failure> {
+    refuse_what_is_incomplete(run, chains)?;
     if chains.has(Phase::Rewrite) {
         for chain in chains.both() {
             if let Some(reply) = one(chains, chain, Phase::Rewrite, exchange, |_| true).await {
                 return Ok(Some(reply));
             }
         }
-        if let Some(reply) = join_consumer(run, exchange, chains).await {
+        if let Some(reply) = join_consumer(run, exchange, chains).await? {
             return Ok(Some(reply));
         }
     }
     collect_request_body(run, exchange, server, chains).await?;
     for phase in [Phase::Access, Phase::BeforeProxy] {
         // Without a route the request goes no further than the access phase.
-        if phase == Phase::BeforeProxy {
-            check_route(chains)?;
+        if phase == Phase::BeforeProxy && chains.route.is_none() {
+            return Err(Failure::new(Cause::NoRoute, "no route matches"));
         }
         for chain in chains.both().filter(|chain| chain.has(phase)) {
             if let Some(reply) = one(chains, chain, phase, exchange, |_| true).await {
@@ -122,13 +123,13 @@ pub(super) async fn request<S: ServerStream>(
     Ok(None)
 }
 
-fn check_route(chains: &Chains<'_>) -> Result<(), Failure> {
-    match chains.route {
-        None => Err(Failure::new(Cause::NoRoute, "no route matches")),
-        Some(route) => match &route.missing {
-            Some(missing) => Err(Failure::new(Cause::MissingReference, missing.to_string())),
-            None => Ok(()),
-        },
+/// Nothing runs with a part of its protection: a global rule, a service or a plugin config that is not there might be
+/// what asks for a key.
+fn refuse_what_is_incomplete(run: &Run<'_>, chains: &Chains<'_>) -> Result<(), Failure> {
+    let route = chains.route.and_then(|route| route.missing.as_ref());
+    match run.generation.global_missing.as_ref().or(route) {
+        Some(missing) => Err(missing.failure()),
+        None => Ok(()),
     }
 }
 
@@ -174,10 +175,13 @@ async fn join_consumer(
     run: &Run<'_>,
     exchange: &mut Exchange,
     chains: &mut Chains<'_>,
-) -> Option<Box<Reply>> {
-    let consumer = exchange.consumer.clone()?;
+) -> Result<Option<Box<Reply>>, Failure> {
+    let Some(consumer) = exchange.consumer.clone() else { return Ok(None) };
+    if let Some(missing) = &consumer.missing {
+        return Err(missing.failure());
+    }
     if consumer.plugins.is_empty() && consumer.switched_off.is_empty() {
-        return None;
+        return Ok(None);
     }
     let own = chains.route.map(|route| &route.plugins);
     let merged = run.worker.merged_chain(own, &consumer);
@@ -185,7 +189,7 @@ async fn join_consumer(
     let is_new = |instance: &Instance| {
         own.is_none_or(|chain| chain.instances().iter().all(|other| other.name != instance.name))
     };
-    one(chains, &merged, Phase::Rewrite, exchange, is_new).await
+    Ok(one(chains, &merged, Phase::Rewrite, exchange, is_new).await)
 }
 
 async fn collect_request_body<S: ServerStream>(

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use stdx::persistent::ShardedMap;
 
+use super::Missing;
 use crate::plugin::chain::Instance;
 
 /// A consumer, seen through one of its credentials.
@@ -21,6 +22,8 @@ pub struct Consumer {
     pub labels: Vec<(Box<str>, Box<str>)>,
     /// The configuration of the credential, as written.
     pub auth_conf: Value,
+    /// Why it must not pass, if so: its group does not exist.
+    pub missing: Option<Missing>,
     /// What it and its group add to a route's plugins.
     pub plugins: Arc<[Arc<Instance>]>,
     /// Plugins that it or its group switch off: their copy wins over the route's, and does not run.

@@ -12,6 +12,7 @@ mod framing;
 mod names;
 mod observability;
 mod plugins_live;
+mod protection;
 mod requests;
 mod rewriting;
 mod routing;

@@ -1,0 +1,71 @@
+//! What a route is protected by, taken away under it: requests are refused, never let through with what is left.
+
+use serde_json::json;
+use testkit::{Origin, Response, Weir};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_weir");
+
+fn get(weir: &Weir, key: Option<&str>) -> Response {
+    let headers: Vec<(&str, &str)> = key.map(|key| ("apikey", key)).into_iter().collect();
+    weir.client().request("GET", "/", &headers, b"")
+}
+
+fn consumer(weir: &Weir) {
+    weir.put(
+        "consumers",
+        json!({"username": "jack", "group_id": "g", "plugins": {"key-auth": {"key": "jack-key"}}}),
+    );
+}
+
+#[test]
+fn a_route_whose_service_is_gone_serves_nobody() {
+    let origin = Origin::answering("secret");
+    let weir = Weir::start(BINARY);
+    weir.put("services/s", json!({"plugins": {"key-auth": {}}}));
+    let nodes = json!({origin.address().to_string(): 1});
+    weir.put("routes/1", json!({"uri": "/", "service_id": "s", "upstream": {"nodes": nodes}}));
+    assert_eq!(get(&weir, None).status, 401);
+
+    weir.delete("services/s?force=true");
+    assert_eq!(get(&weir, None).status, 404, "contract section 2.5: a missing service is 404");
+    assert_eq!(origin.requests().len(), 0, "the origin was never asked");
+
+    weir.put("services/s", json!({"plugins": {"key-auth": {}}}));
+    assert_eq!(get(&weir, None).status, 401, "back as it was");
+}
+
+#[test]
+fn a_route_whose_plugin_config_is_gone_serves_nobody() {
+    let origin = Origin::answering("secret");
+    let weir = Weir::start(BINARY);
+    weir.put("plugin_configs/p", json!({"plugins": {"key-auth": {}}}));
+    let nodes = json!({origin.address().to_string(): 1});
+    // A plugin of the route's own that would answer must not answer either: the rest of its protection is gone.
+    let own = json!({"mocking": {"response_example": "mocked"}});
+    weir.put(
+        "routes/1",
+        json!({"uri": "/", "plugin_config_id": "p", "upstream": {"nodes": nodes}, "plugins": own}),
+    );
+    assert_eq!(get(&weir, None).status, 401);
+
+    weir.delete("plugin_configs/p?force=true");
+    assert_eq!(get(&weir, None).status, 503);
+    assert_eq!(origin.requests().len(), 0);
+}
+
+#[test]
+fn a_consumer_whose_group_is_gone_does_not_pass() {
+    let origin = Origin::answering("secret");
+    let weir = Weir::start(BINARY);
+    let limit = json!({"limit-count": {"count": 1, "time_window": 60, "rejected_code": 429}});
+    weir.put("consumer_groups/g", json!({"plugins": limit}));
+    consumer(&weir);
+    let nodes = json!({origin.address().to_string(): 1});
+    weir.put("routes/1", json!({"uri": "/", "upstream": {"nodes": nodes}, "plugins": {"key-auth": {}}}));
+    assert_eq!(get(&weir, Some("jack-key")).status, 200);
+    assert_eq!(get(&weir, Some("jack-key")).status, 429, "the group's limit");
+
+    weir.delete("consumer_groups/g?force=true");
+    assert_eq!(get(&weir, Some("jack-key")).status, 503);
+    assert_eq!(origin.requests().len(), 1);
+}
