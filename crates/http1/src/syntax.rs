@@ -67,7 +67,8 @@ pub(crate) fn decimal(text: &[u8]) -> Option<u64> {
 
 fn is_reg_name(text: &[u8]) -> bool {
     // Nearly every name is plain; a fold without early exit over a table is the quickest way to see it.
-    if !text.is_empty() && text.iter().fold(REG_NAME, |class, &byte| class & CLASSES[usize::from(byte)]) != 0 {
+    if !text.is_empty() && text.iter().fold(REG_NAME, |class, &byte| class & CLASSES[usize::from(byte)]) != 0
+    {
         return true;
     }
     let mut index = 0;
