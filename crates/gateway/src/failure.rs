@@ -215,7 +215,11 @@ mod tests {
             // service that does not exist, whoever is to blame.
             let is_clients = cause.status() < 500 || matches!(cause.status(), 501 | 505);
             if cause != &Cause::MissingService {
-                assert_eq!(cause.blame() == Blame::Client, is_clients, "{cause:?}: status and blame disagree");
+                assert_eq!(
+                    cause.blame() == Blame::Client,
+                    is_clients,
+                    "{cause:?}: status and blame disagree"
+                );
             }
         }
     }
