@@ -86,6 +86,7 @@ fn a_spelling_that_an_origin_may_read_otherwise_is_refused() {
         refused(raw, PathError::Backslash);
     }
     for raw in [
+        "/.%2f/..",
         "/a/..;/admin",
         "/..;/admin",
         "/.;/admin",
@@ -152,6 +153,12 @@ fn options() {
     assert_eq!(with(b"/a/..;/b", &servlet), Err(PathError::HiddenDotSegment));
 }
 
+/// Whether an origin that decodes slashes, or cuts parameters off, would see a dot segment in this one.
+fn hides_dot_segment(segment: &str) -> bool {
+    let split = segment.replace("%3B", ";");
+    split.split("%2F").any(|piece| matches!(piece.split(';').next(), Some("." | "..")))
+}
+
 /// The canonical form said once more, with lists of segments and no care for speed.
 fn naive(raw: &str) -> Option<(String, String)> {
     let mut text = String::new();
@@ -185,16 +192,12 @@ fn naive(raw: &str) -> Option<(String, String)> {
                 kept.pop()?;
             }
             "." | "" => {}
+            // What hides a dot segment is refused wherever it stands, also where a later `..` would take it away.
+            other if hides_dot_segment(other) => return None,
             other => kept.push(other),
         }
         if last && matches!(*segment, ".." | "." | "") {
             kept.push("");
-        }
-    }
-    for segment in &kept {
-        let split = segment.replace("%3B", ";");
-        if split.split("%2F").any(|piece| matches!(piece.split(';').next(), Some("." | ".."))) {
-            return None;
         }
     }
     let forward = format!("/{}", kept.join("/"));
