@@ -9,7 +9,7 @@ use super::phases::{self, Chains};
 use super::{Outcome, Run, explanation};
 use crate::body::{BodyLength, ServerStream};
 use crate::exchange::Exchange;
-use crate::failure::Failure;
+use crate::failure::{Cause, Failure};
 use crate::plugin::{BodyNeed, Phase, Portion, Reply};
 
 /// Answers for a failure.
@@ -20,12 +20,16 @@ pub(super) async fn fail<S: ServerStream>(
     chains: &Chains<'_>,
     failure: Failure,
 ) -> Outcome {
-    if server.response_started() || failure.cause == crate::failure::Cause::ClientGone {
+    if server.response_started() || failure.cause == Cause::ClientGone {
         server.abort();
         exchange.failure = Some(failure);
         return Outcome::Done;
     }
-    let answer = Reply::json(failure.cause.status(), &json!({ "error_msg": explanation(&failure) }));
+    let mut answer = Reply::json(failure.cause.status(), &json!({ "error_msg": explanation(&failure) }));
+    if failure.cause == Cause::MethodRefused {
+        // RFC 9110 section 15.5.6: a 405 names what is allowed.
+        answer = answer.with_header("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, PURGE");
+    }
     if failure.cause.closes_connection() {
         server.close_afterwards();
     }

@@ -176,6 +176,7 @@ fn nobody_gets_a_tunnel_to_an_address_of_their_own() {
         let answer = raw_exchange(weir.proxy(), request.as_bytes());
         let answer = String::from_utf8_lossy(&answer);
         assert!(answer.starts_with("HTTP/1.1 405 ") && !answer.contains("secret"), "{answer}");
+        assert!(answer.contains("\r\nAllow: GET, HEAD, POST,"), "RFC 9110 section 15.5.6: {answer}");
         assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
     }
     assert_eq!(origin.connections(), 0);
