@@ -1,6 +1,6 @@
 //! One request and its response on their way through the gateway: everything plugins, matching, forwarding and logs
 //! know of it. It is protocol-neutral: connections fill it and read it. A worker keeps exchanges for reuse, so that a
-//! request allocates nothing; [`Exchange::reset`] is what makes one as good as new.
+//! request allocates nothing; `Exchange::reset` is what makes one as good as new.
 
 mod attempt;
 mod context;
