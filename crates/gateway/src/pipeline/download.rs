@@ -4,6 +4,8 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
+use http1::Headers;
+
 use super::phases::{self, Chains};
 use super::proxy::HALF_CLOSE_GRACE_MS;
 use super::respond;
@@ -93,13 +95,13 @@ pub(super) async fn pass_on<S: ServerStream, O: ClientStream>(
     match need {
         BodyNeed::None => {
             server.start_response(exchange, length);
-            let result = stream(download, exchange, server, origin, upload, None).await;
+            let result = stream(download, exchange, server, origin, upload, chains, Passing::Untouched).await;
             exchange.response_bytes = server.sent_bytes();
             result
         }
         BodyNeed::Stream => {
             server.start_response(exchange, BodyLength::Unknown);
-            let result = stream(download, exchange, server, origin, upload, Some(chains)).await;
+            let result = stream(download, exchange, server, origin, upload, chains, Passing::Edited).await;
             exchange.response_bytes = server.sent_bytes();
             result
         }
@@ -156,15 +158,37 @@ fn edit(exchange: &mut Exchange, chains: &Chains<'_>, body: &mut Vec<u8>, portio
     });
 }
 
-/// Streams the body; with `chains`, through the plugins that edit it.
+/// Shows the trailers to the plugins of the body phase, where there are both.
+fn edit_trailers(
+    exchange: &mut Exchange,
+    chains: &Chains<'_>,
+    trailers: Option<&Headers>,
+) -> Option<Headers> {
+    let mut trailers = trailers.filter(|_| chains.has(Phase::ResponseBody))?.clone();
+    phases::each(chains, Phase::ResponseBody, exchange, |instance, exchange| {
+        instance.plugin.response_trailers(exchange, &mut trailers);
+    });
+    Some(trailers)
+}
+
+/// Whether plugins see the body on its way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Passing {
+    Untouched,
+    Edited,
+}
+
+/// Streams the body; an edited one through the plugins that want it.
 async fn stream<S: ServerStream, O: ClientStream>(
     download: &Download<'_, '_>,
     exchange: &mut Exchange,
     server: &mut S,
     origin: &mut O,
     upload: &mut Upload,
-    chains: Option<&Chains<'_>>,
+    chains: &Chains<'_>,
+    passing: Passing,
 ) -> Result<(), Failure> {
+    let editors = (passing == Passing::Edited).then_some(chains);
     let mut waiting = None;
     let mut edited: Vec<u8> = Vec::new();
     let mut edited_sent = 0;
@@ -202,7 +226,7 @@ async fn stream<S: ServerStream, O: ClientStream>(
             }
             match origin.poll_body(cx) {
                 Poll::Ready(BodyEvent::Data(data)) => {
-                    let count = match chains {
+                    let count = match editors {
                         Some(chains) => {
                             edited.clear();
                             edited_sent = 0;
@@ -223,14 +247,15 @@ async fn stream<S: ServerStream, O: ClientStream>(
                     moved = true;
                 }
                 Poll::Ready(BodyEvent::End(trailers)) => {
-                    if let (Some(chains), false) = (chains, ended) {
+                    if let (Some(chains), false) = (editors, ended) {
                         ended = true;
                         edited.clear();
                         edited_sent = 0;
                         edit(exchange, chains, &mut edited, Portion::Last);
                         continue;
                     }
-                    server.finish(trailers);
+                    let edited_trailers = edit_trailers(exchange, chains, trailers);
+                    server.finish(edited_trailers.as_ref().or(trailers));
                     finished = true;
                 }
                 Poll::Ready(BodyEvent::Reset(failure)) => return Poll::Ready(Err(failure)),

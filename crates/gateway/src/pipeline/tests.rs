@@ -8,10 +8,10 @@ use std::sync::mpsc::channel;
 use std::task::{Context, Poll};
 
 use http1::{HeadStatus, Headers, ResponseHead, parse_request};
-use model::catalog::Catalog;
+use model::catalog::{Catalog, PluginInfo};
 use model::snapshot::{Change, Policy, Snapshot};
 use model::{Key, Kind, Written};
-use serde_json::json;
+use serde_json::{Value, json};
 use stdx::published::Published;
 use testkit::{Origin, Reply};
 
@@ -25,6 +25,7 @@ use crate::failure::{Cause, Failure};
 use crate::forward::ForwardOptions;
 use crate::observe::metrics::WorkerMetrics;
 use crate::options::{Limits, Options};
+use crate::plugin::{Phase, Plugin, PluginKind};
 use crate::upstream::Timeouts;
 use crate::upstream::dns::{Resolver, SystemLookup};
 use crate::worker::{Parts, Worker};
@@ -120,13 +121,23 @@ impl ServerStream for Scripted {
 }
 
 /// Runs one exchange of `server` against `origin`; what the client was told, in order, and the body it got.
-fn exchange(origin: &Origin, method_and_path: &str, mut server: Scripted) -> (String, String) {
+fn exchange(origin: &Origin, method_and_path: &str, server: Scripted) -> (String, String) {
+    exchange_through(json!({}), origin, method_and_path, server)
+}
+
+/// As [`exchange`], with these plugins on the route.
+fn exchange_through(
+    plugins: Value,
+    origin: &Origin,
+    method_and_path: &str,
+    mut server: Scripted,
+) -> (String, String) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build_local(tokio::runtime::LocalOptions::default())
         .unwrap();
     runtime.block_on(async {
-        let worker = worker(origin);
+        let worker = worker(origin, &plugins);
         let alarm = Alarm::new(&worker);
         let mut exchange = Lease::new(&worker);
         let head = format!("{method_and_path} HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -185,16 +196,55 @@ fn what_breaks_on_one_side_ends_the_other() {
     assert_eq!(told, "start:200:Known(9) abort");
 }
 
+/// Adds a trailer where there are any, and does not touch the body.
+struct TrailerMark;
+
+impl Plugin for TrailerMark {
+    fn response_trailers(&self, _: &mut Exchange, trailers: &mut Headers) {
+        trailers.append("X-Mark", b"seen").unwrap();
+    }
+}
+
+const TRAILER_MARK: PluginKind = PluginKind {
+    name: "trailer-mark",
+    priority: 1,
+    phases: &[Phase::ResponseBody],
+    auth: false,
+    prefer_route: false,
+    schema: || json!({"type": "object"}),
+    consumer_schema: None,
+    metadata_schema: None,
+    check: |_| Ok(()),
+    consumer_key: None,
+    build: |_, _| Ok(Arc::new(TrailerMark)),
+    documentation: "",
+};
+
+#[test]
+fn plugins_see_the_trailers_and_only_where_there_are_any() {
+    let mark = || json!({"trailer-mark": {}});
+    let with = Origin::start(|_| Reply::chunked(&["hello"], &[("X-Sum", "1")]));
+    let (told, answer) = exchange_through(mark(), &with, "GET /here", scripted(&[], BodyLength::None));
+    assert_eq!((told.as_str(), answer.as_str()), ("start:200:Unknown finish:2", "hello"));
+    let without = Origin::answering("hello");
+    let (told, _) = exchange_through(mark(), &without, "GET /here", scripted(&[], BodyLength::None));
+    assert_eq!(told, "start:200:Known(5) finish:0");
+}
+
 /// A worker with one route, `/here`, to `origin`.
-fn worker(origin: &Origin) -> Rc<Worker> {
-    let route = json!({"uri": "/here", "upstream": {"nodes": {origin.address().to_string(): 1}}});
+fn worker(origin: &Origin, plugins: &Value) -> Rc<Worker> {
+    let nodes = json!({origin.address().to_string(): 1});
+    let route = json!({"uri": "/here", "upstream": {"nodes": nodes}, "plugins": plugins});
     let key = Key::new(Kind::Route, "1").unwrap();
     let written =
         Written { key: key.clone(), text: route.to_string().into(), created_index: 1, modified_index: 1 };
     let change = Change { key, written: Some(written) };
-    let applied = Snapshot::empty().apply(&Catalog::new(Vec::new()).unwrap(), &[change], 1, Policy::Strict);
+    let mark = PluginInfo::new(TRAILER_MARK.name, 1, (TRAILER_MARK.schema)());
+    let catalog = Catalog::new(vec![mark]).unwrap();
+    let applied = Snapshot::empty().apply(&catalog, &[change], 1, Policy::Strict);
     let resolver = Resolver::start(Arc::new(SystemLookup::new())).unwrap();
-    let mut compiler = Compiler::new(&[], router::Mode::default(), Timeouts::default(), resolver);
+    let mut compiler =
+        Compiler::new(&[&TRAILER_MARK], router::Mode::default(), Timeouts::default(), resolver);
     let (runtime, faults) = compiler.apply(&applied);
     assert_eq!(faults, Vec::new());
     let options = Options {
