@@ -4,7 +4,7 @@
 
 mod tokio_env;
 
-pub use tokio_env::{Listener, Stream, connect, sleep_ms, spawn, yield_now};
+pub use tokio_env::{Listener, Stream, connect, sleep_ms, spawn};
 
 /// Nanoseconds of the monotonic clock since this process first asked, the same for all threads.
 #[inline]

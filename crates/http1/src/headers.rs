@@ -49,11 +49,6 @@ impl Headers {
         self.tail = 0;
     }
 
-    /// Bytes of memory held.
-    pub fn memory_bytes(&self) -> usize {
-        self.bytes.capacity() + self.fields.capacity() * size_of::<Field>()
-    }
-
     /// Number of fields (lines), the hop-by-hop ones included.
     pub fn len(&self) -> usize {
         self.live as usize

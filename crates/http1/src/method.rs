@@ -92,11 +92,6 @@ impl Method {
     pub fn is_idempotent(self) -> bool {
         matches!(self, Self::Get | Self::Put | Self::Delete | Self::Head | Self::Options | Self::Trace)
     }
-
-    /// True for the methods that ask for no change (RFC 9110 section 9.2.1).
-    pub fn is_safe(self) -> bool {
-        matches!(self, Self::Get | Self::Head | Self::Options | Self::Trace)
-    }
 }
 
 #[cfg(test)]

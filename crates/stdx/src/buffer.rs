@@ -47,11 +47,6 @@ impl Buffer {
         &self.data[self.start..self.end]
     }
 
-    /// The bytes that wait to be consumed, to be changed in place.
-    pub fn filled_mut(&mut self) -> &mut [u8] {
-        &mut self.data[self.start..self.end]
-    }
-
     /// The memory behind the filled bytes, initialised with whatever was there.
     pub fn spare_mut(&mut self) -> &mut [u8] {
         &mut self.data[self.end..]

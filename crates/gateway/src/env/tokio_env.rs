@@ -182,8 +182,3 @@ pub fn spawn(task: impl Future<Output = ()> + 'static) {
 pub async fn sleep_ms(milliseconds: u64) {
     tokio::time::sleep(Duration::from_millis(milliseconds)).await;
 }
-
-/// Lets the other tasks of this worker run.
-pub async fn yield_now() {
-    tokio::task::yield_now().await;
-}

@@ -36,7 +36,7 @@ pub(super) fn after(failure: &Failure, facts: Facts) -> Next {
     let repeatable = match facts.sent {
         Sent::Nothing => facts.body_is_whole,
         // Unanswered work may have been done: only what may be done twice is repeated.
-        Sent::Unanswered => facts.body_is_whole && is_idempotent(facts.method),
+        Sent::Unanswered => facts.body_is_whole && facts.method.is_idempotent(),
         Sent::Answered => false,
     };
     if !repeatable || failure.cause.blame() != Blame::Origin {
@@ -44,14 +44,6 @@ pub(super) fn after(failure: &Failure, facts: Facts) -> Next {
     }
     let broke = matches!(failure.cause, Cause::SendFailed | Cause::NoResponse);
     if facts.reused && broke && !facts.repeated { Next::SameNode } else { Next::OtherNode }
-}
-
-/// RFC 9110 section 9.2.2.
-fn is_idempotent(method: Method) -> bool {
-    matches!(
-        method,
-        Method::Get | Method::Head | Method::Options | Method::Put | Method::Delete | Method::Trace
-    )
 }
 
 #[cfg(test)]
