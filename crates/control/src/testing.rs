@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{HeaderMap, Request};
 use http_body_util::Full;
+use model::catalog::Subsystem;
 use model::report::{
     LogLevel, MetricsText, NodeHealth, Readiness, UpstreamHealth, WorkerRevision, WorkerRevisions,
 };
@@ -160,6 +161,7 @@ pub(crate) fn catalog() -> Arc<Catalog> {
             "additionalProperties": false,
         }),
     );
+    count.subsystems = &[Subsystem::Http, Subsystem::Stream];
     count.metadata_schema =
         Some(json!({ "type": "object", "properties": { "size": { "type": "integer" } } }));
     Arc::new(Catalog::new(vec![count, auth]).unwrap())

@@ -7,6 +7,7 @@ mod global;
 mod plugins;
 mod reference;
 mod route;
+mod stream;
 mod upstream;
 
 use std::collections::BTreeSet;
@@ -57,6 +58,7 @@ struct Dirty {
     routes: BTreeSet<Key>,
     upstream_owners: BTreeSet<Key>,
     consumers: BTreeSet<Key>,
+    stream_routes: BTreeSet<Key>,
     global: bool,
 }
 
@@ -78,6 +80,7 @@ impl Compiler {
             global: empty_chain.clone(),
             global_missing: None,
             consumers: Consumers::default(),
+            stream_routes: ShardedMap::new(),
         };
         Compiler {
             kinds,
@@ -122,6 +125,9 @@ impl Compiler {
         }
         for key in &dirty.consumers {
             self.compile_consumer(snapshot, key);
+        }
+        for key in &dirty.stream_routes {
+            self.compile_stream_route(snapshot, key);
         }
         self.current.revision = snapshot.revision();
         // New names are looked up before requests need them, within a bound; afterwards in the background.
@@ -168,7 +174,10 @@ fn dirty(applied: &Applied) -> Dirty {
             }
             Kind::GlobalRule => dirty.global = true,
             Kind::PluginMetadata => dirty.all_with_plugins(&applied.snapshot, key.own_id()),
-            Kind::Ssl | Kind::Proto | Kind::StreamRoute | Kind::Secret => {}
+            Kind::StreamRoute => {
+                dirty.stream_routes.insert(key.clone());
+            }
+            Kind::Ssl | Kind::Proto | Kind::Secret => {}
         }
     }
     dirty
@@ -185,6 +194,9 @@ impl Dirty {
                 Kind::Consumer => {
                     self.consumers.insert(user);
                 }
+                Kind::StreamRoute => {
+                    self.stream_routes.insert(user);
+                }
                 _ => {}
             }
         }
@@ -193,7 +205,14 @@ impl Dirty {
     /// A plugin's metadata concerns every object that has the plugin.
     fn all_with_plugins(&mut self, snapshot: &Snapshot, plugin: &str) {
         self.global = true;
-        for kind in [Kind::Route, Kind::Service, Kind::PluginConfig, Kind::ConsumerGroup, Kind::Consumer] {
+        for kind in [
+            Kind::Route,
+            Kind::Service,
+            Kind::PluginConfig,
+            Kind::ConsumerGroup,
+            Kind::Consumer,
+            Kind::StreamRoute,
+        ] {
             let with_it =
                 snapshot.iter(kind).filter(|object| object.resource.plugins().get(plugin).is_some());
             for key in with_it.map(|object| object.key()) {
@@ -203,6 +222,9 @@ impl Dirty {
                     }
                     Kind::Consumer => {
                         self.consumers.insert(key.clone());
+                    }
+                    Kind::StreamRoute => {
+                        self.stream_routes.insert(key.clone());
                     }
                     _ => self.users_of(snapshot, key),
                 }

@@ -12,10 +12,11 @@
 //! ```
 //!
 //! A plugin instance is built once, when the configuration changes, and is shared by all workers; what belongs to one
-//! request lives in [`Exchange::state`].
+//! request lives in [`Exchange::state`]. Layer 4 has a trait of its own, in [`stream`].
 
 pub mod chain;
 pub mod state;
+pub mod stream;
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -213,6 +214,8 @@ pub struct PluginKind {
     pub consumer_key: Option<&'static str>,
     /// Compiles a checked configuration.
     pub build: BuildPlugin,
+    /// What it does at layer 4; nothing if it is for HTTP alone.
+    pub stream: Option<stream::StreamKind>,
     /// The module documentation, for the reference page.
     pub documentation: &'static str,
 }

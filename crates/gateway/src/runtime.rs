@@ -13,6 +13,7 @@ pub use consumers::{Consumer, Consumers};
 
 use crate::failure::{Cause, Failure};
 use crate::plugin::chain::Chain;
+use crate::plugin::stream::chain::StreamChain;
 use crate::upstream::{Timeouts, Upstream};
 
 /// Everything a request is decided by.
@@ -34,6 +35,8 @@ pub struct Runtime {
     pub global_missing: Option<Missing>,
     /// Consumers by authentication plugin and key.
     pub consumers: Consumers,
+    /// Stream routes by id. No listener of layer 4 serves them yet.
+    pub stream_routes: ShardedMap<Arc<str>, Arc<StreamRoute>>,
 }
 
 /// A compiled route.
@@ -57,6 +60,14 @@ pub struct Route {
     /// Why it must not serve, if so: something it refers to is not there, or a plugin of it cannot be built. Without it a
     /// route could lose its protection.
     pub missing: Option<Missing>,
+}
+
+/// A compiled stream route: its plugins, merged with those of its service.
+pub struct StreamRoute {
+    /// Its id.
+    pub id: Arc<str>,
+    /// Its chain.
+    pub plugins: StreamChain,
 }
 
 /// Why an object must not serve.

@@ -9,13 +9,16 @@ use std::sync::mpsc::channel;
 use std::task::{Context, Poll, Waker};
 
 use http1::{HeadStatus, parse_request};
-use model::catalog::{Catalog, PluginInfo, SchemaType};
+use model::catalog::{Catalog, PluginInfo, SchemaType, Subsystem};
+use model::snapshot::{Change, Policy, Snapshot};
+use model::{Key, Kind, Written};
 use router::path::PathOptions;
 use router::{Mode, Router, Rule, RuleInput};
 use serde_json::Value;
 use stdx::persistent::{ChunkedVec, ShardedMap};
 use stdx::published::Published;
 
+use crate::compile::Compiler;
 use crate::exchange::Exchange;
 use crate::forward::ForwardOptions;
 use crate::observe::metrics::WorkerMetrics;
@@ -23,8 +26,9 @@ use crate::options::{Limits, Options};
 use crate::plugin::chain::Chain;
 use crate::plugin::state::StateRegistry;
 use crate::plugin::{Build, Decision, Flow, Plugin, PluginKind, Reply};
-use crate::runtime::{Consumer, Consumers, Route, Runtime};
+use crate::runtime::{Consumer, Consumers, Route, Runtime, StreamRoute};
 use crate::upstream::Timeouts;
+use crate::upstream::dns::{Resolver, SystemLookup};
 use crate::worker::{Parts, Worker};
 
 /// What the exchanges of a test have in common: consumers, a route, state that outlives configurations.
@@ -47,6 +51,7 @@ impl Default for Scene {
             upstreams: ChunkedVec::new(),
             global: Arc::new(Chain::default()),
             consumers: Consumers::default(),
+            stream_routes: ShardedMap::new(),
         };
         Scene { runtime, route: None, worker: None, states: StateRegistry::default(), owner: "routes/1" }
     }
@@ -143,6 +148,31 @@ pub fn route(id: &str) -> Route {
         enable_websocket: false,
         missing: None,
     }
+}
+
+/// A stream route with these plugins, compiled from its written form.
+///
+/// # Panics
+/// When it cannot be compiled.
+pub fn stream_route(kinds: &'static [&'static PluginKind], plugins: &Value) -> Arc<StreamRoute> {
+    let info = |kind: &&'static PluginKind| {
+        let mut info = PluginInfo::new(kind.name, i64::from(kind.priority), (kind.schema)());
+        info.subsystems = &[Subsystem::Stream];
+        info.check = kind.check;
+        info
+    };
+    let catalog = Catalog::new(kinds.iter().map(info).collect()).expect("the schemas are JSON Schemas");
+    let value = serde_json::json!({"server_port": 9100, "upstream": {"nodes": {"127.0.0.1:1": 1}}, "plugins": plugins});
+    let key = Key::new(Kind::StreamRoute, "1").expect("an id");
+    let text = value.to_string().into();
+    let written = Written { key: key.clone(), text, created_index: 1, modified_index: 1 };
+    let change = Change { key, written: Some(written) };
+    let applied = Snapshot::empty().apply(&catalog, &[change], 1, Policy::Strict);
+    let resolver = Resolver::start(Arc::new(SystemLookup::new())).expect("a thread can be made");
+    let mut compiler = Compiler::new(kinds, Mode::default(), Timeouts::default(), resolver);
+    let (runtime, faults) = compiler.apply(&applied);
+    assert!(faults.is_empty(), "{faults:?}");
+    runtime.stream_routes.get("1").expect("it was compiled").clone()
 }
 
 /// Puts a response into the exchange, as a node would have answered.

@@ -69,7 +69,7 @@ pub struct PluginInfo {
     /// The phases it takes part in.
     pub phases: &'static [&'static str],
     /// What it serves.
-    pub subsystem: Subsystem,
+    pub subsystems: &'static [Subsystem],
     /// Whether it finds out who calls (`"type": "auth"`).
     pub is_auth: bool,
     /// What happens when a global rule and the route both have it.
@@ -99,7 +99,7 @@ impl PluginInfo {
             priority,
             version: "0.1",
             phases: &[],
-            subsystem: Subsystem::Http,
+            subsystems: &[Subsystem::Http],
             is_auth: false,
             run_policy: RunPolicy::Both,
             schema,
@@ -110,6 +110,12 @@ impl PluginInfo {
             check_consumer: |_| Ok(()),
             check_metadata: |_| Ok(()),
         }
+    }
+
+    /// Whether it serves `subsystem`.
+    #[must_use]
+    pub fn serves(&self, subsystem: Subsystem) -> bool {
+        self.subsystems.contains(&subsystem)
     }
 }
 

@@ -60,6 +60,7 @@ pub(crate) const KIND: PluginKind = PluginKind {
     check: |config| compile(config, None).map(drop),
     consumer_key: None,
     build,
+    stream: None,
     documentation: include_str!("cors.rs"),
 };
 

@@ -17,10 +17,15 @@
 //! own `X-Forwarded-For` has no say.
 //!
 //! A refused request is answered with `response_code` and `{"message": "…"}`.
+//!
+//! On a stream route the connection of a refused client is closed before a node is chosen; `message` and
+//! `response_code` then have nobody to tell, and are in the log only.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use gateway::Exchange;
+use gateway::plugin::stream::{StreamFlow, StreamKind, StreamPhase, StreamPlugin, StreamSession};
 use gateway::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
 use router::CidrSet;
 use serde::Deserialize;
@@ -41,6 +46,7 @@ pub(crate) const KIND: PluginKind = PluginKind {
     check: |config| compile(config).map(drop),
     consumer_key: None,
     build,
+    stream: Some(StreamKind { phases: &[StreamPhase::Preread], build: build_stream }),
     documentation: include_str!("ip_restriction.rs"),
 };
 
@@ -102,10 +108,15 @@ struct IpRestriction {
     addresses: CidrSet,
     /// Whether the listed addresses are those that pass.
     listed_pass: bool,
+    message: String,
     refusal: Reply,
 }
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+    Ok(Arc::new(compile(config)?))
+}
+
+fn build_stream(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn StreamPlugin>, String> {
     Ok(Arc::new(compile(config)?))
 }
 
@@ -117,17 +128,33 @@ fn compile(config: &Value) -> Result<IpRestriction, String> {
         _ => return Err("give either whitelist or blacklist".to_owned()),
     };
     let addresses = CidrSet::parse(listed).map_err(|error| format!("invalid ip address: {}", error.text))?;
-    let message = config.message.as_deref().unwrap_or(MESSAGE_DEFAULT);
-    let status = config.response_code.unwrap_or(RESPONSE_CODE_DEFAULT);
-    Ok(IpRestriction { addresses, listed_pass, refusal: Reply::message(status, message) })
+    let message = config.message.unwrap_or_else(|| MESSAGE_DEFAULT.to_owned());
+    let refusal = Reply::message(config.response_code.unwrap_or(RESPONSE_CODE_DEFAULT), &message);
+    Ok(IpRestriction { addresses, listed_pass, message, refusal })
+}
+
+impl IpRestriction {
+    fn lets_pass(&self, client: IpAddr) -> bool {
+        self.addresses.contains(client) == self.listed_pass
+    }
 }
 
 impl Plugin for IpRestriction {
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        if self.addresses.contains(exchange.client_address()) == self.listed_pass {
+        if self.lets_pass(exchange.client_address()) {
             Flow::Continue
         } else {
             Flow::reply(self.refusal.clone())
+        }
+    }
+}
+
+impl StreamPlugin for IpRestriction {
+    fn preread(&self, session: &mut StreamSession) -> StreamFlow {
+        if self.lets_pass(session.client_address) {
+            StreamFlow::Continue
+        } else {
+            StreamFlow::Reject(self.message.clone().into())
         }
     }
 }
@@ -141,7 +168,7 @@ const IPV6_NETWORK: &str = r"^[0-9a-fA-F:.]*:[0-9a-fA-F:.]*/\d{1,3}$";
 
 #[cfg(test)]
 mod tests {
-    use gateway::testing::{Scene, accepts, decide};
+    use gateway::testing::{Scene, accepts, decide, stream_route};
     use model::catalog::SchemaType;
 
     use super::*;
@@ -199,5 +226,29 @@ mod tests {
         let black = json!({"blacklist": ["10.0.0.0/8"], "message": "go away", "response_code": 404});
         check(black.clone(), "10.0.0.1", Some((404, "{\"message\":\"go away\"}\n")));
         check(black, "11.0.0.1", None);
+    }
+
+    #[test]
+    fn lists_decide_on_sessions_of_layer_4_too() {
+        let check = |config: Value, client: &str, refused: Option<&str>| {
+            let route = stream_route(&[&KIND], &json!({"ip-restriction": config}));
+            let mut session =
+                StreamSession::new(client.parse().unwrap(), "127.0.0.1:9100".parse().unwrap(), 0);
+            let flow = route.plugins.preread(&mut session);
+            let expected =
+                refused.map_or(StreamFlow::Continue, |reason| StreamFlow::Reject(reason.to_owned().into()));
+            assert_eq!(flow, expected, "{client}");
+        };
+        let white = json!({"whitelist": ["10.0.0.0/8", "::1"]});
+        check(white.clone(), "10.0.0.1:4000", None);
+        check(white.clone(), "[::ffff:10.0.0.1]:4000", None);
+        check(white, "11.0.0.1:4000", Some(MESSAGE_DEFAULT));
+        let black = json!({"blacklist": ["10.0.0.0/8"], "message": "go away"});
+        check(black.clone(), "10.0.0.1:4000", Some("go away"));
+        check(black, "11.0.0.1:4000", None);
+        let filtered =
+            json!({"blacklist": ["10.0.0.0/8"], "_meta": {"filter": [["server_port", "==", 9101]]}});
+        check(filtered, "10.0.0.1:4000", None);
+        check(json!({"blacklist": ["10.0.0.0/8"], "_meta": {"disable": true}}), "10.0.0.1:4000", None);
     }
 }

@@ -64,6 +64,7 @@ pub(crate) const KIND: PluginKind = PluginKind {
     check: |config| compile(config).map(drop),
     consumer_key: Some("key"),
     build,
+    stream: None,
     documentation: include_str!("key_auth.rs"),
 };
 

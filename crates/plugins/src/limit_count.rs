@@ -69,6 +69,7 @@ pub(crate) const KIND: PluginKind = PluginKind {
     check,
     consumer_key: None,
     build,
+    stream: None,
     documentation: include_str!("limit_count.rs"),
 };
 

@@ -39,6 +39,7 @@ pub(crate) const KIND: PluginKind = PluginKind {
     check: |config| compile(config).map(drop),
     consumer_key: None,
     build,
+    stream: None,
     documentation: include_str!("prometheus.rs"),
 };
 

@@ -59,6 +59,7 @@ pub(crate) const KIND: PluginKind = PluginKind {
     check,
     consumer_key: None,
     build,
+    stream: None,
     documentation: include_str!("proxy_rewrite.rs"),
 };
 

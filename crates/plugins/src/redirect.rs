@@ -44,6 +44,7 @@ pub(crate) const KIND: PluginKind = PluginKind {
     check,
     consumer_key: None,
     build,
+    stream: None,
     documentation: include_str!("redirect.rs"),
 };
 

@@ -53,6 +53,7 @@ pub(crate) const KIND: PluginKind = PluginKind {
     check: |config| compile(config).map(drop),
     consumer_key: None,
     build,
+    stream: None,
     documentation: include_str!("request_id.rs"),
 };
 

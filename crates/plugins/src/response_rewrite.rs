@@ -50,6 +50,7 @@ pub(crate) const KIND: PluginKind = PluginKind {
     check,
     consumer_key: None,
     build,
+    stream: None,
     documentation: include_str!("response_rewrite.rs"),
 };
 

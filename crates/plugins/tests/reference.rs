@@ -7,6 +7,7 @@ mod schema_table;
 
 use std::fmt::Write;
 
+use gateway::plugin::stream::StreamPhase;
 use gateway::plugin::{Phase, PluginKind};
 use serde_json::Value;
 
@@ -17,10 +18,13 @@ fn the_page_of_the_plugins_is_up_to_date() {
 
 fn plugins_page() -> String {
     let mut page = INTRODUCTION.to_owned();
-    page.push_str("\n| plugin | priority | phases |\n|---|---|---|\n");
+    page.push_str("\n| plugin | priority | phases | on stream routes |\n|---|---|---|---|\n");
     for kind in plugins::ALL {
         let phases: Vec<&str> = kind.phases.iter().copied().map(phase).collect();
-        let _ = writeln!(page, "| [{0}](#{0}) | {1} | {2} |", kind.name, kind.priority, phases.join(", "));
+        let stream = kind.stream.as_ref().map_or(&[][..], |stream| stream.phases);
+        let stream: Vec<&str> = stream.iter().copied().map(stream_phase).collect();
+        let (phases, stream) = (phases.join(", "), stream.join(", "));
+        let _ = writeln!(page, "| [{0}](#{0}) | {1} | {phases} | {stream} |", kind.name, kind.priority);
     }
     for kind in plugins::ALL {
         write_plugin(&mut page, kind);
@@ -62,6 +66,13 @@ fn phase(phase: Phase) -> &'static str {
         Phase::ResponseBody => "response_body",
         Phase::Informational => "informational",
         Phase::Log => "log",
+    }
+}
+
+fn stream_phase(phase: StreamPhase) -> &'static str {
+    match phase {
+        StreamPhase::Preread => "preread",
+        StreamPhase::Log => "log",
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) fn get(catalog: &Catalog, name: Option<&str>, query: &Query) -> Respo
         return respond::json(StatusCode::OK, &all(catalog, subsystem));
     }
     let Some(name) = name else { return respond::error(StatusCode::BAD_REQUEST, "not found plugin name") };
-    let Some(plugin) = catalog.get(name).filter(|plugin| plugin.info().subsystem == subsystem) else {
+    let Some(plugin) = catalog.get(name).filter(|plugin| plugin.info().serves(subsystem)) else {
         let message = format!("plugin not found in subsystem {}", subsystem_name(subsystem));
         return respond::error(StatusCode::NOT_FOUND, message);
     };
@@ -52,7 +52,7 @@ pub(super) fn get(catalog: &Catalog, name: Option<&str>, query: &Query) -> Respo
 
 /// Everything about the plugins of a subsystem, by name.
 pub(crate) fn all(catalog: &Catalog, subsystem: Subsystem) -> Map<String, Value> {
-    let plugins = catalog.iter().filter(|plugin| plugin.info().subsystem == subsystem);
+    let plugins = catalog.iter().filter(|plugin| plugin.info().serves(subsystem));
     plugins.map(|plugin| (plugin.info().name.to_string(), describe(plugin))).collect()
 }
 
@@ -83,7 +83,7 @@ fn version(text: &str) -> Value {
 fn list(catalog: &Catalog, query: &Query) -> Response<Bytes> {
     match subsystem(query) {
         Ok(subsystem) => {
-            let plugins = catalog.iter().filter(|plugin| plugin.info().subsystem == subsystem);
+            let plugins = catalog.iter().filter(|plugin| plugin.info().serves(subsystem));
             let names: Vec<&str> = plugins.map(|plugin| &*plugin.info().name).collect();
             respond::json(StatusCode::OK, &json!(names))
         }

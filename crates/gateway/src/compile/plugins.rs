@@ -1,5 +1,6 @@
-//! Plugin instances from their configurations.
+//! Plugin instances from their configurations, for HTTP and for layer 4.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use model::Key;
@@ -10,7 +11,18 @@ use serde_json::Value;
 
 use super::{Compiler, reference};
 use crate::plugin::chain::{ErrorResponse, Instance, kind_named};
+use crate::plugin::stream::chain::StreamInstance;
 use crate::plugin::{Build, PluginKind};
+
+/// A plugin as it is written, with everything that building it needs.
+struct Prepared<'a> {
+    kind: &'static PluginKind,
+    meta: Meta<'a>,
+    owner: String,
+    config: Cow<'a, Value>,
+    metadata: Option<Value>,
+    filter: Option<Expression>,
+}
 
 impl Compiler {
     /// The instance of plugin `name` with `config`, written in `owner`; nothing if it is switched off.
@@ -24,20 +36,10 @@ impl Compiler {
         name: &str,
         config: &Value,
     ) -> Result<Option<Arc<Instance>>, String> {
-        let meta = Meta::of(config);
-        if meta.disable {
-            return Ok(None);
-        }
-        let kind: &'static PluginKind =
-            kind_named(self.kinds, name).ok_or_else(|| format!("unknown plugin [{name}]"))?;
-        let owner = owner.path();
-        let config = reference::resolve(config, &owner, self.environment);
-        let metadata = metadata(snapshot, name);
-        let metadata = metadata.as_ref().map(|written| reference::resolve(written, name, self.environment));
-        let build = Build { owner: &owner, metadata: metadata.as_deref(), states: &self.states };
-        let plugin = (kind.build)(&build, &config).map_err(|reason| format!("plugin {name}: {reason}"))?;
-        let filter = meta.filter.map(Expression::compile).transpose();
-        let filter = filter.map_err(|error| format!("plugin {name}: _meta.filter: {error}"))?;
+        let Some(prepared) = self.prepare(snapshot, owner, name, config)? else { return Ok(None) };
+        let Prepared { kind, meta, filter, .. } = &prepared;
+        let plugin = (kind.build)(&prepared.build(self), &prepared.config)
+            .map_err(|reason| format!("plugin {name}: {reason}"))?;
         plugin.start();
         self.next_instance = self.next_instance.wrapping_add(1);
         Ok(Some(Arc::new(Instance {
@@ -46,10 +48,64 @@ impl Compiler {
             phases: kind.phases,
             prefer_route: kind.prefer_route,
             number: self.next_instance,
-            filter,
+            filter: filter.clone(),
             error_response: meta.error_response.map(ErrorResponse::new),
             plugin,
         })))
+    }
+
+    /// As [`Compiler::instance`] for layer 4; nothing also if the plugin is for HTTP alone.
+    ///
+    /// # Errors
+    /// Why it cannot be built.
+    pub(super) fn stream_instance(
+        &mut self,
+        snapshot: &Snapshot,
+        owner: &Key,
+        name: &str,
+        config: &Value,
+    ) -> Result<Option<StreamInstance>, String> {
+        let Some(prepared) = self.prepare(snapshot, owner, name, config)? else { return Ok(None) };
+        let Prepared { kind, meta, filter, .. } = &prepared;
+        let Some(stream) = &kind.stream else { return Ok(None) };
+        let plugin = (stream.build)(&prepared.build(self), &prepared.config)
+            .map_err(|reason| format!("plugin {name}: {reason}"))?;
+        plugin.start();
+        Ok(Some(StreamInstance {
+            name: kind.name,
+            priority: meta.priority.unwrap_or(i64::from(kind.priority)),
+            phases: stream.phases,
+            filter: filter.clone(),
+            plugin,
+        }))
+    }
+
+    fn prepare<'a>(
+        &self,
+        snapshot: &Snapshot,
+        owner: &Key,
+        name: &str,
+        config: &'a Value,
+    ) -> Result<Option<Prepared<'a>>, String> {
+        let meta = Meta::of(config);
+        if meta.disable {
+            return Ok(None);
+        }
+        let kind: &'static PluginKind =
+            kind_named(self.kinds, name).ok_or_else(|| format!("unknown plugin [{name}]"))?;
+        let owner = owner.path();
+        let config = reference::resolve(config, &owner, self.environment);
+        let metadata = metadata(snapshot, name)
+            .map(|written| reference::resolve(&written, name, self.environment).into_owned());
+        let filter = meta.filter.map(Expression::compile).transpose();
+        let filter = filter.map_err(|error| format!("plugin {name}: _meta.filter: {error}"))?;
+        Ok(Some(Prepared { kind, meta, owner, config, metadata, filter }))
+    }
+}
+
+impl Prepared<'_> {
+    fn build<'b>(&'b self, compiler: &'b Compiler) -> Build<'b> {
+        Build { owner: &self.owner, metadata: self.metadata.as_ref(), states: &compiler.states }
     }
 }
 

@@ -217,6 +217,7 @@ const TRAILER_MARK: PluginKind = PluginKind {
     check: |_| Ok(()),
     consumer_key: None,
     build: |_, _| Ok(Arc::new(TrailerMark)),
+    stream: None,
     documentation: "",
 };
 

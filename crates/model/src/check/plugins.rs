@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::catalog::{Catalog, SchemaType};
+use crate::catalog::{Catalog, SchemaType, Subsystem};
 use crate::fault::{Findings, Stage, below};
 use crate::unsupported;
 
@@ -21,14 +21,36 @@ pub(super) fn check(catalog: &Catalog, object: &Value, findings: &mut Findings) 
     check_as(catalog, SchemaType::Plugin, object, findings);
 }
 
+/// Checks the plugins of a stream route: those that serve HTTP alone are unknown there.
+pub(super) fn check_stream(catalog: &Catalog, object: &Value, findings: &mut Findings) {
+    each(catalog, Subsystem::Stream, SchemaType::Plugin, object, findings);
+}
+
 /// Checks the plugins of an object, each by the schema of that type.
 pub(super) fn check_as(catalog: &Catalog, schema_type: SchemaType, object: &Value, findings: &mut Findings) {
+    each(catalog, Subsystem::Http, schema_type, object, findings);
+}
+
+fn each(
+    catalog: &Catalog,
+    subsystem: Subsystem,
+    schema_type: SchemaType,
+    object: &Value,
+    findings: &mut Findings,
+) {
     for (name, config) in object.get("plugins").and_then(Value::as_object).into_iter().flatten() {
-        one(catalog, schema_type, name, config, findings);
+        one(catalog, subsystem, schema_type, name, config, findings);
     }
 }
 
-fn one(catalog: &Catalog, schema_type: SchemaType, name: &str, config: &Value, findings: &mut Findings) {
+fn one(
+    catalog: &Catalog,
+    subsystem: Subsystem,
+    schema_type: SchemaType,
+    name: &str,
+    config: &Value,
+    findings: &mut Findings,
+) {
     let prefix = invalid_plugins_prefix(schema_type);
     let pointer = below("/plugins", name);
     if !config.is_object() {
@@ -36,7 +58,7 @@ fn one(catalog: &Catalog, schema_type: SchemaType, name: &str, config: &Value, f
         findings.add_worded(Stage::Plugins, pointer, reason.clone(), format!("{prefix}{reason}"));
         return;
     }
-    let Some(plugin) = catalog.get(name) else {
+    let Some(plugin) = catalog.get(name).filter(|plugin| plugin.info().serves(subsystem)) else {
         let reason = format!("unknown plugin [{name}]");
         findings.add_worded(Stage::Plugins, pointer, reason.clone(), format!("{prefix}{reason}"));
         return;

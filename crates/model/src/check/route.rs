@@ -40,16 +40,22 @@ pub(super) fn check_service(catalog: &Catalog, service: &Value, findings: &mut F
 
 /// Checks a stream route.
 pub(super) fn check_stream(catalog: &Catalog, route: &Value, findings: &mut Findings) {
-    common(catalog, route, findings);
+    embedded_upstream(catalog, route, findings);
+    plugins::check_stream(catalog, route, findings);
+    unsupported::route(route, findings);
     addresses(route, findings);
 }
 
 fn common(catalog: &Catalog, object: &Value, findings: &mut Findings) {
+    embedded_upstream(catalog, object, findings);
+    plugins::check(catalog, object, findings);
+    unsupported::route(object, findings);
+}
+
+fn embedded_upstream(catalog: &Catalog, object: &Value, findings: &mut Findings) {
     if let Some(embedded) = object.get("upstream") {
         upstream::check(catalog, embedded, "/upstream", findings);
     }
-    plugins::check(catalog, object, findings);
-    unsupported::route(object, findings);
 }
 
 /// The router takes the paths and hosts.

@@ -5,7 +5,7 @@ mod upstreams;
 
 use serde_json::{Value, json};
 
-use crate::catalog::{Catalog, PluginInfo, SchemaType};
+use crate::catalog::{Catalog, PluginInfo, SchemaType, Subsystem};
 use crate::{Key, Kind, check};
 
 pub(super) fn catalog() -> Catalog {
@@ -23,6 +23,7 @@ pub(super) fn catalog() -> Catalog {
     count.metadata_schema = Some(json!({
         "type": "object", "properties": {"log_format": {"type": "object"}}, "additionalProperties": false,
     }));
+    count.subsystems = &[Subsystem::Http, Subsystem::Stream];
     Catalog::new(vec![auth, count]).unwrap().with_registries(["dns".into()])
 }
 
@@ -178,6 +179,8 @@ fn the_rest() {
         json!({"server_port": 9100, "upstream_id": 1, "protocol": {"name": "redis"}}),
         "",
     );
+    check(Kind::StreamRoute, json!({"upstream_id": 1, "plugins": {"count": {"count": 1}}}), "");
+    check(Kind::StreamRoute, json!({"upstream_id": 1, "plugins": {"auth": {}}}), "unknown plugin [auth]");
     check(
         Kind::StreamRoute,
         json!({"color": 1}),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use gateway::plugin::{Phase, PluginKind};
 use model::Catalog;
-use model::catalog::{PluginInfo, RunPolicy};
+use model::catalog::{PluginInfo, RunPolicy, Subsystem};
 
 /// The catalog of all plugins.
 pub(crate) fn catalog() -> Catalog {
@@ -16,6 +16,10 @@ pub(crate) fn catalog() -> Catalog {
 fn info(kind: &'static PluginKind) -> PluginInfo {
     PluginInfo {
         phases: phases(kind.phases),
+        subsystems: match kind.stream {
+            Some(_) => &[Subsystem::Http, Subsystem::Stream],
+            None => &[Subsystem::Http],
+        },
         is_auth: kind.auth,
         run_policy: if kind.prefer_route { RunPolicy::PreferRoute } else { RunPolicy::Both },
         consumer_schema: kind.consumer_schema.map(|schema| schema()),

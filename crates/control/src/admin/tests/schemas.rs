@@ -9,7 +9,9 @@ use crate::testing::{ask, block_on};
 fn plugins() {
     let talk = Talk::new();
     talk.check("GET", "/apisix/admin/plugins/list", Value::Null, 200, json!(["auth", "count"]));
-    talk.check("GET", "/apisix/admin/plugins/list?subsystem=stream", Value::Null, 200, json!([]));
+    talk.check("GET", "/apisix/admin/plugins/list?subsystem=stream", Value::Null, 200, json!(["count"]));
+    let not_there = json!({"error_msg": "plugin not found in subsystem stream"});
+    talk.check("GET", "/apisix/admin/plugins/auth?subsystem=stream", Value::Null, 404, not_there);
     let unsupported = json!({"error_msg": "unsupported subsystem: x"});
     talk.check("GET", "/apisix/admin/plugins/list?subsystem=x", Value::Null, 400, unsupported.clone());
     talk.check("GET", "/apisix/admin/plugins/auth?subsystem=x", Value::Null, 400, unsupported);

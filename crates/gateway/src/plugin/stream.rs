@@ -1,0 +1,70 @@
+//! What a plugin of layer 4 is: the trait with one method per phase of a session, and how it lets a session on or
+//! refuses it. It names no plugin and opens no listener: whoever carries the bytes of a session runs its chain.
+//!
+//! ```text
+//! a connection is accepted, a stream route matches
+//!   preread      before a node is chosen
+//!   … bytes pass both ways …
+//!   log          after both ways are closed, or the session was refused
+//! ```
+//!
+//! An instance is built once, when the configuration changes, and is shared by all workers.
+
+pub mod chain;
+pub mod session;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Build;
+pub use session::StreamSession;
+
+/// A compiled plugin of layer 4. Each method runs in the phase of its name, only if the kind lists that phase in
+/// [`StreamKind::phases`].
+pub trait StreamPlugin: Send + Sync + 'static {
+    /// Decides whether the session may go on, before a node is chosen.
+    fn preread(&self, _session: &mut StreamSession) -> StreamFlow {
+        StreamFlow::Continue
+    }
+
+    /// Runs after the session ended, however it ended.
+    fn log(&self, _session: &StreamSession) {}
+
+    /// The instance is in force from now on.
+    fn start(&self) {}
+
+    /// The instance is no longer in force for new sessions.
+    fn stop(&self) {}
+}
+
+/// How a session goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StreamFlow {
+    /// To the next plugin.
+    Continue,
+    /// The connection is closed without an answer, for this reason; layer 4 has no words to give it in.
+    Reject(Cow<'static, str>),
+}
+
+/// The phases of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamPhase {
+    /// [`StreamPlugin::preread`]
+    Preread,
+    /// [`StreamPlugin::log`]
+    Log,
+}
+
+/// What a kind declares for layer 4 (see [`super::PluginKind::stream`]): its name, priority, schema and check are those
+/// it has for HTTP, as in the contract.
+pub struct StreamKind {
+    /// The phases it takes part in.
+    pub phases: &'static [StreamPhase],
+    /// Compiles a checked configuration.
+    pub build: BuildStreamPlugin,
+}
+
+/// Compiles a configuration that was checked; the error is a sentence.
+pub type BuildStreamPlugin = fn(&Build<'_>, &Value) -> Result<Arc<dyn StreamPlugin>, String>;
