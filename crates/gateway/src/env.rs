@@ -1,24 +1,14 @@
-//! The one seam between the gateway and the world: sockets, the monotonic clock, randomness, tasks. Everything else in
-//! this crate reaches them through these names, so that another implementation can be put in their place at compile
-//! time, at no cost and without a type parameter in any signature. It knows nothing of HTTP.
+//! The one seam between the gateway and the world: sockets, clocks, randomness, tasks. Everything else in this crate
+//! reaches them through these names, so that another implementation can be put in their place at compile time, at no
+//! cost and without a type parameter in any signature. It knows nothing of HTTP.
+//!
+//! Behind it is what a request meets on its way, and name lookups. Beside it stay threads that only block and decide
+//! nothing about requests (the engine's, the log's), and `tokio::sync`'s channels, which know no runtime and no clock.
 
 mod tokio_env;
 
-pub use tokio_env::{Listener, Stream, connect, sleep_ms, spawn};
-
-/// Nanoseconds of the monotonic clock since this process first asked, the same for all threads.
-#[inline]
-pub fn monotonic_ns() -> u64 {
-    stdx::clock::monotonic_ns()
-}
-
-/// Seconds and nanoseconds since the Unix epoch.
-pub fn wall_clock() -> std::time::Duration {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
-}
-
-/// A number nobody can foretell from earlier ones at sight; not for keys.
-#[inline]
-pub fn random_u64() -> u64 {
-    fastrand::u64(..)
-}
+pub use tokio_env::{
+    BoundSocket, Listener, Socket, Stream, bind, connect, monotonic_ns, random_u64, sleep_ms, spawn,
+    wall_clock,
+};
+pub(crate) use tokio_env::{block_on, service, wait_while};

@@ -1,16 +1,24 @@
 //! The production side of the seam: tokio's sockets and tasks on a current-thread runtime. Reads and writes are system
 //! calls made directly: glibc's are points of thread cancellation, which costs a tenth of a request's user time.
 
-use std::future::Future;
+mod listening;
+mod running;
+
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use rustix::net::{RecvFlags, SendFlags};
 use tokio::io::{AsyncWrite, Interest, ReadBuf};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpSocket, TcpStream};
+
+pub use listening::{BoundSocket, Listener, bind};
+pub(crate) use running::{block_on, service, wait_while};
+pub use running::{monotonic_ns, random_u64, sleep_ms, spawn, wall_clock};
+
+/// A connected socket on its way from one worker to another: on no event loop.
+pub type Socket = std::net::TcpStream;
 
 /// A connected byte stream.
 #[derive(Debug)]
@@ -18,13 +26,13 @@ pub struct Stream(TcpStream);
 
 impl Stream {
     /// Takes over a connected socket, for instance one that another worker accepted.
-    pub fn from_std(socket: std::net::TcpStream) -> io::Result<Stream> {
+    pub fn attach(socket: Socket) -> io::Result<Stream> {
         socket.set_nonblocking(true)?;
         TcpStream::from_std(socket).map(Stream)
     }
 
     /// Leaves this worker's event loop, so that another worker can take the socket over.
-    pub fn into_std(self) -> io::Result<std::net::TcpStream> {
+    pub fn detach(self) -> io::Result<Socket> {
         self.0.into_std()
     }
 
@@ -149,36 +157,9 @@ fn outcome(count: Option<usize>, result: io::Result<()>) -> Option<io::Result<us
     }
 }
 
-/// A listening socket of one worker.
-#[derive(Debug)]
-pub struct Listener(TcpListener);
-
-impl Listener {
-    /// Takes over a bound, listening socket.
-    pub fn from_std(socket: std::net::TcpListener) -> io::Result<Listener> {
-        socket.set_nonblocking(true)?;
-        TcpListener::from_std(socket).map(Listener)
-    }
-
-    /// The next connection and its peer's address.
-    pub async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
-        self.0.accept().await.map(|(stream, peer)| (Stream(stream), peer))
-    }
-}
-
 /// Opens a connection. Small writes are sent at once: a proxy writes whole messages.
 pub async fn connect(address: SocketAddr) -> io::Result<Stream> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_nodelay(true)?;
     socket.connect(address).await.map(Stream)
-}
-
-/// Runs a task on this worker.
-pub fn spawn(task: impl Future<Output = ()> + 'static) {
-    tokio::task::spawn_local(task);
-}
-
-/// Waits; for service loops, never per request.
-pub async fn sleep_ms(milliseconds: u64) {
-    tokio::time::sleep(Duration::from_millis(milliseconds)).await;
 }

@@ -4,12 +4,14 @@
 
 mod system;
 
-use std::collections::HashMap;
-use std::future::Future;
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
 use std::net::{IpAddr, SocketAddr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::task::Poll;
+use std::time::Duration;
 
 use stdx::published::Published;
 use tokio::sync::Notify;
@@ -17,6 +19,7 @@ use tokio::sync::Notify;
 use super::balance::consistent_hash::Ring;
 use super::endpoint::{EndpointKey, Endpoints, KeepAlive};
 use super::{Node, NodeSet};
+use crate::env;
 
 pub use system::SystemLookup;
 
@@ -89,7 +92,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Table {
-    names: HashMap<Box<str>, Name>,
+    names: BTreeMap<Box<str>, Name>,
     followers: Vec<Follower>,
     closed: bool,
 }
@@ -99,7 +102,8 @@ struct Name {
     /// Why the last attempt failed.
     error: Option<String>,
     tried: bool,
-    due: Instant,
+    /// When it is to be asked for, in nanoseconds of the monotonic clock.
+    due_ns: u64,
     asking: bool,
 }
 
@@ -118,11 +122,8 @@ impl Resolver {
         let table = Mutex::new(Table::default());
         let shared = Arc::new(Shared { table, changed: Notify::new(), settled: Condvar::new() });
         let endpoints = Arc::new(Endpoints::default());
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (worker, interned) = (shared.clone(), endpoints.clone());
-        std::thread::Builder::new()
-            .name("dns".to_owned())
-            .spawn(move || runtime.block_on(keep_looking(worker, interned, lookup)))?;
+        let (known, interned) = (shared.clone(), endpoints.clone());
+        env::service("dns", move || keep_looking(known, interned, lookup))?;
         Ok(Resolver { shared, endpoints })
     }
 
@@ -150,8 +151,7 @@ impl Resolver {
     /// Waits until every name was asked for once, or too long.
     pub fn settle(&self) {
         let unsettled = |table: &mut Table| table.names.values().any(|name| !name.tried);
-        let table = self.shared.lock();
-        drop(self.shared.settled.wait_timeout_while(table, SETTLE_MAX, unsettled));
+        env::wait_while(&self.shared.table, &self.shared.settled, SETTLE_MAX, unsettled);
     }
 }
 
@@ -170,15 +170,21 @@ impl Shared {
 
 impl Name {
     fn unknown() -> Name {
-        Name { addresses: Vec::new(), error: None, tried: false, due: Instant::now(), asking: false }
+        Name { addresses: Vec::new(), error: None, tried: false, due_ns: env::monotonic_ns(), asking: false }
     }
+}
+
+/// A name that is being asked for.
+struct Asked {
+    name: Box<str>,
+    pending: Pending,
 }
 
 /// The background loop: asks for what is due, takes answers in, sleeps until the next is due.
 async fn keep_looking(shared: Arc<Shared>, endpoints: Arc<Endpoints>, lookup: Arc<dyn Lookup>) {
-    let mut asking = tokio::task::JoinSet::new();
+    let mut asking: Vec<Asked> = Vec::new();
     loop {
-        let (due, next) = {
+        let (due, pause_ns) = {
             let mut table = shared.lock();
             if table.closed {
                 return;
@@ -188,20 +194,35 @@ async fn keep_looking(shared: Arc<Shared>, endpoints: Arc<Endpoints>, lookup: Ar
         };
         for name in due {
             let pending = lookup.lookup(&name);
-            asking.spawn(async move { (name, pending.await) });
+            asking.push(Asked { name, pending });
         }
-        let sleep = tokio::time::sleep_until(next.unwrap_or_else(|| Instant::now() + TTL_MAX).into());
         tokio::select! {
-            () = sleep => {}
+            biased;
             () = shared.changed.notified() => {}
-            Some(done) = asking.join_next() => {
-                if let Ok((name, answer)) = done {
-                    take_in(&mut shared.lock(), &endpoints, &name, answer);
-                    shared.settled.notify_all();
-                }
+            (name, answer) = first_answer(&mut asking) => {
+                take_in(&mut shared.lock(), &endpoints, &name, answer);
+                shared.settled.notify_all();
             }
+            () = env::sleep_ms(pause_ns.div_ceil(1_000_000)) => {}
         }
     }
+}
+
+/// The answer that comes first; it is no longer waited for.
+async fn first_answer(asking: &mut Vec<Asked>) -> (Box<str>, Result<Answer, String>) {
+    poll_fn(|cx| {
+        for index in 0..asking.len() {
+            let pending = asking[index].pending.as_mut();
+            let answer = match catch_unwind(AssertUnwindSafe(|| pending.poll(cx))) {
+                Ok(Poll::Pending) => continue,
+                Ok(Poll::Ready(answer)) => answer,
+                Err(_) => Err("the lookup panicked".to_owned()),
+            };
+            return Poll::Ready((asking.swap_remove(index).name, answer));
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 /// Names nobody follows are not asked for again.
@@ -213,20 +234,24 @@ fn forget_unused(table: &mut Table) {
     known.retain(|name, state| state.asking || !state.tried || used.contains(&**name));
 }
 
-/// Up to `room` names that are due, marked as being asked for; and when the next will be.
-fn take_due(table: &mut Table, room: usize) -> (Vec<Box<str>>, Option<Instant>) {
-    let now = Instant::now();
+/// Up to `room` names that are due, marked as being asked for; and how long nothing else will be, in nanoseconds.
+fn take_due(table: &mut Table, room: usize) -> (Vec<Box<str>>, u64) {
+    let now_ns = env::monotonic_ns();
     let mut due = Vec::new();
-    let mut next: Option<Instant> = None;
+    let mut pause_ns = nanoseconds(TTL_MAX);
     for (name, state) in table.names.iter_mut().filter(|(_, state)| !state.asking) {
-        if state.due <= now && due.len() < room {
+        if state.due_ns > now_ns {
+            pause_ns = pause_ns.min(state.due_ns - now_ns);
+        } else if due.len() < room {
             state.asking = true;
             due.push(name.clone());
-        } else if state.due > now {
-            next = Some(next.map_or(state.due, |next| next.min(state.due)));
         }
     }
-    (due, next)
+    (due, pause_ns)
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn take_in(table: &mut Table, endpoints: &Endpoints, name: &str, answer: Result<Answer, String>) {
@@ -236,7 +261,7 @@ fn take_in(table: &mut Table, endpoints: &Endpoints, name: &str, answer: Result<
     state.tried = true;
     let changed = match answer {
         Ok(answer) if !answer.addresses.is_empty() => {
-            state.due = Instant::now() + answer.ttl.clamp(TTL_MIN, TTL_MAX);
+            state.due_ns = env::monotonic_ns() + nanoseconds(answer.ttl.clamp(TTL_MIN, TTL_MAX));
             state.error = None;
             let mut addresses = answer.addresses;
             addresses.sort_unstable();
@@ -247,7 +272,7 @@ fn take_in(table: &mut Table, endpoints: &Endpoints, name: &str, answer: Result<
             std::mem::replace(&mut state.addresses, addresses) != state.addresses
         }
         failed => {
-            state.due = Instant::now() + RETRY_AFTER;
+            state.due_ns = env::monotonic_ns() + nanoseconds(RETRY_AFTER);
             let reason = failed.err().unwrap_or_else(|| "it has no address".to_owned());
             if !was_failing {
                 let kept = state.addresses.len();
@@ -275,7 +300,7 @@ fn names(plan: &Plan) -> impl Iterator<Item = &str> {
 }
 
 /// The nodes of a plan with what is known of their names: every address of a name is a node.
-fn node_set(plan: &Plan, known: &HashMap<Box<str>, Name>, endpoints: &Endpoints) -> NodeSet {
+fn node_set(plan: &Plan, known: &BTreeMap<Box<str>, Name>, endpoints: &Endpoints) -> NodeSet {
     let mut nodes = Vec::new();
     let mut note = None;
     for planned in &plan.nodes {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Command, Handle, Worker};
 use crate::alarm::Alarm;
-use crate::env::{self, Listener, Stream};
+use crate::env::{self, Listener, Socket, Stream};
 use crate::exchange::{ConnectionContext, Scheme};
 use crate::h1::connection::{self, Connection};
 
@@ -80,7 +80,7 @@ fn place(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAddr
         if least != worker.index && mine >= count + SKEW_MIN.max(count / SKEW_SHARE) {
             // Counted there at once, so that a burst is spread and not thrown at one worker as a whole.
             peers[least].status.connections.fetch_add(1, Ordering::Relaxed);
-            return match stream.into_std() {
+            return match stream.detach() {
                 Ok(socket) => hand_over(&peers[least], socket, peer, local),
                 Err(_) => {
                     peers[least].status.connections.fetch_sub(1, Ordering::Relaxed);
@@ -92,7 +92,7 @@ fn place(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAddr
     serve(worker, stream, peer, local);
 }
 
-fn hand_over(to: &Handle, socket: std::net::TcpStream, peer: SocketAddr, local: SocketAddr) {
+fn hand_over(to: &Handle, socket: Socket, peer: SocketAddr, local: SocketAddr) {
     if to.commands.send(Command::Serve(socket, peer, local)).is_err() {
         to.status.connections.fetch_sub(1, Ordering::Relaxed);
     }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::Status;
+use crate::env::Socket;
 
 /// A request to a worker.
 pub(crate) enum Command {
     /// Serve a connection that another worker accepted.
-    Serve(std::net::TcpStream, SocketAddr, SocketAddr),
+    Serve(Socket, SocketAddr, SocketAddr),
     /// Accept no more, and end connections once their exchange is done.
     Drain,
     /// End at once.

@@ -5,7 +5,6 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
 
-use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{Command, Handle, Parts, Worker, accept, wall_offset};
@@ -27,22 +26,26 @@ pub(crate) fn run(
     listening: Vec<Listening>,
     commands: &mut UnboundedReceiver<Command>,
 ) -> io::Result<()> {
-    let runtime =
-        Builder::new_current_thread().enable_io().enable_time().build_local(LocalOptions::default())?;
-    runtime.block_on(async move {
-        let worker = Worker::new(parts);
-        let peers: Rc<[Handle]> = peers.into();
-        for one in listening {
-            listen(&worker, &peers, one);
-        }
-        env::spawn(slow_loop(worker.clone()));
-        obey(&worker, commands).await;
-    });
-    Ok(())
+    env::block_on(body(Worker::new(parts), peers, listening, commands))
+}
+
+/// All that a worker does, on whatever loop runs it; the tasks it has spawned end with that loop.
+pub(crate) async fn body(
+    worker: Rc<Worker>,
+    peers: Vec<Handle>,
+    listening: Vec<Listening>,
+    commands: &mut UnboundedReceiver<Command>,
+) {
+    let peers: Rc<[Handle]> = peers.into();
+    for one in listening {
+        listen(&worker, &peers, one);
+    }
+    env::spawn(slow_loop(worker.clone()));
+    obey(&worker, commands).await;
 }
 
 fn listen(worker: &Rc<Worker>, peers: &Rc<[Handle]>, listening: Listening) {
-    match Listener::from_std(listening.socket) {
+    match Listener::attach(listening.socket) {
         Ok(listener) => {
             env::spawn(accept::accept_loop(worker.clone(), peers.clone(), listener, listening.address));
         }
@@ -53,7 +56,7 @@ fn listen(worker: &Rc<Worker>, peers: &Rc<[Handle]>, listening: Listening) {
 async fn obey(worker: &Rc<Worker>, commands: &mut UnboundedReceiver<Command>) {
     loop {
         match commands.recv().await {
-            Some(Command::Serve(socket, peer, local)) => match Stream::from_std(socket) {
+            Some(Command::Serve(socket, peer, local)) => match Stream::attach(socket) {
                 Ok(stream) => accept::serve(worker, stream, peer, local),
                 Err(_) => {
                     worker.status.connections.fetch_sub(1, Ordering::Relaxed);

@@ -1,0 +1,57 @@
+//! Listening sockets of the kernel: how one is opened, shared and accepted on. It decides no address.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::Stream;
+
+/// Connections the kernel queues for us per socket; the kernel's own `somaxconn` bounds it again.
+const BACKLOG: i32 = 4_096;
+
+/// A bound, listening socket that is on no event loop yet.
+pub type BoundSocket = TcpListener;
+
+/// Opens a listening socket; `shared` ones share their address with each other (`SO_REUSEPORT`).
+///
+/// # Errors
+/// The kernel's, above all that the address is in use.
+pub fn bind(address: SocketAddr, shared: bool) -> io::Result<BoundSocket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    // Without it a restart within a minute of the last connection would fail.
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(shared)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    // Accepted sockets inherit it: a response leaves when it is written, and no system call per connection is needed.
+    socket.set_tcp_nodelay(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// A listening socket of one worker.
+#[derive(Debug)]
+pub struct Listener(tokio::net::TcpListener);
+
+impl Listener {
+    /// Takes over a bound, listening socket.
+    ///
+    /// # Errors
+    /// When the event loop cannot watch it.
+    pub fn attach(socket: BoundSocket) -> io::Result<Listener> {
+        socket.set_nonblocking(true)?;
+        tokio::net::TcpListener::from_std(socket).map(Listener)
+    }
+
+    /// The next connection and its peer's address.
+    ///
+    /// # Errors
+    /// The kernel's: no descriptor left, or a peer that gave up while it was queued.
+    pub async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
+        self.0.accept().await.map(|(stream, peer)| (Stream(stream), peer))
+    }
+}

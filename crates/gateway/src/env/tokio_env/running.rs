@@ -1,0 +1,69 @@
+//! Tasks, threads, clocks and randomness of the real world.
+
+use std::future::Future;
+use std::io;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::runtime::{Builder, LocalOptions};
+
+/// Nanoseconds of the monotonic clock since this process first asked, the same for all threads.
+#[inline]
+pub fn monotonic_ns() -> u64 {
+    stdx::clock::monotonic_ns()
+}
+
+/// Seconds and nanoseconds since the Unix epoch.
+pub fn wall_clock() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// A number nobody can foretell from earlier ones at sight; not for keys.
+#[inline]
+pub fn random_u64() -> u64 {
+    fastrand::u64(..)
+}
+
+/// Runs a task on this worker.
+pub fn spawn(task: impl Future<Output = ()> + 'static) {
+    tokio::task::spawn_local(task);
+}
+
+/// Waits; for service loops, never per request.
+pub async fn sleep_ms(milliseconds: u64) {
+    tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+}
+
+/// Runs `body` and the tasks it spawns on the calling thread until `body` ends; what else still runs ends with it.
+///
+/// # Errors
+/// When the event loop cannot be made.
+pub(crate) fn block_on<T>(body: impl Future<Output = T>) -> io::Result<T> {
+    let runtime =
+        Builder::new_current_thread().enable_io().enable_time().build_local(LocalOptions::default())?;
+    Ok(runtime.block_on(body))
+}
+
+/// Runs what `make` makes on a thread of its own with an event loop, beside all workers.
+///
+/// # Errors
+/// When the thread or its event loop cannot be made.
+pub(crate) fn service<F>(name: &str, make: impl FnOnce() -> F + Send + 'static) -> io::Result<()>
+where
+    F: Future<Output = ()>,
+{
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    std::thread::Builder::new().name(name.to_owned()).spawn(move || runtime.block_on(make())).map(drop)
+}
+
+/// Blocks the calling thread while `unsettled` holds, at most for `timeout`; whoever changes the value notifies
+/// `changed`. Never on a worker.
+pub(crate) fn wait_while<T>(
+    value: &Mutex<T>,
+    changed: &Condvar,
+    timeout: Duration,
+    unsettled: impl FnMut(&mut T) -> bool,
+) {
+    let guard = value.lock().unwrap_or_else(PoisonError::into_inner);
+    drop(changed.wait_timeout_while(guard, timeout, unsettled));
+}
