@@ -2,6 +2,7 @@
 //! that one change among 100,000 objects costs as much as one among ten. It runs on the control side's thread; it knows
 //! plugins only as kinds, and hands its faults to whoever applied the change.
 
+mod body_variables;
 mod consumer;
 mod global;
 mod plugins;

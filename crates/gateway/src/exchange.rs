@@ -3,6 +3,7 @@
 //! request allocates nothing; `Exchange::reset` is what makes one as good as new.
 
 mod attempt;
+pub(crate) mod body;
 mod context;
 pub(crate) mod reuse;
 mod times;
@@ -18,6 +19,8 @@ use router::Params;
 pub use attempt::{Attempt, Attempts};
 pub use context::{ConnectionContext, Scheme};
 pub use times::Times;
+
+use body::ReadBody;
 
 use crate::failure::Failure;
 use crate::plugin::chain::Chain;
@@ -41,8 +44,6 @@ pub struct Exchange {
     pub failure: Option<Failure>,
     /// The route's parameters.
     pub params: Params,
-    /// The body of the request, where a plugin asked to see it whole.
-    pub request_body: Option<Vec<u8>>,
     /// What the access log and `X-Weir-…` headers call it; set on demand.
     pub request_id: Option<Box<str>>,
     /// Bytes of the response body sent to the client.
@@ -55,6 +56,8 @@ pub struct Exchange {
     pub answered_locally: bool,
     /// Fields that plugins want on the response, whoever makes it; merged into it before its plugins run.
     pub(crate) early_fields: Vec<(Box<str>, Box<str>)>,
+    /// The request's body, as far as it was read before a node was chosen.
+    pub(crate) body: ReadBody,
     /// What the request asks for, canonical and decoded: matched, logged, shown to plugins.
     pub(crate) path: Vec<u8>,
     /// The canonical path as it is forwarded.
@@ -90,13 +93,13 @@ impl Exchange {
             attempts: Attempts::default(),
             failure: None,
             params: Params::default(),
-            request_body: None,
             request_id: None,
             response_body_bytes: 0,
             response_bytes: 0,
             request_bytes: 0,
             answered_locally: false,
             early_fields: Vec::new(),
+            body: ReadBody::default(),
             path: Vec::new(),
             forward_path: Vec::new(),
             forward_query: None,
@@ -125,13 +128,13 @@ impl Exchange {
         self.attempts.clear();
         self.failure = None;
         self.params.clear();
-        self.request_body = None;
         self.request_id = None;
         self.response_body_bytes = 0;
         self.response_bytes = 0;
         self.request_bytes = 0;
         self.answered_locally = false;
         self.early_fields.clear();
+        self.body.reset();
         self.path.clear();
         self.forward_path.clear();
         self.forward_query = None;
@@ -194,6 +197,11 @@ impl Exchange {
         self.forward_host = Some(host.as_bytes().to_vec());
         self.host_is_rewritten = true;
         Ok(())
+    }
+
+    /// The body of the request, where matching or a plugin asked to see it whole.
+    pub fn request_body(&self) -> Option<&[u8]> {
+        self.body.whole()
     }
 
     /// The host the client asked for, in lower case and without port.

@@ -41,6 +41,8 @@ pub struct Limits {
     pub tunnel_idle_timeout_ms: u64,
     /// A request body; 0 is without limit.
     pub max_body_bytes: u64,
+    /// A request body that is read before a node is chosen because a variable looks into it.
+    pub max_matched_body_bytes: usize,
     /// Requests of one connection; 0 is without limit.
     pub max_requests_per_connection: u64,
     /// Client connections of the whole process.
@@ -59,6 +61,8 @@ impl Default for Limits {
             // WebSockets are quiet for long; an hour of silence is nobody there.
             tunnel_idle_timeout_ms: 3_600_000,
             max_body_bytes: 0,
+            // What such variables are about are forms and calls, not uploads; each request under way may hold as much.
+            max_matched_body_bytes: 1024 * 1024,
             max_requests_per_connection: 0,
             max_connections: 100_000,
         }

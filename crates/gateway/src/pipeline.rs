@@ -1,6 +1,7 @@
 //! The life of a request between its head and its log line: prepare, match, plugins, forward or reply, log. It knows
 //! protocols only as the traits of `body`, and plugins only as chains.
 
+mod collect;
 mod download;
 mod phases;
 mod prepare;
@@ -53,14 +54,17 @@ pub(crate) async fn run<S: ServerStream>(
     if let Err(failure) = prepared {
         return respond::fail(&run, exchange, server, &Chains::none(&generation), failure).await;
     }
-    if generation.router.uses_request_body()
-        && let Err(failure) = prepare::read_body_for_matching(&run, exchange, server).await
-    {
-        return respond::fail(&run, exchange, server, &Chains::none(&generation), failure).await;
+    find_route(&generation, exchange);
+    // Only a route that would have looked into the body makes it worth reading; then the choice is made again.
+    if generation.router.uses_request_body() && exchange.body.was_missed() {
+        match Box::pin(collect::for_variables(&run, exchange, server)).await {
+            Ok(true) => find_route(&generation, exchange),
+            Ok(false) => {}
+            Err(failure) => {
+                return respond::fail(&run, exchange, server, &Chains::none(&generation), failure).await;
+            }
+        }
     }
-    let mut params = std::mem::take(&mut exchange.params);
-    exchange.route = generation.router.find(&*exchange, &mut params);
-    exchange.params = params;
     let mut chains = Chains::new(&generation, exchange.route);
     let reply = match phases::request(&run, exchange, server, &mut chains).await {
         Ok(reply) => reply,
@@ -74,6 +78,13 @@ pub(crate) async fn run<S: ServerStream>(
             Err(failure) => respond::fail(&run, exchange, server, &chains, failure).await,
         },
     }
+}
+
+/// Finds the route by what is known of the request so far.
+fn find_route(generation: &Generation, exchange: &mut Exchange) {
+    let mut params = std::mem::take(&mut exchange.params);
+    exchange.route = generation.router.find(&*exchange, &mut params);
+    exchange.params = params;
 }
 
 /// Answers a request whose head could not be read.

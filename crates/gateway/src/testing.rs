@@ -111,7 +111,9 @@ impl Scene {
         let prepared =
             crate::pipeline::prepare(&worker.options, &mut worker.path_scratch.borrow_mut(), &mut exchange);
         assert!(prepared.is_ok(), "the gateway does not serve the test's request");
-        exchange.request_body = Some(head[head_bytes..].to_vec()).filter(|body| !body.is_empty());
+        if head_bytes < head.len() {
+            exchange.body.keep_whole(head[head_bytes..].to_vec(), None);
+        }
         exchange.generation = Some(worker.generation());
         exchange.route = self.route;
         exchange.times.started_ns = crate::env::monotonic_ns();

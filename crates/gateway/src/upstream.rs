@@ -10,7 +10,7 @@ pub(crate) mod state;
 
 use std::sync::Arc;
 
-use router::vars::Template;
+use router::vars::{Template, Variable};
 use stdx::published::Published;
 
 pub use endpoint::{Endpoint, EndpointKey, Endpoints, KeepAlive};
@@ -33,6 +33,18 @@ pub struct Upstream {
     pub retry_timeout_ms: u64,
     /// How long each step of a try may take.
     pub timeouts: Timeouts,
+}
+
+impl Upstream {
+    /// Whether the choice of a node may depend on the request's body.
+    pub(crate) fn reads_body(&self) -> bool {
+        match &self.method {
+            Method::ConsistentHash(HashKey::Template(key)) => {
+                key.variables().any(Variable::uses_request_body)
+            }
+            _ => false,
+        }
+    }
 }
 
 /// How long each step of a try may take, in milliseconds.

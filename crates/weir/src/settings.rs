@@ -124,6 +124,10 @@ settings! {
         client_send_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
         /// Most bytes of a request body; 0 is no limit. A larger one is answered 413.
         max_body_bytes: u64 = parse::number::<0, { i64::MAX as u64 }>("BYTES", "0"),
+        /// Most bytes of a request body that is read before a node is chosen, because a `post_arg_…`, `post_arg.…`,
+        /// `graphql_…` or `request_body` variable of a route or plugin lies in it. A longer one passes on as it comes,
+        /// and the variable is unset.
+        max_matched_body_bytes: usize = parse::size::<0, 67_108_864>("BYTES", "1048576"),
         /// Requests after which a connection is closed; 0 is no limit.
         max_requests_per_connection: u64 = parse::number::<0, { i64::MAX as u64 }>("N", "0"),
         /// Most open client connections of the whole process. Past it, new ones are closed at once.

@@ -9,6 +9,7 @@ use model::snapshot::Snapshot;
 use router::vars::Expression;
 use serde_json::Value;
 
+use super::body_variables::names_body;
 use super::{Compiler, reference};
 use crate::plugin::chain::{ErrorResponse, Instance, kind_named};
 use crate::plugin::stream::chain::StreamInstance;
@@ -49,6 +50,7 @@ impl Compiler {
             prefer_route: kind.prefer_route,
             number: self.next_instance,
             filter: filter.clone(),
+            reads_body: names_body(&prepared.config) || prepared.metadata.as_ref().is_some_and(names_body),
             error_response: meta.error_response.map(ErrorResponse::new),
             plugin,
         })))

@@ -3,6 +3,8 @@
 
 mod body;
 mod forms;
+pub(crate) mod graphql;
+mod multipart;
 mod time;
 
 use std::net::IpAddr;
@@ -51,7 +53,7 @@ impl VariableSource for Exchange {
             Variable::Header(name) => joined(&self.request.headers, name),
             Variable::Named(_) => None,
             Variable::PostArg(name) => body::form_argument(self, name),
-            Variable::PostArgPath(path) => body::json_argument(self, path),
+            Variable::PostArgPath(path) => body::path_argument(self, path),
             Variable::ResponseHeader(name) | Variable::UpstreamHeader(name) => {
                 joined(&self.response.headers, name)
             }
@@ -104,7 +106,7 @@ impl Exchange {
             Builtin::Host => Some(Value::borrowed(&self.host)),
             Builtin::Method | Builtin::RequestMethod => Some(Value::borrowed(request.method_text())),
             Builtin::Request => Some(Value::owned(self.request_line())),
-            Builtin::RequestBody => self.request_body.as_deref().map(Value::borrowed),
+            Builtin::RequestBody => body::whole(self),
             Builtin::RequestId => self.request_id.as_deref().map(|id| Value::borrowed(id.as_bytes())),
             Builtin::RequestLength => Some(Value::from(self.request_bytes)),
             Builtin::RequestUri | Builtin::RealRequestUri => Some(Value::borrowed(request.target_text())),

@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use super::Run;
-use super::upload;
+use super::{Run, collect};
 use crate::body::ServerStream;
 use crate::exchange::Exchange;
 use crate::failure::{Cause, Failure};
@@ -99,6 +98,9 @@ pub(super) async fn request<S: ServerStream>(
 ) -> Result<Option<Box<Reply>>, Failure> {
     refuse_what_is_incomplete(run, chains)?;
     if chains.has(Phase::Rewrite) {
+        if chains.both().any(Chain::reads_body_in_rewrite) {
+            Box::pin(collect::for_variables(run, exchange, server)).await?;
+        }
         for chain in chains.both() {
             if let Some(reply) = one(chains, chain, Phase::Rewrite, exchange, |_| true).await {
                 return Ok(Some(reply));
@@ -192,6 +194,8 @@ async fn join_consumer(
     Ok(one(chains, &merged, Phase::Rewrite, exchange, is_new).await)
 }
 
+/// Reads the body where plugins want it whole, or have variables in their configuration that lie in it: after
+/// authentication, so that nobody unknown makes the gateway hold anything.
 async fn collect_request_body<S: ServerStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
@@ -206,9 +210,10 @@ async fn collect_request_body<S: ServerStream>(
             }
         }
     }
-    // Matching may have read it already.
-    if let (Some(limit_bytes), None) = (limit, &exchange.request_body) {
-        exchange.request_body = Some(upload::collect(run, server, limit_bytes).await?);
+    if let Some(limit_bytes) = limit {
+        Box::pin(collect::whole(run, exchange, server, limit_bytes)).await?;
+    } else if chains.both().any(Chain::reads_body) {
+        Box::pin(collect::for_variables(run, exchange, server)).await?;
     }
     Ok(())
 }

@@ -1,11 +1,9 @@
 //! Before anything is decided about a request: what it asks for is put into the one canonical form that matching,
 //! plugins, logs and nodes see, and what no proxy may pass on is refused.
 
-use http1::{FieldId, Method, RequestFraming, TargetForm};
+use http1::{Method, RequestFraming, TargetForm};
 use router::path::{PathScratch, canonicalize};
 
-use super::{Run, upload};
-use crate::body::{BodyLength, ServerStream};
 use crate::exchange::Exchange;
 use crate::failure::{Cause, Failure};
 use crate::options::Options;
@@ -46,36 +44,6 @@ pub(crate) fn prepare(
     }
     Ok(())
 }
-
-/// The longest body that matching reads: what `post_arg` variables are about are forms and calls, not uploads.
-const MATCHED_BODY_MAX_BYTES: usize = 1024 * 1024;
-
-/// Reads the body where some route's expression may look into it. A body that is said to be too long for that stays
-/// unread, and its variables unset.
-pub(super) async fn read_body_for_matching<S: ServerStream>(
-    run: &Run<'_>,
-    exchange: &mut Exchange,
-    server: &mut S,
-) -> Result<(), Failure> {
-    let readable = match server.body_length() {
-        BodyLength::None => false,
-        BodyLength::Known(bytes) => bytes <= MATCHED_BODY_MAX_BYTES as u64,
-        BodyLength::Unknown => true,
-    };
-    if readable && has_readable_type(exchange) {
-        exchange.request_body = Some(upload::collect(run, server, MATCHED_BODY_MAX_BYTES).await?);
-    }
-    Ok(())
-}
-
-/// Whether variables can be found in a body of this type at all.
-fn has_readable_type(exchange: &Exchange) -> bool {
-    let value = exchange.request.headers.get_known(FieldId::ContentType).unwrap_or_default();
-    let value = value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-    READABLE_TYPES.iter().any(|readable| value.eq_ignore_ascii_case(readable))
-}
-
-const READABLE_TYPES: [&[u8]; 2] = [b"application/x-www-form-urlencoded", b"application/json"];
 
 /// The authority without its port, in lower case.
 fn host_name(authority: &[u8], host: &mut Vec<u8>) {

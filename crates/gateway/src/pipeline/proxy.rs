@@ -6,10 +6,11 @@ use std::task::Poll;
 
 use http1::RequestFraming;
 
+use super::collect::{self, Collected};
 use super::download::{self, Download};
 use super::phases::{self, Chains};
 use super::retry::{self, Facts, Next};
-use super::upload::{self, Collected, Upload, WaitsFor};
+use super::upload::{self, Upload, WaitsFor};
 use super::{Outcome, Run, respond};
 use crate::body::{BodyLength, ClientStream, ServerStream};
 use crate::exchange::{Attempt, Exchange};
@@ -41,12 +42,13 @@ pub(super) async fn proxy<S: ServerStream>(
     server: &mut S,
     chains: &Chains<'_>,
 ) -> Result<Outcome, Failure> {
-    match exchange.request_body.take() {
-        None => tries(run, exchange, server, chains).await,
-        Some(body) => {
-            let mut server = Collected { server, body: &body, cursor: 0 };
-            tries(run, exchange, &mut server, chains).await
-        }
+    let upstream = find_upstream(run, exchange, chains)?;
+    if upstream.reads_body() {
+        Box::pin(collect::for_variables(run, exchange, server)).await?;
+    }
+    match Collected::new(&exchange.body, server) {
+        Err(server) => tries(run, exchange, server, chains, upstream).await,
+        Ok(mut server) => tries(run, exchange, &mut server, chains, upstream).await,
     }
 }
 
@@ -55,8 +57,8 @@ async fn tries<S: ServerStream>(
     exchange: &mut Exchange,
     server: &mut S,
     chains: &Chains<'_>,
+    upstream: &Upstream,
 ) -> Result<Outcome, Failure> {
-    let upstream = find_upstream(run, exchange, chains)?;
     let timeouts = chains.route().and_then(|route| route.timeouts).unwrap_or(upstream.timeouts);
     // Read when the request began to arrive, or by a plugin that waited since: matching takes about a microsecond.
     let started_ns = run.worker.recent_ns();

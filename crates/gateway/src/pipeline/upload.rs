@@ -1,6 +1,5 @@
-//! The request body on its way to the node, or into a plugin's buffer.
+//! The request body on its way to the node.
 
-use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 use super::Run;
@@ -133,124 +132,12 @@ impl Upload {
     }
 }
 
-fn too_large(limit_bytes: impl std::fmt::Display) -> Failure {
+/// The failure of a body over a limit.
+pub(super) fn too_large(limit_bytes: impl std::fmt::Display) -> Failure {
     Failure::new(Cause::BodyTooLarge, format!("the limit for a body is {limit_bytes} bytes"))
-}
-
-/// Reads the whole request body, at most `limit_bytes`, for plugins that must see it before anything is decided.
-pub(super) async fn collect<S: ServerStream>(
-    run: &Run<'_>,
-    server: &mut S,
-    limit_bytes: usize,
-) -> Result<Vec<u8>, Failure> {
-    let timeout_ms = run.worker.options.limits.body_timeout_ms;
-    let mut body = Vec::new();
-    let mut armed = false;
-    poll_fn(|cx| {
-        loop {
-            let count = match server.poll_body(cx) {
-                Poll::Ready(BodyEvent::Data(data)) => {
-                    if body.len() + data.len() > limit_bytes {
-                        return Poll::Ready(Err(too_large(limit_bytes)));
-                    }
-                    body.extend_from_slice(data);
-                    data.len()
-                }
-                Poll::Ready(BodyEvent::End(_)) => return Poll::Ready(Ok(())),
-                Poll::Ready(BodyEvent::Reset(failure)) => return Poll::Ready(Err(failure)),
-                Poll::Pending if armed && run.alarm.rang() => return Poll::Ready(Err(stalled())),
-                Poll::Pending => {
-                    if !armed {
-                        armed = true;
-                        run.alarm.set(cx, timeout_ms);
-                    }
-                    return Poll::Pending;
-                }
-            };
-            armed = false;
-            server.consume(count);
-        }
-    })
-    .await?;
-    Ok(body)
 }
 
 /// The failure of a client that stopped sending its body.
 pub(super) fn stalled() -> Failure {
     Failure::new(Cause::BodyTimeout, "the request body stopped arriving")
-}
-
-/// A body already collected, in the place of the client's: what is sent on is what plugins saw or made.
-pub(super) struct Collected<'a, S> {
-    pub(super) server: &'a mut S,
-    pub(super) body: &'a [u8],
-    pub(super) cursor: usize,
-}
-
-impl<S: ServerStream> ServerStream for Collected<'_, S> {
-    fn poll_body<'b>(&'b mut self, _cx: &mut Context<'_>) -> Poll<BodyEvent<'b>> {
-        let rest = &self.body[self.cursor..];
-        Poll::Ready(if rest.is_empty() { BodyEvent::End(None) } else { BodyEvent::Data(rest) })
-    }
-
-    fn consume(&mut self, count: usize) {
-        self.cursor += count;
-    }
-
-    fn body_length(&self) -> BodyLength {
-        // A request that had no body and got none stays without one.
-        match (self.server.body_length(), self.body.len()) {
-            (BodyLength::None, 0) => BodyLength::None,
-            (_, length) => BodyLength::Known(length as u64),
-        }
-    }
-
-    fn rewind(&mut self) -> bool {
-        self.cursor = 0;
-        true
-    }
-
-    fn send_informational(&mut self, head: &http1::ResponseHead) {
-        self.server.send_informational(head);
-    }
-
-    fn start_response(&mut self, exchange: &mut crate::exchange::Exchange, length: BodyLength) {
-        self.server.start_response(exchange, length);
-    }
-
-    fn poll_data(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<std::io::Result<usize>> {
-        self.server.poll_data(cx, data)
-    }
-
-    fn finish(&mut self, trailers: Option<&http1::Headers>) {
-        self.server.finish(trailers);
-    }
-
-    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        self.server.poll_flush(cx)
-    }
-
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.server.poll_gone(cx)
-    }
-
-    fn has_sent_ahead(&mut self, cx: &mut Context<'_>) -> bool {
-        self.server.has_sent_ahead(cx)
-    }
-
-    fn response_started(&self) -> bool {
-        self.server.response_started()
-    }
-
-    fn close_afterwards(&mut self) {
-        self.server.close_afterwards();
-    }
-
-    fn abort(&mut self) {
-        self.server.abort();
-    }
-
-    fn sent_bytes(&self) -> u64 {
-        self.server.sent_bytes()
-    }
 }

@@ -25,6 +25,8 @@ pub struct Instance {
     pub filter: Option<Expression>,
     /// `_meta.error_response`: replaces the body of its refusals.
     pub error_response: Option<ErrorResponse>,
+    /// Whether its configuration names a variable that lies in the request's body.
+    pub reads_body: bool,
     /// The compiled plugin.
     pub plugin: Arc<dyn Plugin>,
 }
@@ -83,6 +85,8 @@ pub struct Chain {
     response_body: Box<[u16]>,
     informational: Box<[u16]>,
     log: Box<[u16]>,
+    reads_body: bool,
+    reads_body_in_rewrite: bool,
 }
 
 impl Chain {
@@ -106,6 +110,10 @@ impl Chain {
             response_body: of(Phase::ResponseBody),
             informational: of(Phase::Informational),
             log: of(Phase::Log),
+            reads_body: instances.iter().any(|one| one.reads_body),
+            reads_body_in_rewrite: instances
+                .iter()
+                .any(|one| one.reads_body && one.phases.contains(&Phase::Rewrite)),
             all: instances.into(),
         }
     }
@@ -123,6 +131,16 @@ impl Chain {
     /// Whether any instance takes part in `phase`.
     pub fn has(&self, phase: Phase) -> bool {
         !self.indices(phase).is_empty()
+    }
+
+    /// Whether any instance has a variable in its configuration that lies in the request's body.
+    pub fn reads_body(&self) -> bool {
+        self.reads_body
+    }
+
+    /// Whether such an instance takes part in the rewrite phase.
+    pub fn reads_body_in_rewrite(&self) -> bool {
+        self.reads_body_in_rewrite
     }
 
     fn indices(&self, phase: Phase) -> &[u16] {

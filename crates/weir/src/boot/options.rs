@@ -44,6 +44,7 @@ fn limits(settings: &Settings) -> Limits {
         body_timeout_ms: settings.client_body_timeout_ms,
         send_timeout_ms: settings.client_send_timeout_ms,
         max_body_bytes: settings.max_body_bytes,
+        max_matched_body_bytes: settings.max_matched_body_bytes,
         max_requests_per_connection: settings.max_requests_per_connection,
         max_connections: settings.max_connections,
         ..Limits::default()

@@ -3,6 +3,7 @@
 
 mod admin;
 mod bodies;
+mod body_variables;
 mod changes;
 mod cli;
 mod command;

@@ -8,12 +8,21 @@ use router::vars::Value;
 
 /// The first argument `name` of an urlencoded text, decoded. An argument without `=` is the empty text.
 pub(super) fn argument<'a>(text: &'a [u8], name: &str) -> Option<Value<'a>> {
-    text.split(|byte| *byte == b'&').find_map(|pair| {
-        let (key, value) = match pair.iter().position(|byte| *byte == b'=') {
-            Some(equals) => (&pair[..equals], &pair[equals + 1..]),
-            None => (pair, &b""[..]),
-        };
-        (*decode(key) == *name.as_bytes()).then(|| Value::Bytes(decode(value)))
+    pairs(text)
+        .find_map(|(key, value)| (*decode(key) == *name.as_bytes()).then(|| Value::Bytes(decode(value))))
+}
+
+/// All arguments of an urlencoded text, decoded; bytes that are not UTF-8 are replaced.
+pub(super) fn arguments(text: &[u8]) -> impl Iterator<Item = (String, String)> {
+    let decoded = |text: &[u8]| String::from_utf8_lossy(&decode(text)).into_owned();
+    pairs(text).map(move |(key, value)| (decoded(key), decoded(value)))
+}
+
+fn pairs(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let pairs = text.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty());
+    pairs.map(|pair| match pair.iter().position(|byte| *byte == b'=') {
+        Some(equals) => (&pair[..equals], &pair[equals + 1..]),
+        None => (pair, &b""[..]),
     })
 }
 

@@ -1,0 +1,90 @@
+//! The request body as far as it was read before a node was chosen, and what variables found in it: parsed once,
+//! however many conditions ask. It reads nothing itself (`pipeline/collect.rs` does) and knows no variable's name.
+
+use std::cell::{Cell, OnceCell};
+use std::rc::Rc;
+
+use http1::Headers;
+
+use super::variables::graphql::Call;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct ReadBody {
+    begun: Option<Begun>,
+    /// A variable was asked for that lies in a body nobody has read.
+    missed: Cell<bool>,
+    parsed: OnceCell<Box<Parsed>>,
+}
+
+/// A body that somebody has begun to read. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Begun {
+    /// What was read.
+    pub(crate) bytes: Rc<[u8]>,
+    /// The trailers behind it.
+    pub(crate) trailers: Option<Rc<Headers>>,
+    /// The body goes on behind `bytes`: it is longer than whoever read it wanted to hold.
+    pub(crate) goes_on: bool,
+}
+
+/// What was found in a body; each is made when it is asked for.
+#[derive(Default)]
+pub(crate) struct Parsed {
+    /// The body as JSON; nothing if it is none, or a form that could not be read.
+    pub(crate) json: OnceCell<Option<serde_json::Value>>,
+    /// The GraphQL operation; nothing if there is none.
+    pub(crate) graphql: OnceCell<Option<Call>>,
+}
+
+impl ReadBody {
+    /// The body, if it was read whole.
+    pub(crate) fn whole(&self) -> Option<&[u8]> {
+        self.begun.as_ref().filter(|begun| !begun.goes_on).map(|begun| &*begun.bytes)
+    }
+
+    /// What was read of it; nothing if nobody has begun to read it.
+    pub(crate) fn begun(&self) -> Option<&Begun> {
+        self.begun.as_ref()
+    }
+
+    /// Whether nobody has begun to read it.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.begun.is_none()
+    }
+
+    /// Keeps the whole body.
+    pub(crate) fn keep_whole(&mut self, bytes: Vec<u8>, trailers: Option<Headers>) {
+        let begun = Begun { bytes: bytes.into(), trailers: trailers.map(Rc::new), goes_on: false };
+        *self = ReadBody { begun: Some(begun), ..ReadBody::default() };
+    }
+
+    /// Keeps the beginning of a body that is longer than anyone wanted to hold.
+    pub(crate) fn keep_beginning(&mut self, bytes: Vec<u8>) {
+        let begun = Begun { bytes: bytes.into(), trailers: None, goes_on: true };
+        *self = ReadBody { begun: Some(begun), ..ReadBody::default() };
+    }
+
+    /// Notes that a variable would have looked into the body.
+    pub(crate) fn miss(&self) {
+        self.missed.set(true);
+    }
+
+    /// Whether a variable would have looked into a body that nobody has begun to read; asking forgets it.
+    pub(crate) fn was_missed(&self) -> bool {
+        self.missed.take() && self.is_unread()
+    }
+
+    /// What was found in it so far.
+    pub(crate) fn parsed(&self) -> &Parsed {
+        self.parsed.get_or_init(Box::default)
+    }
+
+    /// Forgets the last request.
+    pub(crate) fn reset(&mut self) {
+        // Field by field: dropping a whole default value for every request would cost more than these tests.
+        self.begun = None;
+        self.missed.set(false);
+        self.parsed.take();
+    }
+}

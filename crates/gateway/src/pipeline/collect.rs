@@ -1,0 +1,202 @@
+//! Reading the request body before a node is chosen: for a plugin that must see it whole, or because a variable that
+//! decides something lies in it. What was read stands in the client's place afterwards. It looks into no body.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+
+use http1::Headers;
+
+use super::Run;
+use super::upload::{stalled, too_large};
+use crate::body::{BodyEvent, BodyLength, ServerStream};
+use crate::exchange::Exchange;
+use crate::exchange::body::{Begun, ReadBody};
+use crate::failure::Failure;
+
+/// Reads the whole body, for a plugin; one that is longer than `limit_bytes` is refused.
+pub(super) async fn whole<S: ServerStream>(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    limit_bytes: usize,
+) -> Result<(), Failure> {
+    if exchange.body.whole().is_some() {
+        return Ok(());
+    }
+    // The beginning may have been read for variables; the rest comes behind it.
+    let mut bytes = exchange.body.begun().map_or_else(Vec::new, |begun| begun.bytes.to_vec());
+    match read(run, server, &mut bytes, limit_bytes).await? {
+        Read::Whole(trailers) => exchange.body.keep_whole(bytes, trailers),
+        Read::TooLong => return Err(too_large(limit_bytes)),
+    }
+    Ok(())
+}
+
+/// Reads the body so that variables can look into it, if it is short enough for that. A longer one passes on as it
+/// comes, and its variables are unset. Says whether anything was read.
+pub(super) async fn for_variables<S: ServerStream>(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+) -> Result<bool, Failure> {
+    let limit_bytes = run.worker.options.limits.max_matched_body_bytes;
+    let is_readable = match server.body_length() {
+        BodyLength::None => false,
+        BodyLength::Known(bytes) => bytes <= limit_bytes as u64,
+        BodyLength::Unknown => limit_bytes > 0,
+    };
+    if !is_readable || !exchange.body.is_unread() {
+        return Ok(false);
+    }
+    let mut bytes = Vec::new();
+    match read(run, server, &mut bytes, limit_bytes).await? {
+        Read::Whole(trailers) => exchange.body.keep_whole(bytes, trailers),
+        Read::TooLong => exchange.body.keep_beginning(bytes),
+    }
+    Ok(true)
+}
+
+enum Read {
+    /// To its end, with the trailers it had.
+    Whole(Option<Headers>),
+    /// Up to the limit; the rest was left with the client's connection.
+    TooLong,
+}
+
+async fn read<S: ServerStream>(
+    run: &Run<'_>,
+    server: &mut S,
+    bytes: &mut Vec<u8>,
+    limit_bytes: usize,
+) -> Result<Read, Failure> {
+    let timeout_ms = run.worker.options.limits.body_timeout_ms;
+    let mut armed = false;
+    poll_fn(|cx| {
+        loop {
+            let count = match server.poll_body(cx) {
+                Poll::Ready(BodyEvent::Data(data)) if bytes.len() + data.len() > limit_bytes => {
+                    return Poll::Ready(Ok(Read::TooLong));
+                }
+                Poll::Ready(BodyEvent::Data(data)) => {
+                    bytes.extend_from_slice(data);
+                    data.len()
+                }
+                Poll::Ready(BodyEvent::End(trailers)) => {
+                    return Poll::Ready(Ok(Read::Whole(trailers.cloned())));
+                }
+                Poll::Ready(BodyEvent::Reset(failure)) => return Poll::Ready(Err(failure)),
+                Poll::Pending if armed && run.alarm.rang() => return Poll::Ready(Err(stalled())),
+                Poll::Pending => {
+                    if !armed {
+                        armed = true;
+                        run.alarm.set(cx, timeout_ms);
+                    }
+                    return Poll::Pending;
+                }
+            };
+            armed = false;
+            server.consume(count);
+        }
+    })
+    .await
+}
+
+/// A body that was read, in the place of the client's: what is sent on is what was seen, and then what was not.
+pub(super) struct Collected<'a, S> {
+    server: &'a mut S,
+    begun: Begun,
+    cursor: usize,
+    /// Some of what follows was passed on; it cannot be sent again.
+    rest_taken: bool,
+}
+
+impl<'a, S: ServerStream> Collected<'a, S> {
+    /// What was read of the body, in front of `server`; the other way round if nobody has begun to read it.
+    pub(super) fn new(body: &ReadBody, server: &'a mut S) -> Result<Collected<'a, S>, &'a mut S> {
+        match body.begun() {
+            None => Err(server),
+            Some(begun) => Ok(Collected { server, begun: begun.clone(), cursor: 0, rest_taken: false }),
+        }
+    }
+}
+
+impl<S: ServerStream> ServerStream for Collected<'_, S> {
+    fn poll_body<'b>(&'b mut self, cx: &mut Context<'_>) -> Poll<BodyEvent<'b>> {
+        let rest = &self.begun.bytes[self.cursor..];
+        if !rest.is_empty() {
+            return Poll::Ready(BodyEvent::Data(rest));
+        }
+        if self.begun.goes_on {
+            return self.server.poll_body(cx);
+        }
+        Poll::Ready(BodyEvent::End(self.begun.trailers.as_deref()))
+    }
+
+    fn consume(&mut self, count: usize) {
+        if self.cursor < self.begun.bytes.len() {
+            self.cursor += count;
+        } else {
+            self.rest_taken = true;
+            self.server.consume(count);
+        }
+    }
+
+    fn body_length(&self) -> BodyLength {
+        match (self.server.body_length(), self.begun.bytes.len()) {
+            // Only a body without a declared length goes on, and only a chunked one can have trailers.
+            (length, _) if self.begun.goes_on || self.begun.trailers.is_some() => length,
+            // A request that had no body and got none stays without one.
+            (BodyLength::None, 0) => BodyLength::None,
+            (_, length) => BodyLength::Known(length as u64),
+        }
+    }
+
+    fn rewind(&mut self) -> bool {
+        self.cursor = 0;
+        !self.rest_taken
+    }
+
+    fn send_informational(&mut self, head: &http1::ResponseHead) {
+        self.server.send_informational(head);
+    }
+
+    fn start_response(&mut self, exchange: &mut Exchange, length: BodyLength) {
+        self.server.start_response(exchange, length);
+    }
+
+    fn poll_data(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<std::io::Result<usize>> {
+        self.server.poll_data(cx, data)
+    }
+
+    fn finish(&mut self, trailers: Option<&Headers>) {
+        self.server.finish(trailers);
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        self.server.poll_flush(cx)
+    }
+
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.server.poll_gone(cx)
+    }
+
+    fn has_sent_ahead(&mut self, cx: &mut Context<'_>) -> bool {
+        self.server.has_sent_ahead(cx)
+    }
+
+    fn response_started(&self) -> bool {
+        self.server.response_started()
+    }
+
+    fn close_afterwards(&mut self) {
+        self.server.close_afterwards();
+    }
+
+    fn abort(&mut self) {
+        self.server.abort();
+    }
+
+    fn sent_bytes(&self) -> u64 {
+        self.server.sent_bytes()
+    }
+}
