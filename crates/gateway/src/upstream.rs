@@ -7,6 +7,7 @@ pub mod dns;
 pub(crate) mod endpoint;
 pub(crate) mod pool;
 pub(crate) mod state;
+pub(crate) mod stream;
 
 use std::sync::Arc;
 

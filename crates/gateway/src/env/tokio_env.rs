@@ -85,11 +85,11 @@ impl Stream {
         self.0.poll_peek(cx, &mut ReadBuf::new(&mut byte))
     }
 
-    /// Writes from `data`.
+    /// Writes from `data`. A socket nearly always has room, so the kernel is asked before a waker is left with the event
+    /// loop; the loop only says whether it has seen the socket full.
     #[inline]
     pub fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         loop {
-            ready!(self.0.poll_write_ready(cx))?;
             let mut count = None;
             let result = self.0.try_io(Interest::WRITABLE, || {
                 let sent = rustix::net::send(&self.0, data, SendFlags::NOSIGNAL)?;
@@ -99,6 +99,7 @@ impl Stream {
             if let Some(done) = outcome(count, result) {
                 return Poll::Ready(done);
             }
+            ready!(self.0.poll_write_ready(cx))?;
         }
     }
 

@@ -71,7 +71,7 @@ pub(crate) async fn serve(mut connection: Box<Connection>, alarm: Alarm) {
                     connection.input = None;
                 }
             }
-            After::Close => return linger(&mut connection, &alarm).await,
+            After::Close => return PooledBox::pin(linger(&mut connection, &alarm)).await,
             After::Over => return,
             After::Abort => return connection.stream.reset_on_close(),
         }
@@ -90,7 +90,8 @@ async fn wait_for_request(connection: &mut Connection, alarm: &Alarm) -> bool {
         if connection.context.requests == 0 { limits.head_timeout_ms } else { limits.idle_timeout_ms };
     let mut armed = false;
     poll_fn(|cx| {
-        if connection.stream.poll_read_ready(cx).is_ready() {
+        // A look first: it is cheaper than the question that leaves a waker.
+        if connection.stream.is_readable() || connection.stream.poll_read_ready(cx).is_ready() {
             return Poll::Ready(true);
         }
         // What the alarm was set for in the last exchange does not count here.
@@ -278,5 +279,8 @@ mod tests {
     fn an_idle_connection_is_small() {
         let bytes = size_of_future(serve) + size_of::<Connection>();
         assert!(bytes <= 1024, "{bytes} bytes for a connection that waits");
+        // The event loop adds 104 bytes and aligns to 128: up to here a task takes 256, above it 384.
+        let bytes = size_of_future(serve);
+        assert!(bytes <= 152, "{bytes} bytes for the task of a connection that waits");
     }
 }

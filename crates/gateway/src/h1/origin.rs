@@ -11,6 +11,7 @@ use stdx::buffer::Buffer;
 use stdx::pooled::PooledBox;
 
 use super::reader::{BodyReader, Next};
+use super::tunnel::OriginTunnel;
 use super::writer::{Framing, Writer};
 use crate::body::{BodyEvent, BodyLength, ClientStream};
 use crate::env::Stream;
@@ -88,9 +89,10 @@ impl OriginStream {
         ((clean && !spent).then_some(connection), writer.into_buffer())
     }
 
-    /// Takes the raw connection and what was already read of it, for a tunnel.
-    pub(crate) fn into_tunnel(self) -> (Stream, Buffer, Vec<u8>) {
-        (self.connection.stream, self.buffer, self.writer.into_buffer())
+    /// The raw connection and what was already read of it, for a tunnel, and the write buffer for reuse.
+    pub(crate) fn into_tunnel(self) -> (OriginTunnel, Vec<u8>) {
+        let tunnel = OriginTunnel { stream: self.connection.stream, buffer: self.buffer };
+        (tunnel, self.writer.into_buffer())
     }
 
     fn begin_body(&mut self, head: &ResponseHead) {

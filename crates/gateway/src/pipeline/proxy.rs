@@ -15,10 +15,9 @@ use super::{Outcome, Run, respond};
 use crate::body::{BodyLength, ClientStream, ServerStream};
 use crate::exchange::{Attempt, Exchange};
 use crate::failure::{Cause, Failure, Sent};
-use crate::h1::origin::OriginStream;
-use crate::h1::tunnel::OriginTunnel;
 use crate::plugin::Phase;
 use crate::upstream::state::Picked;
+use crate::upstream::stream::NodeStream;
 use crate::upstream::{HashKey, Method, PassHost, Timeouts, Upstream, balance};
 use crate::worker::{Lent, LentNode};
 
@@ -30,7 +29,7 @@ pub(super) const HALF_CLOSE_GRACE_MS: u64 = 1_000;
 
 /// A try under way.
 struct Try {
-    origin: OriginStream,
+    origin: NodeStream,
     started_ns: u64,
     connect_us: u64,
 }
@@ -155,45 +154,39 @@ async fn one_try<S: ServerStream>(
         head_us: 0,
         total_us: 0,
     });
-    let (connection, connect_us) = match lent {
-        Lent::Idle(connection) => (connection, 0),
+    let (origin, connect_us) = match lent {
+        Lent::Stream(stream) => (stream, 0),
         Lent::None(endpoint) => match run.worker.connect(run.alarm, &endpoint, timeouts.connect_ms).await {
-            Ok(connection) => (connection, micros(started_ns, run.worker.clock_ns())),
+            Ok(stream) => (stream, micros(started_ns, run.worker.clock_ns())),
             Err(failure) => {
                 finish_try(run, exchange, upstream, picked, started_ns, Some(&failure));
                 return Err((failure.at(address), before));
             }
         },
     };
-    let limits = run.worker.options.limits.origin_head;
-    let origin = OriginStream::new(connection, run.worker.take_bytes(), limits);
     let mut one = Try { origin, started_ns, connect_us };
     match exchange_with(run, exchange, server, chains, timeouts, &mut one).await {
         Ok(Ended::Whole { request_done }) => {
-            give_back(run, one.origin, request_done);
+            run.worker.give_back(one.origin, request_done);
             finish_try(run, exchange, upstream, picked, started_ns, None);
             Ok(Outcome::Done)
         }
         Ok(Ended::Tunnel) => {
             finish_try(run, exchange, upstream, picked, started_ns, None);
-            let (stream, buffer, bytes) = one.origin.into_tunnel();
+            let Some((tunnel, bytes)) = one.origin.into_tunnel() else {
+                let failure =
+                    Failure::new(Cause::BadResponse, "it switched protocols on a shared connection");
+                return Err((failure.at(address), before));
+            };
             run.worker.give_bytes(bytes);
-            Ok(Outcome::Tunnel(Box::new(OriginTunnel { stream, buffer })))
+            Ok(Outcome::Tunnel(Box::new(tunnel)))
         }
         Err(failure) => {
             let facts = Facts { sent: one.origin.sent(), reused: one.origin.reused(), ..before };
             finish_try(run, exchange, upstream, picked, started_ns, Some(&failure));
-            give_back(run, one.origin, false);
+            run.worker.give_back(one.origin, false);
             Err((failure.at(address), facts))
         }
-    }
-}
-
-fn give_back(run: &Run<'_>, origin: OriginStream, complete: bool) {
-    let (connection, bytes) = origin.end(complete);
-    run.worker.give_bytes(bytes);
-    if let Some(connection) = connection {
-        run.worker.keep(connection);
     }
 }
 
@@ -296,7 +289,7 @@ async fn loop_interim<S: ServerStream>(
     for _ in 0..INTERIM_MAX {
         wait_for_head(run, exchange, server, timeouts, one, upload).await?;
         match exchange.response.status {
-            101 if exchange.upgrading && is_switching(exchange) => return Ok(()),
+            101 if exchange.upgrading && one.origin.is_exclusive() && is_switching(exchange) => return Ok(()),
             101 => return Err(Failure::new(Cause::BadResponse, "it switched protocols unasked")),
             // The gateway answers the client's 100-continue itself, when it begins to read the body.
             100 => {}

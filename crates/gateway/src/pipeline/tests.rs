@@ -1,7 +1,10 @@
 //! A protocol that is not HTTP/1 through the pipeline: a script in the place of a client's connection. What passes here
-//! shows that the pipeline knows a client only as a [`ServerStream`].
+//! shows that the pipeline knows a client only as a [`ServerStream`]; `node` does the same for nodes.
+
+mod node;
 
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -132,22 +135,30 @@ fn exchange_through(
     method_and_path: &str,
     mut server: Scripted,
 ) -> (String, String) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build_local(tokio::runtime::LocalOptions::default())
-        .unwrap();
-    runtime.block_on(async {
-        let worker = worker(origin, &plugins);
+    on_loop(async {
+        let worker = worker(&[origin.address()], &plugins);
         let alarm = Alarm::new(&worker);
         let mut exchange = Lease::new(&worker);
-        let head = format!("{method_and_path} HTTP/1.1\r\nHost: h\r\n\r\n");
-        let parsed = parse_request(head.as_bytes(), &mut exchange.request, &Limits::default().head);
-        assert!(matches!(parsed, Ok(HeadStatus::Complete { .. })));
+        request_head(&mut exchange, method_and_path);
         let outcome = run(&worker, &mut exchange, &mut server, &alarm).await;
         assert!(matches!(outcome, Outcome::Done));
         log(&worker, &mut exchange);
         (server.told.join(" "), String::from_utf8(std::mem::take(&mut server.answer)).unwrap())
     })
+}
+
+/// Runs a future on an event loop like a worker's.
+fn on_loop<T>(future: impl Future<Output = T>) -> T {
+    let options = tokio::runtime::LocalOptions::default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build_local(options).unwrap();
+    runtime.block_on(future)
+}
+
+/// Fills the head of a request of these words.
+fn request_head(exchange: &mut Exchange, method_and_path: &str) {
+    let head = format!("{method_and_path} HTTP/1.1\r\nHost: h\r\n\r\n");
+    let parsed = parse_request(head.as_bytes(), &mut exchange.request, &Limits::default().head);
+    assert!(matches!(parsed, Ok(HeadStatus::Complete { .. })));
 }
 
 fn scripted(body: &[Option<&'static str>], length: BodyLength) -> Scripted {
@@ -232,9 +243,9 @@ fn plugins_see_the_trailers_and_only_where_there_are_any() {
     assert_eq!(told, "start:200:Known(5) finish:0");
 }
 
-/// A worker with one route, `/here`, to `origin`.
-fn worker(origin: &Origin, plugins: &Value) -> Rc<Worker> {
-    let nodes = json!({origin.address().to_string(): 1});
+/// A worker with one route, `/here`, to the nodes at `addresses`.
+fn worker(addresses: &[SocketAddr], plugins: &Value) -> Rc<Worker> {
+    let nodes: Value = addresses.iter().map(|address| (address.to_string(), json!(1))).collect();
     let route = json!({"uri": "/here", "upstream": {"nodes": nodes}, "plugins": plugins});
     let key = Key::new(Kind::Route, "1").unwrap();
     let written =

@@ -1,20 +1,48 @@
-//! A worker's idle connections to nodes, by endpoint. The youngest is lent first: it is the least likely to have been
-//! closed by the node, and the rest can age out. It opens nothing itself.
+//! A worker's connections to nodes, by endpoint, and the streams it lends of them. Of idle ones the youngest is lent
+//! first: it is the least likely to have been closed by the node, and the rest can age out. It opens nothing itself.
 
 use stdx::hash::FastMap;
 
+use super::stream::NodeStream;
 use crate::h1::origin::OriginConnection;
 
-/// The idle connections of one worker.
+/// The connections of one worker.
 #[derive(Default)]
 pub(crate) struct Pools {
     idle: FastMap<u64, Vec<OriginConnection>>,
+    /// Connections that carry many streams at once, played by tests.
+    #[cfg(test)]
+    scripted: FastMap<u64, Script>,
 }
 
+/// Makes a stream on a connection that a test plays.
+#[cfg(test)]
+pub(crate) type Script = Box<dyn FnMut() -> Box<dyn crate::body::ClientStream>>;
+
 impl Pools {
+    /// A stream to the endpoint, if it can be had without opening a connection. `begin` makes it of an idle one.
+    #[inline]
+    pub(crate) fn lend(
+        &mut self,
+        endpoint_id: u64,
+        begin: impl FnOnce(OriginConnection) -> NodeStream,
+    ) -> Option<NodeStream> {
+        #[cfg(test)]
+        if let Some(script) = self.scripted.get_mut(&endpoint_id) {
+            return Some(NodeStream::Scripted(script()));
+        }
+        self.take(endpoint_id).map(begin)
+    }
+
+    /// Puts a connection that `script` plays in the place of all others to the endpoint.
+    #[cfg(test)]
+    pub(crate) fn play(&mut self, endpoint_id: u64, script: Script) {
+        self.scripted.insert(endpoint_id, script);
+    }
+
     /// An idle connection to the endpoint, if there is one the node has not closed.
     #[inline]
-    pub(crate) fn take(&mut self, endpoint_id: u64) -> Option<OriginConnection> {
+    fn take(&mut self, endpoint_id: u64) -> Option<OriginConnection> {
         let idle = self.idle.get_mut(&endpoint_id)?;
         while let Some(mut connection) = idle.pop() {
             if !connection.is_stale() {

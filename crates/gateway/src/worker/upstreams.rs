@@ -14,9 +14,10 @@ use crate::alarm::Alarm;
 use crate::env;
 use crate::exchange::Exchange;
 use crate::failure::{Cause, Failure};
-use crate::h1::origin::OriginConnection;
+use crate::h1::origin::{OriginConnection, OriginStream};
 use crate::pipeline::key_hash;
 use crate::upstream::state::{Picked, UpstreamState};
+use crate::upstream::stream::NodeStream;
 use crate::upstream::{Endpoint, PassHost, Upstream};
 
 /// The state of each upstream in use, by slot.
@@ -83,28 +84,34 @@ impl Worker {
         self.upstreams.borrow_mut().of(upstream, self.index).is_current(picked)
     }
 
-    /// An idle connection to the node just chosen, or where to open one; and the node's name, where it is passed on.
+    /// A stream to the node just chosen, or where to open one; and the node's name, where it is passed on.
     #[inline]
     pub(crate) fn lend(&self, upstream: &Upstream, picked: Picked, fresh: bool) -> LentNode {
         let mut states = self.upstreams.borrow_mut();
         let node = &states.of(upstream, self.index).nodes().nodes[picked.index];
         let host = (upstream.pass_host == PassHost::Node).then(|| node.host.clone());
         let endpoint = &node.endpoint;
-        let idle = if fresh { None } else { self.pools.borrow_mut().take(endpoint.id) };
-        let lent = match idle {
-            Some(connection) => Lent::Idle(connection),
+        let begin = |connection| self.begin(connection);
+        let stream = if fresh { None } else { self.pools.borrow_mut().lend(endpoint.id, begin) };
+        let lent = match stream {
+            Some(stream) => Lent::Stream(stream),
             None => Lent::None(endpoint.clone()),
         };
         LentNode { address: endpoint.address, endpoint_id: endpoint.id, host, lent }
     }
 
-    /// Opens a connection to an endpoint.
+    fn begin(&self, connection: OriginConnection) -> NodeStream {
+        let limits = self.options.limits.origin_head;
+        NodeStream::Http1(OriginStream::new(connection, self.take_bytes(), limits))
+    }
+
+    /// Opens a connection to an endpoint, for one stream to begin with.
     pub(crate) async fn connect(
         &self,
         alarm: &Alarm,
         endpoint: &Arc<Endpoint>,
         timeout_ms: u64,
-    ) -> Result<OriginConnection, Failure> {
+    ) -> Result<NodeStream, Failure> {
         // Boxed: it is large, and would make every exchange's state as large whether it connects or not.
         let mut connecting = PooledBox::pin(env::connect(endpoint.address));
         let mut armed = false;
@@ -126,14 +133,25 @@ impl Worker {
             }
         })
         .await?;
-        Ok(OriginConnection { stream, endpoint: endpoint.clone(), served: 0, idle_since_ms: 0 })
+        Ok(self.begin(OriginConnection { stream, endpoint: endpoint.clone(), served: 0, idle_since_ms: 0 }))
     }
 
-    /// Keeps a connection for the next request.
+    /// Takes a stream back; what is beneath it is kept for the next request if this exchange was `complete`.
     #[inline]
-    pub(crate) fn keep(&self, connection: OriginConnection) {
-        if !self.is_draining() {
-            self.pools.borrow_mut().give(connection, self.now_ms());
+    pub(crate) fn give_back(&self, stream: NodeStream, complete: bool) {
+        match stream {
+            NodeStream::Http1(stream) => {
+                let (connection, bytes) = stream.end(complete);
+                self.give_bytes(bytes);
+                if let Some(connection) = connection
+                    && !self.is_draining()
+                {
+                    self.pools.borrow_mut().give(connection, self.now_ms());
+                }
+            }
+            // Dropping it ends it; the connection stays where it is.
+            #[cfg(test)]
+            NodeStream::Scripted(_) => {}
         }
     }
 }
@@ -149,8 +167,8 @@ pub(crate) struct LentNode {
 
 /// What a worker has for a chosen node.
 pub(crate) enum Lent {
-    /// A connection that was kept.
-    Idle(OriginConnection),
+    /// A stream, ready for a request.
+    Stream(NodeStream),
     /// Nothing; one has to be opened there.
     None(Arc<Endpoint>),
 }

@@ -1,0 +1,247 @@
+//! A node that speaks no HTTP/1: many exchanges at once on one connection, played by a script. What passes here shows
+//! that the pipeline knows a node only as a [`ClientStream`] that a pool lends.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
+use super::*;
+use crate::body::ClientStream;
+use crate::failure::Sent;
+
+/// What a node does next on a stream.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Answers with this status; `true` says that a body of unknown length follows.
+    Head(u16, bool),
+    /// Sends a piece of the body.
+    Data(&'static str),
+    /// Ends the body with this trailer.
+    End(&'static str),
+    /// Resets the stream.
+    Reset(Cause),
+    /// Takes its time: whoever polls has to come again.
+    Wait,
+}
+
+/// What all streams of the played connection were told, a line for each stream in the order they began.
+type Told = Rc<RefCell<Vec<String>>>;
+
+struct NodeStreamScript {
+    steps: VecDeque<Step>,
+    told: Told,
+    number: usize,
+    piece: &'static str,
+    trailers: Headers,
+    length: BodyLength,
+    sent: Sent,
+}
+
+impl NodeStreamScript {
+    fn tell(&self, word: &str) {
+        let mut told = self.told.borrow_mut();
+        let line = &mut told[self.number];
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+
+    /// Takes a turn of waiting, if one is due.
+    fn must_wait(&mut self, cx: &Context<'_>) -> bool {
+        let waits = matches!(self.steps.front(), Some(Step::Wait));
+        if waits {
+            self.steps.pop_front();
+            cx.waker().wake_by_ref();
+        }
+        waits
+    }
+}
+
+impl ClientStream for NodeStreamScript {
+    fn start_request(&mut self, exchange: &Exchange, length: BodyLength) {
+        let method = String::from_utf8_lossy(exchange.request.method_text()).into_owned();
+        let path = String::from_utf8_lossy(exchange.forward_path()).into_owned();
+        self.tell(&format!("{method} {path} {length:?}"));
+    }
+
+    fn poll_data(&mut self, _: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        self.sent = Sent::Unanswered;
+        let count = data.len().min(2);
+        self.tell(std::str::from_utf8(&data[..count]).unwrap());
+        Poll::Ready(Ok(count))
+    }
+
+    fn finish(&mut self, _: Option<&Headers>) {
+        self.tell("finish");
+    }
+
+    fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_head(&mut self, cx: &mut Context<'_>, head: &mut ResponseHead) -> Poll<Result<(), Failure>> {
+        if self.must_wait(cx) {
+            return Poll::Pending;
+        }
+        match self.steps.pop_front() {
+            Some(Step::Head(status, has_body)) => {
+                self.sent = Sent::Answered;
+                head.clear();
+                head.status = status;
+                self.length = if has_body { BodyLength::Unknown } else { BodyLength::None };
+                Poll::Ready(Ok(()))
+            }
+            Some(Step::Reset(cause)) => Poll::Ready(Err(Failure::new(cause, "the script says so"))),
+            other => panic!("no head: {other:?}"),
+        }
+    }
+
+    fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>) -> Poll<BodyEvent<'a>> {
+        if self.piece.is_empty() {
+            if self.must_wait(cx) {
+                return Poll::Pending;
+            }
+            match self.steps.front().cloned() {
+                Some(Step::Data(piece)) => self.piece = piece,
+                Some(Step::End(trailer)) => {
+                    self.trailers.set("X-Trailer", trailer.as_bytes()).unwrap();
+                    return Poll::Ready(BodyEvent::End(Some(&self.trailers)));
+                }
+                Some(Step::Reset(cause)) => {
+                    return Poll::Ready(BodyEvent::Reset(Failure::new(cause, "the script says so")));
+                }
+                None => return Poll::Ready(BodyEvent::End(None)),
+                other => panic!("no body: {other:?}"),
+            }
+            self.steps.pop_front();
+        }
+        Poll::Ready(BodyEvent::Data(self.piece.as_bytes()))
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.piece = &self.piece[count..];
+    }
+
+    fn body_length(&self) -> BodyLength {
+        self.length
+    }
+
+    fn sent(&self) -> Sent {
+        self.sent
+    }
+
+    fn reused(&self) -> bool {
+        false
+    }
+}
+
+impl Drop for NodeStreamScript {
+    fn drop(&mut self) {
+        self.tell("over");
+    }
+}
+
+/// A worker whose only route goes to `count` nodes with a connection each that plays the next of `scripts` as a stream;
+/// nothing listens behind them.
+fn worker_with(count: u16, scripts: &[&[Step]]) -> (Rc<Worker>, Told) {
+    // Never connected to: every stream is lent.
+    let nobody: Vec<_> = (1..=count).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect();
+    let worker = worker(&nobody, &json!({}));
+    let told = Told::default();
+    let scripts: VecDeque<VecDeque<Step>> =
+        scripts.iter().map(|steps| steps.iter().cloned().collect()).collect();
+    let scripts = Rc::new(RefCell::new(scripts));
+    let generation = worker.generation();
+    for node in &generation.upstreams.get(0).unwrap().nodes.load().nodes {
+        let (scripts, told) = (scripts.clone(), told.clone());
+        let script = move || -> Box<dyn ClientStream> {
+            told.borrow_mut().push(String::new());
+            Box::new(NodeStreamScript {
+                steps: scripts.borrow_mut().pop_front().expect("a script for each stream"),
+                told: told.clone(),
+                number: told.borrow().len() - 1,
+                piece: "",
+                trailers: Headers::new(),
+                length: BodyLength::None,
+                sent: Sent::Nothing,
+            })
+        };
+        worker.pools.borrow_mut().play(node.endpoint.id, Box::new(script));
+    }
+    (worker, told)
+}
+
+/// What a client was told, and the body it got.
+async fn exchange_on(worker: &Rc<Worker>, method_and_path: &str, server: Scripted) -> (String, String) {
+    let (mut server, alarm) = (server, Alarm::new(worker));
+    let mut exchange = Lease::new(worker);
+    request_head(&mut exchange, method_and_path);
+    let outcome = run(worker, &mut exchange, &mut server, &alarm).await;
+    assert!(matches!(outcome, Outcome::Done));
+    log(worker, &mut exchange);
+    (server.told.join(" "), String::from_utf8(server.answer).unwrap())
+}
+
+#[test]
+fn bodies_interim_answers_and_trailers_pass_between_two_protocols_that_are_not_http1() {
+    use Step::{Data, End, Head, Wait};
+    let script = [Wait, Head(103, false), Head(200, true), Data("hello"), Wait, Data("!"), End("sum")];
+    let (worker, told) = worker_with(1, &[&script]);
+    let client = scripted(&[Some("abc"), Some("d")], BodyLength::Unknown);
+    let (heard, answer) = on_loop(exchange_on(&worker, "POST /here", client));
+    assert_eq!((heard.as_str(), answer.as_str()), ("interim:103 start:200:Unknown finish:1", "hello!"));
+    assert_eq!(*told.borrow(), ["POST /here Unknown ab c d finish over"]);
+}
+
+#[test]
+fn one_connection_carries_many_exchanges_at_once() {
+    use Step::{Data, End, Head, Wait};
+    let slow = [Wait, Wait, Wait, Wait, Head(200, true), Data("slow"), End("1")];
+    let quick = [Head(201, true), Data("quick"), End("2")];
+    let (worker, told) = worker_with(1, &[&slow, &quick]);
+    let order = RefCell::new(Vec::new());
+    let one = |path: &'static str| {
+        let (worker, order) = (&worker, &order);
+        async move {
+            let answer = exchange_on(worker, path, scripted(&[], BodyLength::None)).await;
+            order.borrow_mut().push(answer);
+        }
+    };
+    on_loop(async { tokio::join!(one("GET /here"), one("DELETE /here")) });
+    let heard: Vec<String> =
+        order.into_inner().into_iter().map(|(told, body)| format!("{told} {body}")).collect();
+    assert_eq!(heard, ["start:201:Unknown finish:1 quick", "start:200:Unknown finish:1 slow"]);
+    assert_eq!(*told.borrow(), ["GET /here None finish over", "DELETE /here None finish over"]);
+}
+
+#[test]
+fn a_reset_stream_is_a_failed_try_and_a_cut_body_is_never_made_whole() {
+    use Step::{Data, Head, Reset};
+    let cases: &[(&str, &[Step], &str)] = &[
+        ("GET /here", &[Reset(Cause::NoResponse)], "start:502:"),
+        ("GET /here", &[Reset(Cause::ReadTimeout)], "start:504:"),
+        ("GET /here", &[Head(200, true), Data("cut"), Reset(Cause::BodyCut)], "start:200:Unknown abort"),
+        // Nobody can tunnel through a connection that others use.
+        ("GET /here", &[Head(101, false)], "start:502:"),
+    ];
+    for (request, script, want) in cases {
+        let (worker, _) = worker_with(1, &[script]);
+        let (heard, _) = on_loop(exchange_on(&worker, request, scripted(&[], BodyLength::None)));
+        assert!(heard.starts_with(want), "{script:?}: {heard}");
+    }
+}
+
+#[test]
+fn a_stream_that_was_not_begun_is_tried_at_the_other_node_and_a_begun_one_is_not() {
+    use Step::{Head, Reset};
+    let cases: &[(Option<&'static str>, &str, usize)] =
+        &[(None, "start:204:None finish:0", 2), (Some("abc"), "start:502:", 1)];
+    for (piece, want, streams) in cases {
+        let (worker, told) = worker_with(2, &[&[Reset(Cause::NoResponse)], &[Head(204, false)]]);
+        let length = piece.map_or(BodyLength::None, |piece| BodyLength::Known(piece.len() as u64));
+        let body: Vec<_> = piece.iter().map(|piece| Some(*piece)).collect();
+        let (heard, _) = on_loop(exchange_on(&worker, "POST /here", scripted(&body, length)));
+        assert!(heard.starts_with(want), "{piece:?}: {heard}");
+        assert_eq!(told.borrow().len(), *streams, "{piece:?}: {told:?}");
+    }
+}

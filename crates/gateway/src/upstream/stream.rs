@@ -1,0 +1,99 @@
+//! What a pool lends: one exchange's stream to a node, whatever the protocol of the connection beneath it. The pipeline
+//! forwards over this and knows no connection; how many streams a connection carries is the pool's business.
+
+use std::io;
+use std::task::{Context, Poll};
+
+use http1::{Headers, ResponseHead};
+
+use crate::body::{BodyEvent, BodyLength, ClientStream};
+use crate::exchange::Exchange;
+use crate::failure::{Failure, Sent};
+use crate::h1::origin::OriginStream;
+use crate::h1::tunnel::OriginTunnel;
+
+/// A lent stream. One variant for each protocol that nodes are spoken to in, so that the hot one costs no indirection.
+#[expect(clippy::large_enum_variant, reason = "the large one is the usual one, and it is moved once")]
+pub(crate) enum NodeStream {
+    /// HTTP/1: a whole connection, since it carries one exchange at a time.
+    Http1(OriginStream),
+    /// A protocol whose connections carry many exchanges at once, from a test's script.
+    #[cfg(test)]
+    Scripted(Box<dyn ClientStream>),
+}
+
+/// Passes a call on to whichever stream it is.
+macro_rules! on_stream {
+    ($self:ident, $stream:ident => $call:expr) => {
+        match $self {
+            NodeStream::Http1($stream) => $call,
+            #[cfg(test)]
+            NodeStream::Scripted($stream) => $call,
+        }
+    };
+}
+
+impl NodeStream {
+    /// Whether this exchange has the connection to itself, so that it may become a tunnel.
+    pub(crate) fn is_exclusive(&self) -> bool {
+        match self {
+            NodeStream::Http1(_) => true,
+            #[cfg(test)]
+            NodeStream::Scripted(_) => false,
+        }
+    }
+
+    /// The bare connection beneath it and what was read of it, for a tunnel; nothing where others share the connection.
+    pub(crate) fn into_tunnel(self) -> Option<(OriginTunnel, Vec<u8>)> {
+        match self {
+            NodeStream::Http1(stream) => Some(stream.into_tunnel()),
+            #[cfg(test)]
+            NodeStream::Scripted(_) => None,
+        }
+    }
+}
+
+impl ClientStream for NodeStream {
+    fn start_request(&mut self, exchange: &Exchange, length: BodyLength) {
+        on_stream!(self, stream => stream.start_request(exchange, length));
+    }
+
+    fn poll_data(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        on_stream!(self, stream => stream.poll_data(cx, data))
+    }
+
+    fn finish(&mut self, trailers: Option<&Headers>) {
+        on_stream!(self, stream => stream.finish(trailers));
+    }
+
+    #[inline]
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_stream!(self, stream => stream.poll_flush(cx))
+    }
+
+    #[inline]
+    fn poll_head(&mut self, cx: &mut Context<'_>, head: &mut ResponseHead) -> Poll<Result<(), Failure>> {
+        on_stream!(self, stream => stream.poll_head(cx, head))
+    }
+
+    #[inline]
+    fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>) -> Poll<BodyEvent<'a>> {
+        on_stream!(self, stream => stream.poll_body(cx))
+    }
+
+    fn consume(&mut self, count: usize) {
+        on_stream!(self, stream => stream.consume(count));
+    }
+
+    fn body_length(&self) -> BodyLength {
+        on_stream!(self, stream => stream.body_length())
+    }
+
+    fn sent(&self) -> Sent {
+        on_stream!(self, stream => stream.sent())
+    }
+
+    fn reused(&self) -> bool {
+        on_stream!(self, stream => stream.reused())
+    }
+}
