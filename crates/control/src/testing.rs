@@ -149,8 +149,10 @@ pub(crate) fn catalog() -> Arc<Catalog> {
     let mut auth = PluginInfo::new("auth", 2500, json!({ "type": "object", "additionalProperties": false }));
     auth.is_auth = true;
     auth.consumer_key = Some("key");
-    auth.consumer_schema =
-        Some(json!({ "type": "object", "properties": { "key": { "type": "string" } }, "required": ["key"] }));
+    auth.consumer_schema = Some(
+        json!({ "type": "object", "properties": { "key": { "type": "string" } }, "required": ["key"] })
+            .into(),
+    );
     let mut count = PluginInfo::new(
         "count",
         1002,
@@ -163,7 +165,7 @@ pub(crate) fn catalog() -> Arc<Catalog> {
     );
     count.subsystems = &[Subsystem::Http, Subsystem::Stream];
     count.metadata_schema =
-        Some(json!({ "type": "object", "properties": { "size": { "type": "integer" } } }));
+        Some(json!({ "type": "object", "properties": { "size": { "type": "integer" } } }).into());
     Arc::new(Catalog::new(vec![count, auth]).unwrap())
 }
 

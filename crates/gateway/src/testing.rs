@@ -230,8 +230,8 @@ pub fn decide(flow: Flow<'_>) -> Option<Reply> {
 /// When schema, check and build do not agree.
 pub fn accepts(kind: &'static PluginKind, schema_type: SchemaType, config: &Value) -> Result<(), String> {
     let mut info = PluginInfo::new(kind.name, i64::from(kind.priority), (kind.schema)());
-    info.consumer_schema = kind.consumer_schema.map(|schema| schema());
-    info.metadata_schema = kind.metadata_schema.map(|schema| schema());
+    info.consumer_schema = kind.consumer_schema.map(|schema| schema().into());
+    info.metadata_schema = kind.metadata_schema.map(|schema| schema().into());
     info.check = kind.check;
     let catalog = Catalog::new(vec![info]).expect("the plugin's schemas are JSON Schemas");
     let plugin = catalog.get(kind.name).expect("it was put in");

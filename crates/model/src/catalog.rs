@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -75,11 +76,11 @@ pub struct PluginInfo {
     /// What happens when a global rule and the route both have it.
     pub run_policy: RunPolicy,
     /// The JSON Schema of its configuration.
-    pub schema: Value,
+    pub schema: Arc<Value>,
     /// The JSON Schema of its configuration on a consumer; none: as elsewhere.
-    pub consumer_schema: Option<Value>,
+    pub consumer_schema: Option<Arc<Value>>,
     /// The JSON Schema of its metadata; none: anything.
-    pub metadata_schema: Option<Value>,
+    pub metadata_schema: Option<Arc<Value>>,
     /// The field that tells consumers apart (`key` of `key-auth`): no two consumers may have the same value.
     pub consumer_key: Option<&'static str>,
     /// Its own check of a configuration.
@@ -93,7 +94,11 @@ pub struct PluginInfo {
 impl PluginInfo {
     /// A plugin that checks nothing beyond its schema and belongs to no consumer.
     #[must_use]
-    pub fn new(name: impl Into<Cow<'static, str>>, priority: i64, schema: Value) -> PluginInfo {
+    pub fn new(
+        name: impl Into<Cow<'static, str>>,
+        priority: i64,
+        schema: impl Into<Arc<Value>>,
+    ) -> PluginInfo {
         PluginInfo {
             name: name.into(),
             priority,
@@ -102,7 +107,7 @@ impl PluginInfo {
             subsystems: &[Subsystem::Http],
             is_auth: false,
             run_policy: RunPolicy::Both,
-            schema,
+            schema: schema.into(),
             consumer_schema: None,
             metadata_schema: None,
             consumer_key: None,
@@ -125,7 +130,7 @@ impl fmt::Debug for PluginInfo {
     }
 }
 
-/// A plugin in the catalog, with its schemas compiled.
+/// A plugin in the catalog.
 #[derive(Debug)]
 pub struct CatalogPlugin {
     info: PluginInfo,
@@ -135,6 +140,27 @@ pub struct CatalogPlugin {
 }
 
 impl CatalogPlugin {
+    fn new(mut info: PluginInfo) -> CatalogPlugin {
+        add_meta(&mut info.schema);
+        info.consumer_schema.iter_mut().for_each(add_meta);
+        let validator = |schema: &Arc<Value>| Validator::new(schema.clone());
+        CatalogPlugin {
+            plugin: validator(&info.schema),
+            consumer: info.consumer_schema.as_ref().map(validator),
+            metadata: info.metadata_schema.as_ref().map(validator),
+            info,
+        }
+    }
+
+    /// Compiles all schemas now.
+    ///
+    /// # Errors
+    /// The words of the schema compiler about the first that is no JSON Schema.
+    pub fn compile(&self) -> Result<(), &str> {
+        let further = [&self.consumer, &self.metadata].into_iter().flatten();
+        std::iter::once(&self.plugin).chain(further).try_for_each(Validator::compile)
+    }
+
     /// What was handed in, its schemas with `_meta` added.
     #[must_use]
     pub fn info(&self) -> &PluginInfo {
@@ -146,8 +172,8 @@ impl CatalogPlugin {
     pub fn schema_for(&self, schema_type: SchemaType) -> Option<&Value> {
         match schema_type {
             SchemaType::Plugin => Some(&self.info.schema),
-            SchemaType::Consumer => self.info.consumer_schema.as_ref(),
-            SchemaType::Metadata => self.info.metadata_schema.as_ref(),
+            SchemaType::Consumer => self.info.consumer_schema.as_deref(),
+            SchemaType::Metadata => self.info.metadata_schema.as_deref(),
         }
     }
 
@@ -181,28 +207,20 @@ pub struct Catalog {
 /// Why a catalog cannot be made: a mistake in a plugin, found at boot.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogError {
-    /// A plugin's schema is not a JSON Schema.
-    #[error("plugin {plugin}: its schema does not compile: {reason}")]
-    Schema {
-        /// The plugin.
-        plugin: String,
-        /// The schema compiler's words.
-        reason: String,
-    },
     /// Two plugins have the same name.
     #[error("two plugins are called {0}")]
     Twice(String),
 }
 
 impl Catalog {
-    /// A catalog of those plugins. Adds `_meta` to their schemas and compiles them.
+    /// A catalog of those plugins. Adds `_meta` to their schemas, which are compiled when they are first needed.
     ///
     /// # Errors
-    /// When a schema does not compile or a name is there twice.
+    /// When a name is there twice.
     pub fn new(plugins: Vec<PluginInfo>) -> Result<Catalog, CatalogError> {
         let mut catalog = Catalog::default();
         for info in plugins {
-            let entry = compile(info)?;
+            let entry = CatalogPlugin::new(info);
             let name: Box<str> = entry.info.name.as_ref().into();
             if catalog.by_name.contains_key(&name) {
                 return Err(CatalogError::Twice(name.into()));
@@ -248,24 +266,9 @@ impl Catalog {
     }
 }
 
-fn compile(mut info: PluginInfo) -> Result<CatalogPlugin, CatalogError> {
-    add_meta(&mut info.schema);
-    if let Some(schema) = &mut info.consumer_schema {
-        add_meta(schema);
-    }
-    let validator = |schema: &Value| {
-        Validator::new(schema)
-            .map_err(|reason| CatalogError::Schema { plugin: info.name.to_string(), reason })
-    };
-    let plugin = validator(&info.schema)?;
-    let consumer = info.consumer_schema.as_ref().map(validator).transpose()?;
-    let metadata = info.metadata_schema.as_ref().map(validator).transpose()?;
-    Ok(CatalogPlugin { info, plugin, consumer, metadata })
-}
-
 /// Adds what every plugin object may have to a plugin's schema.
-fn add_meta(schema: &mut Value) {
-    let Some(schema) = schema.as_object_mut() else {
+fn add_meta(schema: &mut Arc<Value>) {
+    let Some(schema) = Arc::make_mut(schema).as_object_mut() else {
         return;
     };
     let properties = schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
@@ -282,7 +285,7 @@ mod tests {
     fn catalog() -> Catalog {
         let closed = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": false});
         let mut auth = PluginInfo::new("auth", 2500, closed.clone());
-        auth.consumer_schema = Some(json!({"type": "object", "required": ["key"]}));
+        auth.consumer_schema = Some(json!({"type": "object", "required": ["key"]}).into());
         let mut own = PluginInfo::new("own", 10, closed.clone());
         own.check = |config| if config["n"] == 13 { Err("13 is unlucky".to_owned()) } else { Ok(()) };
         Catalog::new(vec![
@@ -333,9 +336,16 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_in_a_plugin_is_found_at_boot() {
-        let broken = Catalog::new(vec![PluginInfo::new("x", 0, json!({"type": "nothing"}))]);
-        assert!(matches!(broken, Err(CatalogError::Schema { .. })));
+    fn a_schema_that_is_none_lets_nothing_through() {
+        let catalog = Catalog::new(vec![PluginInfo::new("x", 0, json!({"type": "nothing"}))]).unwrap();
+        let plugin = catalog.get("x").unwrap();
+        assert!(plugin.compile().is_err());
+        let faults = plugin.check(SchemaType::Plugin, &json!({}));
+        assert!(faults[0].reason.starts_with("its schema is faulty itself: "), "{faults:?}");
+    }
+
+    #[test]
+    fn a_name_stands_for_one_plugin() {
         let twice =
             Catalog::new(vec![PluginInfo::new("x", 0, json!({})), PluginInfo::new("x", 0, json!({}))]);
         assert!(matches!(twice, Err(CatalogError::Twice(_))));

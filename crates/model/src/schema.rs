@@ -3,8 +3,7 @@
 //! A file may refer to a shared piece as `{"$ref": "common#/NAME"}`; the reference is replaced by the piece when the
 //! schemas are loaded, so that users of the schema endpoints see each schema whole.
 
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use serde_json::Value;
 
@@ -15,21 +14,21 @@ use crate::validate::Validator;
 /// own schema and a secret that of its manager; here stand the ones that accept any object.
 #[must_use]
 pub fn of(kind: Kind) -> &'static Value {
-    &loaded(kind.singular()).schema
+    loaded(kind.singular()).schema()
 }
 
 /// The validator of a kind.
 #[must_use]
 pub fn validator(kind: Kind) -> &'static Validator {
-    &loaded(kind.singular()).validator
+    loaded(kind.singular())
 }
 
 /// The schema and validator of a secret manager; none when there is no such manager.
 #[must_use]
 pub fn secret_manager(manager: &str) -> Option<(&'static Value, &'static Validator)> {
     let name = SECRET_MANAGERS.iter().find(|(name, _)| *name == manager)?.1;
-    let loaded = loaded(name);
-    Some((&loaded.schema, &loaded.validator))
+    let validator = loaded(name);
+    Some((validator.schema(), validator))
 }
 
 /// The managers a secret may name.
@@ -39,17 +38,12 @@ pub fn secret_managers() -> impl Iterator<Item = &'static str> {
 
 /// The schema of `_meta`, which every plugin object may have.
 pub(crate) fn meta() -> &'static Value {
-    &loaded("meta").schema
+    loaded("meta").schema()
 }
 
 /// The validator of the key of consistent hashing on a variable, and the one on a header or cookie.
 pub(crate) fn hash_key(name: &str) -> &'static Validator {
-    &loaded(name).validator
-}
-
-struct Loaded {
-    schema: Value,
-    validator: Validator,
+    loaded(name)
 }
 
 /// Each manager with the name of its schema.
@@ -79,23 +73,19 @@ const TEXTS: [(&str, &str); 19] = [
     ("upstream", include_str!("schema/upstream.json")),
 ];
 
-fn loaded(name: &str) -> &'static Loaded {
-    static ALL: LazyLock<BTreeMap<&'static str, Loaded>> = LazyLock::new(load_all);
-    ALL.get(name).expect("every schema that is asked for is in TEXTS")
+/// The schema of that name, read when it is first asked for.
+fn loaded(name: &str) -> &'static Validator {
+    static ALL: [OnceLock<Validator>; TEXTS.len()] = [const { OnceLock::new() }; TEXTS.len()];
+    let index = TEXTS.iter().position(|(known, _)| *known == name);
+    let index = index.expect("every schema that is asked for is in TEXTS");
+    ALL[index].get_or_init(|| {
+        static PIECES: LazyLock<Pieces> = LazyLock::new(Pieces::read);
+        Validator::new(inlined(&parse(TEXTS[index].1), &|name| PIECES.get(name)))
+    })
 }
 
-fn load_all() -> BTreeMap<&'static str, Loaded> {
-    let parse = |text: &str| serde_json::from_str::<Value>(text).expect("embedded schemas are JSON");
-    let common = parse(include_str!("schema/common.json"));
-    let mut pieces = Pieces { common, upstream: parse(include_str!("schema/upstream.json")) };
-    let common = &pieces.common;
-    pieces.upstream = inlined(&pieces.upstream, &|name| common.get(name).cloned());
-    let load = |(name, text): (&'static str, &str)| {
-        let schema = inlined(&parse(text), &|name| pieces.get(name));
-        let validator = Validator::new(&schema).expect("embedded schemas compile");
-        (name, Loaded { schema, validator })
-    };
-    TEXTS.into_iter().map(load).collect()
+fn parse(text: &str) -> Value {
+    serde_json::from_str(text).expect("embedded schemas are JSON")
 }
 
 /// What a schema file may refer to.
@@ -105,6 +95,13 @@ struct Pieces {
 }
 
 impl Pieces {
+    fn read() -> Pieces {
+        let common = parse(include_str!("schema/common.json"));
+        let upstream =
+            inlined(&parse(include_str!("schema/upstream.json")), &|name| common.get(name).cloned());
+        Pieces { common, upstream }
+    }
+
     fn get(&self, name: &str) -> Option<Value> {
         match name {
             "upstream" => Some(self.upstream.clone()),
@@ -144,6 +141,9 @@ mod tests {
         }
         for manager in secret_managers() {
             assert!(secret_manager(manager).is_some());
+        }
+        for (name, _) in TEXTS {
+            assert_eq!(loaded(name).compile(), Ok(()), "{name}");
         }
     }
 

@@ -2,42 +2,63 @@
 
 mod wording;
 
+use std::sync::{Arc, OnceLock};
+
 use serde_json::Value;
 
-/// A compiled schema (draft 7).
+/// A schema (draft 7), compiled when it is first asked: a node that uses a few kinds and plugins holds the compiled form,
+/// a megabyte for some, of those alone.
 pub struct Validator {
-    compiled: jsonschema::Validator,
-    /// The schema, for the parts of it that the wording of a fault quotes.
-    schema: Value,
+    compiled: OnceLock<Result<jsonschema::Validator, String>>,
+    schema: Arc<Value>,
 }
 
 impl Validator {
-    /// Compiles a schema.
+    /// For this schema.
+    #[must_use]
+    pub fn new(schema: impl Into<Arc<Value>>) -> Validator {
+        Validator { compiled: OnceLock::new(), schema: schema.into() }
+    }
+
+    /// The schema.
+    #[must_use]
+    pub fn schema(&self) -> &Value {
+        &self.schema
+    }
+
+    /// Compiles the schema, if that was not done yet.
     ///
     /// # Errors
     /// The library's words, when it is no JSON Schema or refers to something outside itself.
-    pub fn new(schema: &Value) -> Result<Validator, String> {
-        let compiled = jsonschema::options()
-            .with_draft(jsonschema::Draft::Draft7)
-            .should_validate_formats(true)
-            .build(schema)
-            .map_err(|error| error.to_string())?;
-        Ok(Validator { compiled, schema: schema.clone() })
+    pub fn compile(&self) -> Result<(), &str> {
+        self.compiled().as_ref().map(drop).map_err(String::as_str)
     }
 
-    /// Whether the value obeys the schema.
+    fn compiled(&self) -> &Result<jsonschema::Validator, String> {
+        self.compiled.get_or_init(|| {
+            jsonschema::options()
+                .with_draft(jsonschema::Draft::Draft7)
+                .should_validate_formats(true)
+                .build(&self.schema)
+                .map_err(|error| error.to_string())
+        })
+    }
+
+    /// Whether the value obeys the schema; a schema that is none accepts nothing.
     #[must_use]
     pub fn accepts(&self, value: &Value) -> bool {
-        self.compiled.is_valid(value)
+        self.compiled().as_ref().is_ok_and(|compiled| compiled.is_valid(value))
     }
 
     /// Every fault, in the order in which APISIX's validator would meet them.
     #[must_use]
     pub fn faults(&self, value: &Value) -> Vec<SchemaFault> {
-        if self.compiled.is_valid(value) {
-            return Vec::new();
+        match self.compiled() {
+            Ok(compiled) if compiled.is_valid(value) => Vec::new(),
+            Ok(compiled) => wording::faults(compiled.iter_errors(value), &self.schema, value),
+            // What cannot be checked is not let through.
+            Err(reason) => vec![SchemaFault::at_root(format!("its schema is faulty itself: {reason}"))],
         }
-        wording::faults(self.compiled.iter_errors(value), &self.schema, value)
     }
 }
 

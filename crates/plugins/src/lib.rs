@@ -65,11 +65,14 @@ mod tests {
     fn every_schema_is_one_and_describes_its_properties() {
         let info = |kind: &&gateway::plugin::PluginKind| {
             let mut info = PluginInfo::new(kind.name, i64::from(kind.priority), (kind.schema)());
-            info.consumer_schema = kind.consumer_schema.map(|schema| schema());
-            info.metadata_schema = kind.metadata_schema.map(|schema| schema());
+            info.consumer_schema = kind.consumer_schema.map(|schema| schema().into());
+            info.metadata_schema = kind.metadata_schema.map(|schema| schema().into());
             info
         };
-        Catalog::new(ALL.iter().map(info).collect()).unwrap();
+        let catalog = Catalog::new(ALL.iter().map(info).collect()).unwrap();
+        for plugin in catalog.iter() {
+            assert_eq!(plugin.compile(), Ok(()), "{:?}", plugin.info());
+        }
         for kind in ALL {
             let schemas = [Some(kind.schema), kind.consumer_schema, kind.metadata_schema];
             for schema in schemas.into_iter().flatten() {

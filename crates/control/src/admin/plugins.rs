@@ -61,12 +61,12 @@ fn describe(plugin: &CatalogPlugin) -> Value {
     let mut described = Map::new();
     described.insert("version".to_owned(), version(info.version));
     described.insert("priority".to_owned(), info.priority.into());
-    described.insert("schema".to_owned(), info.schema.clone());
+    described.insert("schema".to_owned(), Value::clone(&info.schema));
     for (name, schema) in
         [("consumer_schema", &info.consumer_schema), ("metadata_schema", &info.metadata_schema)]
     {
         if let Some(schema) = schema {
-            described.insert(name.to_owned(), schema.clone());
+            described.insert(name.to_owned(), Value::clone(schema));
         }
     }
     if info.is_auth {

@@ -55,7 +55,8 @@ fn dumps() {
     check("/v1/plugin_metadata/x", "/error_msg", 404, json!("plugin metadata[x] not found"));
     check("/v1/schema", "/main/route/type", 200, json!("object"));
     check("/v1/schema", "/plugins/auth/priority", 200, json!(2500));
-    check("/v1/schema", "/stream_plugins", 200, json!({}));
+    check("/v1/schema", "/stream_plugins/count/priority", 200, json!(1002));
+    check("/v1/schema", "/stream_plugins/auth", 200, Value::Null);
     check("/v1/nothing", "/error_msg", 404, json!("not found"));
 }
 

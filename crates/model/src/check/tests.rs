@@ -12,17 +12,23 @@ pub(super) fn catalog() -> Catalog {
     let mut auth = PluginInfo::new("auth", 2500, json!({"type": "object"}));
     auth.is_auth = true;
     auth.consumer_key = Some("key");
-    auth.consumer_schema = Some(json!({
-        "type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"],
-    }));
+    auth.consumer_schema = Some(
+        json!({
+            "type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"],
+        })
+        .into(),
+    );
     let mut count = PluginInfo::new(
         "count",
         1002,
         json!({"type": "object", "properties": {"count": {"type": "integer", "minimum": 1}}, "required": ["count"]}),
     );
-    count.metadata_schema = Some(json!({
-        "type": "object", "properties": {"log_format": {"type": "object"}}, "additionalProperties": false,
-    }));
+    count.metadata_schema = Some(
+        json!({
+            "type": "object", "properties": {"log_format": {"type": "object"}}, "additionalProperties": false,
+        })
+        .into(),
+    );
     count.subsystems = &[Subsystem::Http, Subsystem::Stream];
     Catalog::new(vec![auth, count]).unwrap().with_registries(["dns".into()])
 }

@@ -22,8 +22,8 @@ fn info(kind: &'static PluginKind) -> PluginInfo {
         },
         is_auth: kind.auth,
         run_policy: if kind.prefer_route { RunPolicy::PreferRoute } else { RunPolicy::Both },
-        consumer_schema: kind.consumer_schema.map(|schema| schema()),
-        metadata_schema: kind.metadata_schema.map(|schema| schema()),
+        consumer_schema: kind.consumer_schema.map(|schema| schema().into()),
+        metadata_schema: kind.metadata_schema.map(|schema| schema().into()),
         consumer_key: kind.consumer_key,
         check: kind.check,
         ..PluginInfo::new(Cow::Borrowed(kind.name), i64::from(kind.priority), (kind.schema)())
