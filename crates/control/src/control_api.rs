@@ -105,11 +105,23 @@ impl ControlParts {
                 Some(written) => respond::json(StatusCode::OK, &metadata(written)),
                 None => missing(&format!("plugin metadata[{name}] not found")),
             },
+            ["weir", "listeners"] => respond::json(StatusCode::OK, &self.listeners()),
             ["weir", "log_level"] => log_level::get(self.reports.log_level.as_deref()),
             ["healthcheck"] => health(headers, self.reports.health.health(), Shape::List),
             ["healthcheck", kind, rest @ ..] => self.health_of(&view, kind, rest.first().copied(), headers),
             _ => not_found(),
         }
+    }
+
+    fn listeners(&self) -> Value {
+        let shown = |listener: model::report::ListenerReport| {
+            json!({
+                "name": listener.name,
+                "address": listener.address.to_string(),
+                "protocols": listener.protocols,
+            })
+        };
+        self.reports.listening.listeners().into_iter().map(shown).collect()
     }
 
     fn schema(&self) -> Value {

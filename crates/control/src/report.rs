@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::report::{Explain, LogLevel, MetricsText, NodeHealth, Readiness, WorkerRevisions};
+use model::report::{Explain, Listening, LogLevel, MetricsText, NodeHealth, Readiness, WorkerRevisions};
 
 /// What boot hands to control so that it can tell others how the gateway is.
 #[derive(Clone)]
@@ -16,6 +16,8 @@ pub struct Reports {
     pub health: Arc<dyn NodeHealth>,
     /// Whether the gateway can take traffic.
     pub readiness: Arc<dyn Readiness>,
+    /// What the node listens on.
+    pub listening: Arc<dyn Listening>,
     /// What the router would do with a request; none where that cannot be asked.
     pub explain: Option<Arc<dyn Explain>>,
     /// How much the node's own log tells; none where that cannot be changed.

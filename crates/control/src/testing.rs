@@ -2,6 +2,7 @@
 //! moved by hand. It refuses to know what is asked.
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +11,8 @@ use http::{HeaderMap, Request};
 use http_body_util::Full;
 use model::catalog::Subsystem;
 use model::report::{
-    LogLevel, MetricsText, NodeHealth, Readiness, UpstreamHealth, WorkerRevision, WorkerRevisions,
+    ListenerReport, Listening, LogLevel, MetricsText, NodeHealth, Readiness, UpstreamHealth, WorkerRevision,
+    WorkerRevisions,
 };
 use model::{Applied, Catalog, Fault, PluginInfo};
 use parking_lot::Mutex;
@@ -133,12 +135,20 @@ impl LogLevel for Level {
     }
 }
 
+impl Listening for Gateway {
+    fn listeners(&self) -> Vec<ListenerReport> {
+        let address = SocketAddr::from(([127, 0, 0, 1], 9080));
+        vec![ListenerReport { name: "proxy", address, protocols: vec!["http1"] }]
+    }
+}
+
 pub(crate) fn reports() -> Reports {
     Reports {
         workers: Arc::new(Gateway),
         metrics: Arc::new(Gateway),
         health: Arc::new(Gateway),
         readiness: Arc::new(Gateway),
+        listening: Arc::new(Gateway),
         explain: None,
         log_level: Some(Arc::new(Level(Mutex::new("info".to_owned())))),
     }

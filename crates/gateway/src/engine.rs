@@ -1,22 +1,23 @@
-//! The data plane as boot sees it: workers started, generations published, drained, stopped, asked how they are.
+//! The data plane as boot sees it: workers started, generations and listeners published, drained, stopped, asked how
+//! they are.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use stdx::published::Published;
 
-use crate::listener::Listening;
+use crate::listener::{self, Change, ListenFault, Listener, ListenerSet, Wanted};
 use crate::observe::access_log::{AccessLog, LogWriter};
 use crate::observe::exposition;
 use crate::observe::metrics::{SharedSeries, WorkerMetrics};
 use crate::options::Options;
 use crate::runtime::Runtime;
-use crate::worker::{self, Command, Handle, Parts};
+use crate::worker::{self, Command, FAREWELL_MS, Handle, Parts, Queue};
 
 /// How often a drain looks whether it is done.
 const DRAIN_POLL: Duration = Duration::from_millis(5);
@@ -24,22 +25,28 @@ const DRAIN_POLL: Duration = Duration::from_millis(5);
 /// A running data plane.
 pub struct Engine {
     published: Arc<Published<Runtime>>,
+    listeners: Arc<Published<ListenerSet>>,
+    /// Held while the set of listeners changes.
+    listening: Mutex<Listens>,
     workers: Vec<Handle>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     series: Arc<Mutex<Vec<SharedSeries>>>,
-    spare: SpareSockets,
 }
 
-/// Each worker's sockets once more, so that the kernel goes on queueing for one that has to be started again; emptied
-/// when a drain begins, for as long as any descriptor is left the kernel accepts.
-type SpareSockets = Arc<Mutex<Vec<Vec<Listening>>>>;
+/// Whether there may be listeners.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Listens {
+    Yes,
+    /// The end has begun.
+    NoMore,
+}
 
 /// What an engine is started with.
 pub struct EngineConfig {
     /// Limits, deadlines, forwarding.
     pub options: Arc<Options>,
-    /// For each worker, the sockets it accepts on.
-    pub listening: Vec<Vec<Listening>>,
+    /// How many workers.
+    pub workers: usize,
     /// The first generation.
     pub runtime: Arc<Runtime>,
     /// The access log, if there is one.
@@ -47,34 +54,35 @@ pub struct EngineConfig {
 }
 
 impl Engine {
-    /// Starts one worker for each entry of `listening`.
+    /// Starts the workers. They accept nothing until they are told where: [`Engine::open`], [`Engine::listen`].
     ///
     /// # Errors
     /// When a thread cannot be made.
     pub fn start(config: EngineConfig) -> io::Result<Engine> {
         let published = Arc::new(Published::new(config.runtime));
         let graveyard = bury()?;
-        let channels: Vec<_> = config.listening.iter().map(|_| worker::channel()).collect();
+        let listeners: Arc<Published<ListenerSet>> = Arc::new(Published::new(Arc::default()));
+        let channels: Vec<_> = (0..config.workers).map(|_| worker::channel()).collect();
         let workers: Vec<Handle> = channels.iter().map(|(handle, _)| handle.clone()).collect();
         let series: Arc<Mutex<Vec<SharedSeries>>> = Arc::default();
-        let spare: SpareSockets = Arc::new(Mutex::new(config.listening));
         let mut threads = Vec::new();
         for (index, (handle, mut commands)) in channels.into_iter().enumerate() {
             let seed = Seed {
                 index,
                 options: config.options.clone(),
                 published: published.clone(),
+                listeners: listeners.clone(),
                 graveyard: graveyard.clone(),
                 handle,
                 peers: workers.clone(),
                 series: series.clone(),
                 access_log: config.access_log.clone(),
-                spare: spare.clone(),
             };
             let run = move || keep_alive(&seed, &mut commands);
             threads.push(std::thread::Builder::new().name(format!("worker-{index}")).spawn(run)?);
         }
-        Ok(Engine { published, workers, threads: Mutex::new(threads), series, spare })
+        let listening = Mutex::new(Listens::Yes);
+        Ok(Engine { published, listeners, listening, workers, threads: Mutex::new(threads), series })
     }
 
     /// Brings a generation into force: every request that begins from now on is decided by it.
@@ -85,6 +93,54 @@ impl Engine {
     /// The generation in force.
     pub fn current(&self) -> Arc<Runtime> {
         self.published.load()
+    }
+
+    /// The listeners in force.
+    pub fn listeners(&self) -> Arc<ListenerSet> {
+        self.listeners.load()
+    }
+
+    /// Listens on `set` and nothing else.
+    pub fn open(&self, set: ListenerSet) {
+        let listens = self.listening();
+        if *listens == Listens::Yes {
+            let old = self.listeners.load();
+            let is_gone = |one: &&Arc<Listener>| !set.iter().any(|other| other.id() == one.id());
+            let gone: ListenerSet = old.iter().filter(is_gone).cloned().collect();
+            self.replace_listeners(set, &gone);
+        }
+    }
+
+    /// Brings about the listeners that are `wanted`: those that exist go on untouched, new ones are bound first, and
+    /// what is not wanted any more stops to accept. Who the kernel has queued there is served, connections end after the
+    /// exchange under way, tunnels live on.
+    ///
+    /// # Errors
+    /// The first listener that cannot be bound; nothing has changed then.
+    pub fn listen(&self, wanted: &[Wanted]) -> Result<Change, ListenFault> {
+        let listens = self.listening();
+        if *listens == Listens::NoMore {
+            return Ok(Change::default());
+        }
+        let plan = listener::plan(&self.listeners.load(), wanted, self.workers.len())?;
+        self.replace_listeners(plan.set, &plan.removed);
+        Ok(plan.change)
+    }
+
+    fn replace_listeners(&self, set: ListenerSet, removed: &[Arc<Listener>]) {
+        // The kernel accepts for as long as any descriptor is left: the workers' own are to be the last.
+        removed.iter().for_each(|listener| listener.close());
+        self.listeners.publish(Arc::new(set));
+        self.tell(|| Command::Listeners);
+    }
+
+    fn listening(&self) -> MutexGuard<'_, Listens> {
+        self.listening.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether every worker has turned its loop: from then on it serves.
+    pub fn is_running(&self) -> bool {
+        self.workers.iter().all(|worker| worker.status.beat_ms.load(Ordering::Relaxed) > 0)
     }
 
     /// The revision that each worker has taken up.
@@ -99,8 +155,20 @@ impl Engine {
 
     /// Accepts no more, lets exchanges end for at most `grace`, then stops; true if all ended in time.
     pub fn drain(&self, grace: Duration, abandon: &dyn Fn() -> bool) -> bool {
-        self.tell(|| Command::Drain);
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.end(grace, abandon, 0, Queue::Serve)
+    }
+
+    /// As [`Engine::drain`], when another process accepts on the same sockets: what is queued is left to it, and idle
+    /// connections are given the time to learn of the end with their next answer.
+    pub fn hand_over(&self, grace: Duration, abandon: &dyn Fn() -> bool) -> bool {
+        let half_of_it = u64::try_from(grace.as_millis() / 2).unwrap_or(u64::MAX);
+        self.end(grace, abandon, FAREWELL_MS.min(half_of_it), Queue::Leave)
+    }
+
+    fn end(&self, grace: Duration, abandon: &dyn Fn() -> bool, farewell_ms: u64, queue: Queue) -> bool {
+        *self.listening() = Listens::NoMore;
+        self.listeners.load().iter().for_each(|listener| listener.close());
+        self.tell(|| Command::Drain { farewell_ms, queue });
         let deadline = Instant::now() + grace;
         while self.connections() > 0 && Instant::now() < deadline && !abandon() {
             std::thread::sleep(DRAIN_POLL);
@@ -126,6 +194,12 @@ impl Engine {
         exposition::write_series(&series, text);
     }
 
+    /// Makes every worker panic; for the tests of what follows.
+    #[doc(hidden)]
+    pub fn break_workers(&self) {
+        self.tell(|| Command::Panic);
+    }
+
     fn tell(&self, command: impl Fn() -> Command) {
         for worker in &self.workers {
             // A worker that is gone needs no telling.
@@ -139,20 +213,12 @@ struct Seed {
     index: usize,
     options: Arc<Options>,
     published: Arc<Published<Runtime>>,
+    listeners: Arc<Published<ListenerSet>>,
     graveyard: Sender<Arc<Runtime>>,
     handle: Handle,
     peers: Vec<Handle>,
     series: Arc<Mutex<Vec<SharedSeries>>>,
     access_log: Option<(AccessLog, LogWriter)>,
-    spare: SpareSockets,
-}
-
-impl Seed {
-    /// Descriptors of this worker's sockets; none once a drain has begun.
-    fn sockets(&self) -> io::Result<Vec<Listening>> {
-        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        spare.get(self.index).map_or(&[][..], Vec::as_slice).iter().map(Listening::try_clone).collect()
-    }
 }
 
 /// Runs a worker, and again if it panics: its connections are lost, its place is not.
@@ -168,21 +234,20 @@ fn keep_alive(seed: &Seed, commands: &mut tokio::sync::mpsc::UnboundedReceiver<C
             index: seed.index,
             options: seed.options.clone(),
             published: seed.published.clone(),
+            listeners: seed.listeners.clone(),
             graveyard: seed.graveyard.clone(),
             status: seed.handle.status.clone(),
             metrics,
             access_log,
         };
-        let run = seed.sockets().map(|sockets| {
-            catch_unwind(AssertUnwindSafe(|| worker::run(parts, seed.peers.clone(), sockets, commands)))
-        });
+        let run = catch_unwind(AssertUnwindSafe(|| worker::run(parts, seed.peers.clone(), commands)));
         match run {
-            Ok(Ok(Ok(()))) => return,
-            Ok(Ok(Err(error))) | Err(error) => {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => {
                 tracing::error!(worker = seed.index, %error, "a worker cannot run");
                 return;
             }
-            Ok(Err(_)) => {
+            Err(_) => {
                 tracing::error!(worker = seed.index, "a worker panicked; it is started again");
                 seed.handle.status.connections.store(0, Ordering::Relaxed);
             }

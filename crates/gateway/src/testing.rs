@@ -246,20 +246,29 @@ pub fn accepts(kind: &'static PluginKind, schema_type: SchemaType, config: &Valu
     Ok(())
 }
 
-fn worker(runtime: &Runtime) -> Rc<Worker> {
-    let options = Options {
+/// Options and a configuration for an engine that answers every request with 404.
+pub fn without_routes() -> (Arc<Options>, Arc<Runtime>) {
+    (Arc::new(options()), Arc::new(Scene::default().runtime))
+}
+
+fn options() -> Options {
+    Options {
         path: PathOptions::default(),
         forward: ForwardOptions { trusted_addresses: Vec::new(), via: None, server: None },
         limits: Limits::default(),
         upstream_timeouts: Timeouts::default(),
         pin: false,
-    };
+    }
+}
+
+fn worker(runtime: &Runtime) -> Rc<Worker> {
     // Nobody buries what these tests let go: it is freed where it is dropped.
     let (graveyard, _) = channel();
     Worker::new(Parts {
         index: 0,
-        options: Arc::new(options),
+        options: Arc::new(options()),
         published: Arc::new(Published::new(Arc::new(runtime.clone()))),
+        listeners: Arc::new(Published::new(Arc::default())),
         graveyard,
         status: Arc::default(),
         metrics: WorkerMetrics::default(),

@@ -4,6 +4,7 @@
 mod accept;
 mod chains;
 mod command;
+mod listeners;
 mod run;
 mod upstreams;
 
@@ -20,12 +21,14 @@ use stdx::timers::Timers;
 
 pub(crate) use accept::Counted;
 pub(crate) use command::{Command, Handle, channel};
+pub(crate) use listeners::{FAREWELL_MS, OpenListener, Queue};
 pub(crate) use run::run;
 pub(crate) use upstreams::{Lent, LentNode};
 
 use crate::env;
 use crate::exchange::Exchange;
 use crate::forward::Entry;
+use crate::listener::ListenerSet;
 use crate::observe::access_log::{AccessLog, LineWriter};
 use crate::observe::metrics::WorkerMetrics;
 use crate::options::Options;
@@ -79,11 +82,11 @@ pub struct Worker {
     upstreams: RefCell<upstreams::UpstreamStates>,
     chains: RefCell<chains::Merged>,
     access_log: Option<(AccessLog, RefCell<LineWriter>)>,
+    listeners: RefCell<listeners::Listeners>,
     draining: Cell<bool>,
     /// The revision whose deleted routes were last swept from the counters.
     swept_revision: Cell<u64>,
     last_ns: Cell<u64>,
-    drained: tokio::sync::watch::Sender<bool>,
     wall_offset: Cell<(u64, u64)>,
     status: Arc<Status>,
 }
@@ -98,6 +101,7 @@ pub(crate) struct Parts {
     pub(crate) index: usize,
     pub(crate) options: Arc<Options>,
     pub(crate) published: Arc<Published<Runtime>>,
+    pub(crate) listeners: Arc<Published<ListenerSet>>,
     pub(crate) graveyard: Sender<Arc<Runtime>>,
     pub(crate) status: Arc<Status>,
     pub(crate) metrics: WorkerMetrics,
@@ -125,10 +129,10 @@ impl Worker {
             upstreams: RefCell::default(),
             chains: RefCell::default(),
             access_log: parts.access_log.map(|(log, writer)| (log, RefCell::new(writer))),
+            listeners: RefCell::new(listeners::Listeners::new(parts.listeners)),
             draining: Cell::new(false),
             swept_revision: Cell::new(0),
             last_ns: Cell::new(env::monotonic_ns()),
-            drained: tokio::sync::watch::Sender::new(false),
             wall_offset: Cell::new(wall_offset()),
             status: parts.status,
         })
@@ -162,7 +166,7 @@ impl Worker {
         (seconds + total / 1_000_000_000, (total % 1_000_000_000) as u32)
     }
 
-    /// Whether connections are to end after the exchange under way.
+    /// Whether the worker is at its end: what it keeps for later requests has no use any more.
     #[inline]
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.get()

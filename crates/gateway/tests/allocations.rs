@@ -12,7 +12,7 @@ use std::thread;
 use gateway::compile::Compiler;
 use gateway::engine::{Engine, EngineConfig};
 use gateway::forward::ForwardOptions;
-use gateway::listener;
+use gateway::listener::{Protocols, Wanted};
 use gateway::options::{Limits, Options};
 use gateway::upstream::Timeouts;
 use gateway::upstream::dns::{Resolver, SystemLookup};
@@ -139,8 +139,6 @@ fn engine_in_front_of(node: SocketAddr) -> (Engine, SocketAddr) {
     let mut compiler = Compiler::new(&[], router::Mode::default(), Timeouts::default(), resolver);
     let (runtime, faults) = compiler.apply(&applied);
     assert_eq!((runtime.revision, faults), (1, Vec::new()));
-    let listening = listener::bind(([127, 0, 0, 1], 0).into(), 1).unwrap();
-    let proxy = listening[0].address;
     let config = EngineConfig {
         options: Arc::new(Options {
             path: router::path::PathOptions::default(),
@@ -153,11 +151,14 @@ fn engine_in_front_of(node: SocketAddr) -> (Engine, SocketAddr) {
             upstream_timeouts: Timeouts::default(),
             pin: false,
         }),
-        listening: vec![listening],
+        workers: 1,
         runtime,
         access_log: None,
     };
-    (Engine::start(config).unwrap(), proxy)
+    let engine = Engine::start(config).unwrap();
+    let proxy = Wanted { address: ([127, 0, 0, 1], 0).into(), protocols: Protocols::HTTP1 };
+    let listening = engine.listen(&[proxy]).unwrap();
+    (engine, listening.added[0])
 }
 
 fn put(kind: Kind, id: &str, object: &Value) -> Change {

@@ -1,7 +1,7 @@
 //! What control reads about the running gateway and boot implements: small traits, each usable as `dyn`.
 //! Knows no implementation.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -143,6 +143,23 @@ pub trait Explain: Send + Sync {
     fn explain(&self, question: &ExplainQuestion) -> Result<serde_json::Value, String>;
 }
 
+/// What this node listens on.
+pub trait Listening: Send + Sync {
+    /// Every listener, the proxy's first.
+    fn listeners(&self) -> Vec<ListenerReport>;
+}
+
+/// One listener of this node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenerReport {
+    /// What it is for, as its setting is called: `proxy`, `admin`.
+    pub name: &'static str,
+    /// Its address, with the real port.
+    pub address: SocketAddr,
+    /// What is spoken on its connections, outermost first: `http1`.
+    pub protocols: Vec<&'static str>,
+}
+
 /// How much the node's own log tells, while it runs.
 pub trait LogLevel: Send + Sync {
     /// The level in force, as it was written: `info`, or `warn,control=debug`.
@@ -177,6 +194,7 @@ mod tests {
             _: &dyn Readiness,
             _: &dyn Explain,
             _: &dyn LogLevel,
+            _: &dyn Listening,
         ) {
         }
     }

@@ -100,6 +100,11 @@ impl Weir {
         builder::write_resources(self.directory(), text);
     }
 
+    /// Replaces the settings file that it was started with, in one step as an editor does.
+    pub fn rewrite_settings(&self, text: &str) {
+        builder::write_settings(self.directory(), text);
+    }
+
     /// The process id.
     pub fn pid(&self) -> u32 {
         self.process.id()

@@ -3,6 +3,7 @@
 
 mod bridge;
 mod catalog;
+mod live;
 mod metrics;
 mod options;
 mod signals;
@@ -23,18 +24,20 @@ use serde_json::Value;
 
 use crate::cli::explain::Question;
 use crate::log;
-use crate::settings::Settings;
+use crate::settings::{Settings, SettingsSource};
 use crate::terminal::{print, print_error};
 
 pub(crate) use catalog::catalog;
 
 use bridge::{Bridge, Gateway};
+use live::LiveSettings;
 
 /// Runs a node until it has stopped.
 ///
 /// # Errors
-/// Whatever keeps it from starting: an address in use, an unreadable store, a faulty strict file.
-pub(crate) fn run(settings: Settings) -> anyhow::Result<ExitCode> {
+/// Whatever keeps it from starting: faulty settings, an address in use, an unreadable store, a faulty strict file.
+pub(crate) fn run(source_of_settings: SettingsSource) -> anyhow::Result<ExitCode> {
+    let settings = source_of_settings.load()?;
     let log = log::start(&settings.error_log, &settings.log_level)?;
     let sockets = sockets::bind(&settings)?;
     let access_log = options::access_log(&settings)?;
@@ -43,21 +46,23 @@ pub(crate) fn run(settings: Settings) -> anyhow::Result<ExitCode> {
     let gateway = Arc::new(Gateway::default());
     let compiler = compiler(&settings)?;
     let admin_keys = admin_keys(&settings)?;
+    let lines = sockets.lines();
     let control = Control::start(ControlConfig {
         source: source(&settings),
         catalog: Arc::new(catalog()),
         publisher: Box::new(Bridge::new(compiler, gateway.clone())),
-        reports: bridge::reports(&gateway, &options, &log, log_writer.clone()),
+        reports: bridge::reports(&gateway, &options, &log, log_writer.clone(), sockets.reports.clone()),
         clock: Arc::new(SystemClock),
         listeners: sockets.control,
         admin: options::admin(&settings, admin_keys),
     })?;
-    gateway.start(|runtime| EngineConfig { options, listening: sockets.proxy, runtime, access_log })?;
-    for line in &sockets.lines {
-        print(line);
-    }
+    let workers = settings.workers;
+    let engine = gateway.start(|runtime| EngineConfig { options, workers, runtime, access_log })?;
+    engine.open(sockets.proxy);
+    lines.iter().for_each(print);
     print("ready");
-    let stopped = signals::serve(&settings, &control, &gateway, &log, log_writer.as_ref());
+    let live = LiveSettings::new(source_of_settings, settings.clone());
+    let stopped = signals::serve(&settings, live, &control, &gateway, &log, log_writer.as_ref());
     control.shutdown();
     stopped
 }

@@ -146,6 +146,25 @@ settings! {
     }
 }
 
+/// Where settings come from, besides the environment: read at the start, and again when the node is told to.
+#[derive(Debug)]
+pub(crate) struct SettingsSource {
+    /// The settings file.
+    pub(crate) config: Option<PathBuf>,
+    /// Flags that were given.
+    pub(crate) flags: Written,
+}
+
+impl SettingsSource {
+    /// The settings as they are written now.
+    ///
+    /// # Errors
+    /// As [`Settings::load`].
+    pub(crate) fn load(&self) -> Result<Settings, Faults> {
+        Settings::load(self.config.as_deref(), std::env::vars_os(), self.flags.clone())
+    }
+}
+
 impl Settings {
     /// The settings in force: defaults, then the settings file, then the environment, then flags.
     ///
@@ -235,6 +254,11 @@ impl Settings {
             taken.push((name, address));
         }
     }
+}
+
+/// The name that users write for the setting called `name`.
+fn shown_name(name: &'static str) -> &'static str {
+    SETTINGS.iter().find(|setting| setting.name == name).map_or(name, Setting::shown_name)
 }
 
 /// Whether two listeners cannot both exist: same port (0 is never the same), and same or unspecified address.

@@ -57,6 +57,12 @@ fn dumps() {
     check("/v1/schema", "/plugins/auth/priority", 200, json!(2500));
     check("/v1/schema", "/stream_plugins/count/priority", 200, json!(1002));
     check("/v1/schema", "/stream_plugins/auth", 200, Value::Null);
+    check(
+        "/v1/weir/listeners",
+        "",
+        200,
+        json!([{"name": "proxy", "address": "127.0.0.1:9080", "protocols": ["http1"]}]),
+    );
     check("/v1/nothing", "/error_msg", 404, json!("not found"));
 }
 

@@ -2,7 +2,8 @@
 //! one exchange after another, and closing so that nothing in flight is lost. It sequences; each step lives elsewhere.
 
 use std::future::poll_fn;
-use std::task::Poll;
+use std::rc::Rc;
+use std::task::{Context, Poll};
 
 use http1::{HeadError, HeadStatus, parse_request};
 use stdx::buffer::Buffer;
@@ -16,7 +17,7 @@ use crate::exchange::reuse::Lease;
 use crate::exchange::{ConnectionContext, Exchange};
 use crate::failure::{Cause, Failure};
 use crate::pipeline::{self, Outcome};
-use crate::worker::Counted;
+use crate::worker::{Counted, OpenListener};
 
 /// After the last response the peer may still be sending; reading on for so long keeps its end from being reset while
 /// the response is still on its way (RFC 9112 section 9.6).
@@ -30,14 +31,21 @@ pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) input: Option<Buffer>,
     pub(crate) context: ConnectionContext,
+    /// Where it came in; when that ends, it ends too.
+    pub(crate) listener: Rc<OpenListener>,
     /// Its place in the worker's count, given back with it.
     _counted: Counted,
 }
 
 impl Connection {
     /// A connection that was just accepted.
-    pub(crate) fn new(stream: Stream, context: ConnectionContext, counted: Counted) -> Box<Connection> {
-        Box::new(Connection { stream, input: None, context, _counted: counted })
+    pub(crate) fn new(
+        stream: Stream,
+        context: ConnectionContext,
+        listener: Rc<OpenListener>,
+        counted: Counted,
+    ) -> Box<Connection> {
+        Box::new(Connection { stream, input: None, context, listener, _counted: counted })
     }
 
     /// A buffer to read from a client.
@@ -89,15 +97,16 @@ async fn wait_for_request(connection: &mut Connection, alarm: &Alarm) -> bool {
     let timeout_ms =
         if connection.context.requests == 0 { limits.head_timeout_ms } else { limits.idle_timeout_ms };
     let mut armed = false;
+    let mut farewell = Farewell::default();
     poll_fn(|cx| {
         // A look first: it is cheaper than the question that leaves a waker.
         if connection.stream.is_readable() || connection.stream.poll_read_ready(cx).is_ready() {
             return Poll::Ready(true);
         }
-        // What the alarm was set for in the last exchange does not count here.
-        if worker.is_draining() {
-            return Poll::Ready(connection.take_arrived());
+        if connection.listener.is_closing() {
+            return farewell.poll(cx, connection, alarm, timeout_ms);
         }
+        // What the alarm was set for in the last exchange does not count here.
         if armed && alarm.rang() {
             return Poll::Ready(false);
         }
@@ -108,6 +117,34 @@ async fn wait_for_request(connection: &mut Connection, alarm: &Alarm) -> bool {
         Poll::Pending
     })
     .await
+}
+
+/// The last wait of a connection whose listener is closing.
+#[derive(Default)]
+struct Farewell {
+    armed: bool,
+}
+
+impl Farewell {
+    /// Ready when the time for one more request is over; true if one has arrived nevertheless.
+    fn poll(
+        &mut self,
+        cx: &Context<'_>,
+        connection: &mut Connection,
+        alarm: &Alarm,
+        timeout_ms: u64,
+    ) -> Poll<bool> {
+        let left_ms = connection.listener.farewell_left_ms(alarm.worker().now_ms());
+        if left_ms == 0 || (self.armed && alarm.rang()) {
+            return Poll::Ready(connection.take_arrived());
+        }
+        if !self.armed {
+            self.armed = true;
+            // 0 is no idle timeout, and not none at all.
+            alarm.set(cx, if timeout_ms == 0 { left_ms } else { left_ms.min(timeout_ms) });
+        }
+        Poll::Pending
+    }
 }
 
 async fn one_exchange(connection: &mut Connection, alarm: &Alarm) -> After {
@@ -125,7 +162,7 @@ async fn one_exchange(connection: &mut Connection, alarm: &Alarm) -> After {
     let limits = &worker.options.limits;
     let keep_alive = refused.is_none()
         && exchange.request.keep_alive
-        && !worker.is_draining()
+        && !connection.listener.is_closing()
         && (limits.max_requests_per_connection == 0
             || connection.context.requests < limits.max_requests_per_connection);
     let mut server = H1Server::new(connection, exchange, worker.take_bytes(), keep_alive);

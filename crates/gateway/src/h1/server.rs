@@ -242,9 +242,9 @@ impl ServerStream for H1Server<'_> {
         };
         // A client that still waits for 100 will not send its body after a final response, or will: who knows.
         let body_lost = self.continue_due && !self.body_has_arrived();
-        let draining = exchange.worker().is_draining();
+        let closing = self.connection.listener.is_closing();
         let unread = exchange.answered_locally && !self.body_has_arrived();
-        if framing == Framing::UntilClose || body_lost || unread || draining {
+        if framing == Framing::UntilClose || body_lost || unread || closing {
             self.keep_alive = false;
         }
         if framing == Framing::UntilClose {

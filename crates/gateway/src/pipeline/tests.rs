@@ -271,6 +271,7 @@ fn worker(addresses: &[SocketAddr], plugins: &Value) -> Rc<Worker> {
         index: 0,
         options: Arc::new(options),
         published: Arc::new(Published::new(runtime)),
+        listeners: Arc::new(Published::new(Arc::default())),
         graveyard,
         status: Arc::default(),
         metrics: WorkerMetrics::default(),

@@ -3,13 +3,15 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Command, Handle, Worker};
+use super::{Command, Handle, OpenListener, Queue, Worker};
 use crate::alarm::Alarm;
-use crate::env::{self, Listener, Socket, Stream};
+use crate::env::{self, Socket, Stream};
 use crate::exchange::{ConnectionContext, Scheme};
 use crate::h1::connection::{self, Connection};
+use crate::listener::{Application, Listener};
 
 /// A worker hands over when it holds this many connections more than the least loaded one, or an eighth of its number
 /// more, whichever is greater: hand-over costs a wake-up of another thread, so small differences are left alone.
@@ -17,33 +19,40 @@ const SKEW_MIN: usize = 2;
 const SKEW_SHARE: usize = 8;
 /// How long a worker stops accepting when the machine has no descriptor left: retrying at once would spin.
 const EXHAUSTED_PAUSE_MS: u64 = 50;
+/// The most that a socket's queue holds (its backlog): who comes after them came after the end.
+const QUEUED_MAX: usize = 4_096;
 
 /// Numbers for connections, unique in this process.
 static NEXT_CONNECTION: AtomicU64 = AtomicU64::new(1);
 
-/// Accepts on one socket until the worker drains.
+/// Accepts on one socket until its listener or the worker ends.
 pub(super) async fn accept_loop(
     worker: Rc<Worker>,
     peers: Rc<[Handle]>,
-    listener: Listener,
-    local: SocketAddr,
+    socket: env::Listener,
+    open: Rc<OpenListener>,
 ) {
-    let mut draining = worker.drained.subscribe();
     loop {
-        let accepted = tokio::select! {
-            biased;
-            accepted = listener.accept() => accepted,
-            _ = draining.wait_for(|draining| *draining) => {
+        match open.queue() {
+            None => {}
+            Some(Queue::Leave) => return,
+            Some(Queue::Serve) => {
                 // Who is already in the kernel's queue was accepted by it on our behalf: serve them, then close.
-                while let Some(Ok((stream, peer))) = ready_now(listener.accept()) {
-                    place(&worker, &peers, stream, peer, local);
+                for (stream, peer) in std::iter::from_fn(|| socket.accept_arrived()).take(QUEUED_MAX) {
+                    place(&worker, &peers, stream, peer, &open);
                 }
                 return;
             }
+        }
+        let accepted = tokio::select! {
+            biased;
+            accepted = socket.accept() => accepted,
+            () = open.closing() => continue,
         };
         match accepted {
-            Ok((stream, peer)) => place(&worker, &peers, stream, peer, local),
+            Ok((stream, peer)) => place(&worker, &peers, stream, peer, &open),
             Err(error) if is_exhaustion(&error) => {
+                let local = open.listener.address();
                 tracing::error!(%error, %local, "cannot accept a connection; raise the limit on open files");
                 env::sleep_ms(EXHAUSTED_PAUSE_MS).await;
             }
@@ -53,21 +62,12 @@ pub(super) async fn accept_loop(
     }
 }
 
-/// What the future has to say at once, if anything.
-fn ready_now<T>(future: impl Future<Output = T>) -> Option<T> {
-    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    match std::pin::pin!(future).poll(&mut cx) {
-        std::task::Poll::Ready(value) => Some(value),
-        std::task::Poll::Pending => None,
-    }
-}
-
 fn is_exhaustion(error: &std::io::Error) -> bool {
     // EMFILE, ENFILE, ENOBUFS, ENOMEM
     matches!(error.raw_os_error(), Some(24 | 23 | 105 | 12))
 }
 
-fn place(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAddr, local: SocketAddr) {
+fn place(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAddr, open: &Rc<OpenListener>) {
     let counts = || peers.iter().map(|peer| peer.status.connections.load(Ordering::Relaxed));
     if counts().sum::<usize>() >= worker.options.limits.max_connections {
         // Closed before a byte was read: the client may try again elsewhere.
@@ -81,7 +81,7 @@ fn place(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAddr
             // Counted there at once, so that a burst is spread and not thrown at one worker as a whole.
             peers[least].status.connections.fetch_add(1, Ordering::Relaxed);
             return match stream.detach() {
-                Ok(socket) => hand_over(&peers[least], socket, peer, local),
+                Ok(socket) => hand_over(&peers[least], socket, peer, open.listener.clone()),
                 Err(_) => {
                     peers[least].status.connections.fetch_sub(1, Ordering::Relaxed);
                 }
@@ -89,22 +89,27 @@ fn place(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAddr
         }
     }
     worker.status.connections.fetch_add(1, Ordering::Relaxed);
-    serve(worker, stream, peer, local);
+    serve(worker, stream, peer, open.clone());
 }
 
-fn hand_over(to: &Handle, socket: Socket, peer: SocketAddr, local: SocketAddr) {
-    if to.commands.send(Command::Serve(socket, peer, local)).is_err() {
+fn hand_over(to: &Handle, socket: Socket, peer: SocketAddr, listener: Arc<Listener>) {
+    if to.commands.send(Command::Serve(socket, peer, listener)).is_err() {
         to.status.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Serves a connection that is already counted.
-pub(super) fn serve(worker: &Rc<Worker>, stream: Stream, peer: SocketAddr, local: SocketAddr) {
+pub(super) fn serve(worker: &Rc<Worker>, stream: Stream, peer: SocketAddr, open: Rc<OpenListener>) {
     worker.status.accepted.fetch_add(1, Ordering::Relaxed);
     let id = NEXT_CONNECTION.fetch_add(1, Ordering::Relaxed);
-    let context = ConnectionContext { id, peer, local, scheme: Scheme::Http, requests: 0 };
-    let connection = Connection::new(stream, context, Counted(worker.clone()));
-    env::spawn(connection::serve(connection, Alarm::new(worker)));
+    let local = open.listener.address();
+    match open.listener.wanted().protocols.application {
+        Application::Http1 => {
+            let context = ConnectionContext { id, peer, local, scheme: Scheme::Http, requests: 0 };
+            let connection = Connection::new(stream, context, open, Counted(worker.clone()));
+            env::spawn(connection::serve(connection, Alarm::new(worker)));
+        }
+    }
 }
 
 /// A connection's place in the count, given back however its task ends.

@@ -6,16 +6,27 @@ use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::Status;
+use super::listeners::Queue;
 use crate::env::Socket;
+use crate::listener::Listener;
 
 /// A request to a worker.
 pub(crate) enum Command {
-    /// Serve a connection that another worker accepted.
-    Serve(Socket, SocketAddr, SocketAddr),
+    /// Serve a connection that another worker accepted: the socket, its peer, and where it came in.
+    Serve(Socket, SocketAddr, Arc<Listener>),
+    /// Another set of listeners was published.
+    Listeners,
     /// Accept no more, and end connections once their exchange is done.
-    Drain,
+    Drain {
+        /// How long idle connections may wait for one more request.
+        farewell_ms: u64,
+        /// What becomes of connections the kernel has queued.
+        queue: Queue,
+    },
     /// End at once.
     Stop,
+    /// Break down, so that tests see what follows.
+    Panic,
 }
 
 /// How other threads reach a worker. The queue is not bounded by itself: what goes in is bounded by the number of

@@ -7,9 +7,8 @@ use std::task::Waker;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::{Command, Handle, Parts, Worker, accept, wall_offset};
-use crate::env::{self, Listener, Stream};
-use crate::listener::Listening;
+use super::{Command, Handle, Parts, Queue, Worker, accept, wall_offset};
+use crate::env::{self, Stream};
 
 /// One turn of the slow loop; deadlines are met to within this.
 const TURN_MS: u64 = 20;
@@ -23,46 +22,33 @@ const SWEEP_TURNS: u64 = 50;
 pub(crate) fn run(
     parts: Parts,
     peers: Vec<Handle>,
-    listening: Vec<Listening>,
     commands: &mut UnboundedReceiver<Command>,
 ) -> io::Result<()> {
-    env::block_on(body(Worker::new(parts), peers, listening, commands))
+    env::block_on(body(Worker::new(parts), peers, commands))
 }
 
 /// All that a worker does, on whatever loop runs it; the tasks it has spawned end with that loop.
-pub(crate) async fn body(
-    worker: Rc<Worker>,
-    peers: Vec<Handle>,
-    listening: Vec<Listening>,
-    commands: &mut UnboundedReceiver<Command>,
-) {
+pub(crate) async fn body(worker: Rc<Worker>, peers: Vec<Handle>, commands: &mut UnboundedReceiver<Command>) {
     let peers: Rc<[Handle]> = peers.into();
-    for one in listening {
-        listen(&worker, &peers, one);
-    }
+    worker.take_up_listeners(&peers);
     env::spawn(slow_loop(worker.clone()));
-    obey(&worker, commands).await;
+    obey(&worker, &peers, commands).await;
 }
 
-fn listen(worker: &Rc<Worker>, peers: &Rc<[Handle]>, listening: Listening) {
-    match Listener::attach(listening.socket) {
-        Ok(listener) => {
-            env::spawn(accept::accept_loop(worker.clone(), peers.clone(), listener, listening.address));
-        }
-        Err(error) => tracing::error!(%error, address = %listening.address, "cannot listen"),
-    }
-}
-
-async fn obey(worker: &Rc<Worker>, commands: &mut UnboundedReceiver<Command>) {
+async fn obey(worker: &Rc<Worker>, peers: &Rc<[Handle]>, commands: &mut UnboundedReceiver<Command>) {
     loop {
         match commands.recv().await {
-            Some(Command::Serve(socket, peer, local)) => match Stream::attach(socket) {
-                Ok(stream) => accept::serve(worker, stream, peer, local),
+            Some(Command::Serve(socket, peer, listener)) => match Stream::attach(socket) {
+                Ok(stream) => {
+                    accept::serve(worker, stream, peer, worker.open_listener(listener, peers));
+                }
                 Err(_) => {
                     worker.status.connections.fetch_sub(1, Ordering::Relaxed);
                 }
             },
-            Some(Command::Drain) => worker.drain(),
+            Some(Command::Listeners) => worker.take_up_listeners(peers),
+            Some(Command::Drain { farewell_ms, queue }) => worker.drain(farewell_ms, queue),
+            Some(Command::Panic) => panic!("a test asked for it"),
             Some(Command::Stop) | None => return worker.flush_log(),
         }
     }
@@ -88,14 +74,11 @@ async fn slow_loop(worker: Rc<Worker>) {
 }
 
 impl Worker {
-    /// Begins to end: idle connections close now, the others after the exchange under way.
-    fn drain(&self) {
+    /// Begins to end: idle connections close when the farewell is over, the others after the exchange under way.
+    fn drain(&self, farewell_ms: u64, queue: Queue) {
         self.draining.set(true);
-        let _ = self.drained.send(true);
         self.pools.borrow_mut().clear();
-        let mut wakers = Vec::new();
-        self.timers.borrow().wake_all(&mut wakers);
-        wakers.drain(..).for_each(Waker::wake);
+        self.close_listeners(farewell_ms, queue);
     }
 
     /// What need not be done more often than once a second.

@@ -21,6 +21,7 @@ pub struct WeirBuilder {
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     resources: Option<String>,
+    settings: Option<String>,
     off: Vec<String>,
     given_key: bool,
 }
@@ -43,6 +44,7 @@ impl WeirBuilder {
             arguments: Vec::new(),
             environment: Vec::new(),
             resources: None,
+            settings: None,
             off: Vec::new(),
             given_key: true,
         }
@@ -63,6 +65,12 @@ impl WeirBuilder {
     /// Declarative mode: this text as the resources file.
     pub fn resources(mut self, text: &str) -> WeirBuilder {
         self.resources = Some(text.to_owned());
+        self
+    }
+
+    /// A settings file of this text. A listener that it names is given no flag, which would win.
+    pub fn settings(mut self, text: &str) -> WeirBuilder {
+        self.settings = Some(text.to_owned());
         self
     }
 
@@ -93,6 +101,9 @@ impl WeirBuilder {
         if let Some(text) = &self.resources {
             write_resources(directory.path(), text);
         }
+        if let Some(text) = &self.settings {
+            write_settings(directory.path(), text);
+        }
         let mut command = self.command(directory.path());
         let mut process = Process::spawn(&mut command)
             .unwrap_or_else(|error| panic!("cannot start {}: {error}", self.binary.display()));
@@ -114,12 +125,17 @@ impl WeirBuilder {
             command.env_remove(name);
         }
         command.current_dir(directory).arg("run").arg("--data").arg(data_directory(directory));
-        for name in LISTENERS {
+        let settings = self.settings.as_deref().unwrap_or_default();
+        let named = |name: &str| settings.lines().any(|line| line.starts_with(&format!("{name}:")));
+        for name in LISTENERS.into_iter().filter(|name| !named(name)) {
             let off = self.off.iter().any(|off| off == name);
             command.arg(format!("--{name}")).arg(if off { "off" } else { "127.0.0.1:0" });
         }
         if !self.arguments.iter().any(|argument| argument == "--workers") {
             command.args(["--workers", "1"]);
+        }
+        if self.settings.is_some() {
+            command.arg("--config").arg(settings_file(directory));
         }
         if self.resources.is_some() {
             command.arg("--resources").arg(resources_file(directory));
@@ -146,13 +162,24 @@ pub(super) fn data_directory(directory: &Path) -> PathBuf {
     directory.join("data")
 }
 
-/// Writes beside the file and renames, so that a watching gateway never reads half a text.
 pub(super) fn write_resources(directory: &Path, text: &str) {
-    let file = resources_file(directory);
+    write_whole(&resources_file(directory), text);
+}
+
+pub(super) fn write_settings(directory: &Path, text: &str) {
+    write_whole(&settings_file(directory), text);
+}
+
+/// Writes beside the file and renames, so that a watching gateway never reads half a text.
+fn write_whole(file: &Path, text: &str) {
     let beside = file.with_extension("new");
     fs::write(&beside, text)
-        .and_then(|()| fs::rename(&beside, &file))
+        .and_then(|()| fs::rename(&beside, file))
         .expect("a writable temporary directory");
+}
+
+fn settings_file(directory: &Path) -> PathBuf {
+    directory.join("weir.yaml")
 }
 
 fn resources_file(directory: &Path) -> PathBuf {

@@ -10,8 +10,8 @@ use gateway::observe::access_log::LogWriter;
 use gateway::options::Options;
 use gateway::runtime::Runtime;
 use model::report::{
-    Explain, ExplainQuestion, LogLevel, MetricsText, NodeHealth, Readiness, UpstreamHealth, WorkerRevision,
-    WorkerRevisions,
+    Explain, ExplainQuestion, ListenerReport, Listening, LogLevel, MetricsText, NodeHealth, Readiness,
+    UpstreamHealth, WorkerRevision, WorkerRevisions,
 };
 use model::{Applied, Fault};
 use serde_json::Value;
@@ -31,13 +31,13 @@ impl Gateway {
     ///
     /// # Errors
     /// When a worker's thread cannot be made.
-    pub(super) fn start(&self, config: impl FnOnce(Arc<Runtime>) -> EngineConfig) -> anyhow::Result<()> {
+    pub(super) fn start(&self, config: impl FnOnce(Arc<Runtime>) -> EngineConfig) -> anyhow::Result<&Engine> {
         // Held until the engine can be published to: a change in between would otherwise be lost.
         let latest = self.latest();
         let runtime = latest.clone().expect("control publishes a configuration before it is started");
         let engine = Engine::start(config(runtime))?;
         assert!(self.engine.set(engine).is_ok(), "the engine is started once");
-        Ok(())
+        Ok(self.engine().expect("set in the line above"))
     }
 
     /// The engine, if it runs.
@@ -90,13 +90,16 @@ pub(super) fn reports(
     options: &Arc<Options>,
     log: &LogControl,
     access_log: Option<LogWriter>,
+    listeners: Vec<ListenerReport>,
 ) -> Reports {
-    let report = Arc::new(Report { gateway: gateway.clone(), options: options.clone(), access_log });
+    let (gateway, options) = (gateway.clone(), options.clone());
+    let report = Arc::new(Report { gateway, options, access_log, listeners });
     Reports {
         workers: report.clone(),
         metrics: report.clone(),
         health: report.clone(),
         readiness: report.clone(),
+        listening: report.clone(),
         explain: Some(report),
         log_level: Some(Arc::new(log.clone())),
     }
@@ -106,6 +109,8 @@ struct Report {
     gateway: Arc<Gateway>,
     options: Arc<Options>,
     access_log: Option<LogWriter>,
+    /// The control side's.
+    listeners: Vec<ListenerReport>,
 }
 
 impl WorkerRevisions for Report {
@@ -141,6 +146,18 @@ impl Readiness for Report {
             Some(_) => Ok(()),
             None => Err("the workers have not started yet".to_owned()),
         }
+    }
+}
+
+impl Listening for Report {
+    fn listeners(&self) -> Vec<ListenerReport> {
+        let proxy = self.gateway.engine().map(Engine::listeners).unwrap_or_default();
+        let proxy = proxy.iter().map(|listener| ListenerReport {
+            name: "proxy",
+            address: listener.address(),
+            protocols: listener.wanted().protocols.names(),
+        });
+        proxy.chain(self.listeners.iter().cloned()).collect()
     }
 }
 

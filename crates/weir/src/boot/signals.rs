@@ -12,6 +12,7 @@ use gateway::observe::access_log::LogWriter;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::bridge::Gateway;
+use super::live::LiveSettings;
 use crate::log::LogControl;
 use crate::settings::Settings;
 
@@ -24,6 +25,7 @@ const INTERRUPTED: u8 = 130;
 /// When the handlers cannot be installed.
 pub(super) fn serve(
     settings: &Settings,
+    mut live: LiveSettings,
     control: &Control,
     gateway: &Arc<Gateway>,
     log: &LogControl,
@@ -34,7 +36,10 @@ pub(super) fn serve(
         let mut signals = Signals::install().context("cannot install signal handlers")?;
         loop {
             match signals.next().await {
-                Asked::Reload => control.reload(),
+                Asked::Reload => {
+                    control.reload();
+                    live.reload(gateway);
+                }
                 Asked::Reopen => reopen(log, access_log),
                 Asked::Upgrade => tracing::error!("USR2 asks for a binary upgrade, which this version cannot do; start the new binary after this one has stopped"),
                 Asked::Drain => return Ok(drain(settings, gateway, &mut signals).await),

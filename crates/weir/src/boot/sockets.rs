@@ -5,18 +5,39 @@ use std::net::{SocketAddr, TcpListener};
 
 use anyhow::Context;
 use control::Listeners;
-use gateway::listener::{self, Listening};
+use gateway::listener::{self, ListenFault, ListenerSet, Protocols, Wanted};
+use model::report::ListenerReport;
 
 use crate::settings::Settings;
 
-/// Bound sockets, and the lines that announce them.
+/// Bound sockets, and what they are to others.
 pub(super) struct Sockets {
-    /// For each worker, the sockets it accepts on.
-    pub(super) proxy: Vec<Vec<Listening>>,
+    /// The workers'.
+    pub(super) proxy: ListenerSet,
     /// The control side's.
     pub(super) control: Listeners,
+    /// What the control side listens on.
+    pub(super) reports: Vec<ListenerReport>,
+}
+
+impl Sockets {
     /// `listening NAME ADDR`, in the documented order.
-    pub(super) lines: Vec<String>,
+    pub(super) fn lines(&self) -> Vec<String> {
+        let proxy = self.proxy.iter().map(|listener| listening_line("proxy", listener.address()));
+        let control = self.reports.iter().map(|report| listening_line(report.name, report.address));
+        proxy.chain(control).collect()
+    }
+}
+
+/// The line that announces a listener on standard output.
+pub(super) fn listening_line(name: &str, address: SocketAddr) -> String {
+    format!("listening {name} {address}")
+}
+
+/// The proxy's listeners, as the settings ask for them.
+pub(super) fn wanted(settings: &Settings) -> Vec<Wanted> {
+    let plain = |address: &SocketAddr| Wanted { address: *address, protocols: Protocols::HTTP1 };
+    settings.proxy.iter().map(plain).collect()
 }
 
 /// Binds what the settings ask for.
@@ -24,20 +45,15 @@ pub(super) struct Sockets {
 /// # Errors
 /// The listener's name, its address and the system's reason.
 pub(super) fn bind(settings: &Settings) -> anyhow::Result<Sockets> {
-    let mut lines = Vec::new();
-    let mut proxy: Vec<Vec<Listening>> = (0..settings.workers).map(|_| Vec::new()).collect();
-    for address in &settings.proxy {
-        let sockets =
-            listener::bind(*address, settings.workers).with_context(|| cannot_listen("proxy", *address))?;
-        lines.push(format!("listening proxy {}", sockets[0].address));
-        for (worker, socket) in proxy.iter_mut().zip(sockets) {
-            worker.push(socket);
-        }
-    }
+    let proxy = listener::bind_all(&wanted(settings), settings.workers);
+    let proxy = proxy.map_err(|ListenFault { address, cause, .. }| {
+        anyhow::Error::new(cause).context(cannot_listen("proxy", address))
+    })?;
+    let mut reports = Vec::new();
     let mut one = |name: &'static str, address: Option<SocketAddr>| -> anyhow::Result<Option<TcpListener>> {
         let Some(address) = address else { return Ok(None) };
         let listener = TcpListener::bind(address).with_context(|| cannot_listen(name, address))?;
-        lines.push(format!("listening {name} {}", listener.local_addr()?));
+        reports.push(ListenerReport { name, address: listener.local_addr()?, protocols: vec!["http1"] });
         Ok(Some(listener))
     };
     let control = Listeners {
@@ -46,7 +62,7 @@ pub(super) fn bind(settings: &Settings) -> anyhow::Result<Sockets> {
         status: one("status", settings.status)?,
         metrics: one("metrics", settings.metrics)?,
     };
-    Ok(Sockets { proxy, control, lines })
+    Ok(Sockets { proxy, control, reports })
 }
 
 fn cannot_listen(name: &str, address: SocketAddr) -> String {

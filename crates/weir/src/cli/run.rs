@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::ValueHint;
 
 use crate::boot;
-use crate::settings::{Settings, SettingsArguments};
+use crate::settings::{SettingsArguments, SettingsSource};
 
 /// Run the gateway
 ///
@@ -25,8 +25,7 @@ pub(crate) struct RunArguments {
 /// Runs until the node has stopped.
 pub(crate) fn run(arguments: RunArguments) -> anyhow::Result<ExitCode> {
     let config = settings_file(arguments.config);
-    let settings = Settings::load(config.as_deref(), std::env::vars_os(), arguments.settings.written)?;
-    boot::run(settings)
+    boot::run(SettingsSource { config, flags: arguments.settings.written })
 }
 
 /// The settings file that was named. An empty name is none: an empty variable counts as not set.

@@ -102,6 +102,13 @@ macro_rules! settings {
                 Some(Self { $($( $name: $name?, )+)+ })
             }
 
+            /// The names of the settings that have another value in `other`, as users write them.
+            pub(crate) fn differing(&self, other: &Self) -> Vec<&'static str> {
+                let equal = [ $($( (stringify!($name), self.$name == other.$name), )+)+ ];
+                let differing = equal.into_iter().filter(|(_, equal)| !equal);
+                differing.map(|(name, _)| shown_name(name)).collect()
+            }
+
             /// Each setting with its value in force, for tests; a secret shows only that it is set.
             #[cfg(test)]
             pub(crate) fn in_force(&self) -> Vec<(&'static str, String)> {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::SETTINGS;
 use super::fault::{Fault, Place};
 use super::nearest::nearest;
 use super::table::{Setting, variable_of};
+use super::{SETTINGS, shown_name};
 
 /// What one source wrote for one setting.
 #[derive(Clone, Debug)]
@@ -94,8 +94,7 @@ impl Written {
     /// A fault of the setting `name` where it was written.
     pub(super) fn fault(&self, name: &'static str, reason: String) -> Fault {
         let place = self.0.get(name).map_or(Place::Default, |given| given.place.clone());
-        let setting = SETTINGS.iter().find(|setting| setting.name == name);
-        let shown = setting.map_or(name, Setting::shown_name);
+        let shown = shown_name(name);
         let name = match place {
             Place::Environment => variable_of(shown),
             Place::Flag => format!("--{}", shown.replace('_', "-")),

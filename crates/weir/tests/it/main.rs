@@ -10,6 +10,8 @@ mod command;
 mod connections;
 mod file_source;
 mod framing;
+mod listeners;
+mod load;
 mod names;
 mod observability;
 mod plugins_live;

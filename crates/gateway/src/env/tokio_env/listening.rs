@@ -54,4 +54,25 @@ impl Listener {
     pub async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
         self.0.accept().await.map(|(stream, peer)| (Stream(stream), peer))
     }
+
+    /// A connection that waits in the kernel's queue, asking the kernel and not the event loop, which may not have heard
+    /// of it yet; none if there is none, or no descriptor for it.
+    pub fn accept_arrived(&self) -> Option<(Stream, SocketAddr)> {
+        loop {
+            match socket2::SockRef::from(&self.0).accept() {
+                Ok((socket, peer)) => {
+                    if let (Ok(stream), Some(peer)) = (Stream::attach(socket.into()), peer.as_socket()) {
+                        return Some((stream, peer));
+                    }
+                }
+                // The peer gave up meanwhile, or a signal came: the next one may be there nevertheless.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted
+                    ) => {}
+                Err(_) => return None,
+            }
+        }
+    }
 }

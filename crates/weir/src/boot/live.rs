@@ -1,0 +1,70 @@
+//! What of the settings changes while the node runs. HUP reads them again: another `proxy` list comes into force at once,
+//! everything else is named as waiting for a restart. Faulty settings change nothing.
+
+use std::net::SocketAddr;
+
+use gateway::listener::Change;
+
+use super::bridge::Gateway;
+use super::sockets::{listening_line, wanted};
+use crate::settings::{Settings, SettingsSource};
+use crate::terminal::print;
+
+/// The settings in force, and where to read them again.
+pub(super) struct LiveSettings {
+    source: SettingsSource,
+    started_with: Settings,
+    proxy: Vec<SocketAddr>,
+}
+
+impl LiveSettings {
+    pub(super) fn new(source: SettingsSource, started_with: Settings) -> LiveSettings {
+        let proxy = started_with.proxy.clone();
+        LiveSettings { source, started_with, proxy }
+    }
+
+    /// Reads the settings again and brings into force what can be.
+    pub(super) fn reload(&mut self, gateway: &Gateway) {
+        let settings = match self.source.load() {
+            Ok(settings) => settings,
+            Err(faults) => {
+                for fault in faults.0 {
+                    tracing::error!(%fault, "the settings are faulty; those in force stay");
+                }
+                return;
+            }
+        };
+        let waiting: Vec<&str> =
+            self.started_with.differing(&settings).into_iter().filter(|name| *name != "proxy").collect();
+        if !waiting.is_empty() {
+            let settings = waiting.join(", ");
+            tracing::warn!(%settings, "these settings have changed and wait for a restart");
+        }
+        if settings.proxy != self.proxy {
+            self.listen(settings, gateway);
+        }
+    }
+
+    fn listen(&mut self, settings: Settings, gateway: &Gateway) {
+        let Some(engine) = gateway.engine() else { return };
+        match engine.listen(&wanted(&settings)) {
+            Ok(change) => {
+                announce(&change);
+                self.proxy = settings.proxy;
+            }
+            Err(fault) => tracing::error!(%fault, "the listeners of the proxy stay as they are"),
+        }
+    }
+}
+
+/// Tells of each listener that came or went, as the start tells of the first ones.
+fn announce(change: &Change) {
+    for address in &change.added {
+        tracing::info!(%address, "the proxy listens on another address");
+        print(listening_line("proxy", *address));
+    }
+    for address in &change.removed {
+        tracing::info!(%address, "the proxy has stopped to listen on an address");
+        print(format_args!("closed proxy {address}"));
+    }
+}
