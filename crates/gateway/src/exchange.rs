@@ -69,6 +69,10 @@ pub struct Exchange {
     /// The authority without port, in lower case.
     pub(crate) host: Vec<u8>,
     pub(crate) client_address: IpAddr,
+    /// The client's port, unless a proxy named the client and not its port.
+    pub(crate) client_port: Option<u16>,
+    /// A plugin has set `X-Real-IP`; it is sent as it is.
+    pub(crate) real_ip_is_rewritten: bool,
     /// A plugin has set the Host; the upstream's rule no longer counts.
     pub(crate) host_is_rewritten: bool,
     pub(crate) upgrading: bool,
@@ -106,6 +110,8 @@ impl Exchange {
             forward_host: None,
             host: Vec::new(),
             client_address: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            client_port: None,
+            real_ip_is_rewritten: false,
             host_is_rewritten: false,
             upgrading: false,
             route: None,
@@ -141,6 +147,7 @@ impl Exchange {
         self.forward_host = None;
         self.host.clear();
         self.host_is_rewritten = false;
+        self.real_ip_is_rewritten = false;
         self.upgrading = false;
         self.route = None;
         self.upstream = None;
@@ -217,6 +224,12 @@ impl Exchange {
     /// Corrects the client's address; only for plugins that know whom to trust.
     pub fn set_client_address(&mut self, address: IpAddr) {
         self.client_address = address;
+        self.client_port = None;
+    }
+
+    /// Says that the `X-Real-IP` among the request's fields is not the client's, but to be sent as it is.
+    pub fn keep_real_ip_field(&mut self) {
+        self.real_ip_is_rewritten = true;
     }
 
     /// The consumer, once authenticated.

@@ -4,8 +4,10 @@
 use std::net::IpAddr;
 
 use http1::{FieldId, FieldSet, Method, Version, encode};
+use router::vars::Value;
 
 use crate::body::BodyLength;
+use crate::client_address;
 use crate::exchange::{Exchange, Scheme};
 use crate::reason;
 
@@ -21,8 +23,21 @@ pub struct ForwardOptions {
 }
 
 impl ForwardOptions {
-    fn trusts(&self, peer: IpAddr) -> bool {
-        self.trusted_addresses.iter().any(|network| network.contains(&peer))
+    /// Takes away what a peer that is not trusted says of how its client came here, so that neither conditions nor
+    /// plugins nor nodes believe it (contract section 2.5). The list of addresses it claims to act for stays as long as
+    /// nobody is declared trusted: without a boundary there is nothing to say about it.
+    pub(crate) fn forget_words_of_strangers(&self, exchange: &mut Exchange) {
+        if client_address::contains(&self.trusted_addresses, exchange.connection.peer.ip().to_canonical()) {
+            return;
+        }
+        let headers = &mut exchange.request.headers;
+        headers.remove_known(FieldId::XForwardedProto);
+        headers.remove_known(FieldId::XForwardedHost);
+        headers.remove_known(FieldId::XForwardedPort);
+        if !self.trusted_addresses.is_empty() {
+            headers.remove_known(FieldId::XForwardedFor);
+            headers.remove_known(FieldId::Forwarded);
+        }
     }
 }
 
@@ -32,13 +47,17 @@ pub(crate) fn encode_request(exchange: &Exchange, length: BodyLength, out: &mut 
     let options = &exchange.worker().options.forward;
     encode::request_line(out, request.method_text(), exchange.forward_path(), exchange.forward_query());
     encode::field(out, "Host", exchange.forward_host.as_deref().unwrap_or(request.authority()));
-    let trusted = !options.trusted_addresses.is_empty() && options.trusts(exchange.connection.peer.ip());
     let headers = &request.headers;
-    encode::fields_except(out, headers, if trusted { REWRITTEN } else { REWRITTEN_OF_STRANGERS });
-    let said = |id: FieldId| trusted && headers.contains_known(id);
+    // What is still here was said by a trusted peer or a plugin.
+    let said = |id: FieldId| headers.contains_known(id);
     let mut text = AddressText::default();
     let client = text.write(exchange.client_address);
-    encode::field(out, "X-Real-IP", client);
+    if exchange.real_ip_is_rewritten && said(FieldId::XRealIp) {
+        encode::fields_except(out, headers, REWRITTEN_BUT_REAL_IP);
+    } else {
+        encode::fields_except(out, headers, REWRITTEN);
+        encode::field(out, "X-Real-IP", client);
+    }
     forwarded_for(exchange, client, out);
     if !said(FieldId::XForwardedHost) {
         encode::field(out, "X-Forwarded-Host", request.authority());
@@ -125,17 +144,20 @@ const REWRITTEN: FieldSet = FieldSet::of(&[
     FieldId::XForwardedFor,
 ]);
 
-/// Fields that are written anew unless a trusted peer sent them.
-const REWRITTEN_OF_STRANGERS: FieldSet = FieldSet::of(&[
-    FieldId::Host,
-    FieldId::ContentLength,
-    FieldId::Expect,
-    FieldId::XRealIp,
-    FieldId::XForwardedFor,
-    FieldId::XForwardedProto,
-    FieldId::XForwardedHost,
-    FieldId::XForwardedPort,
-]);
+/// As [`REWRITTEN`], where a plugin has set `X-Real-IP`.
+const REWRITTEN_BUT_REAL_IP: FieldSet =
+    FieldSet::of(&[FieldId::Host, FieldId::ContentLength, FieldId::Expect, FieldId::XForwardedFor]);
+
+/// What the gateway itself sees of what `name`, one of the `X-Forwarded-` fields, tells: its value where nobody who is
+/// believed has sent it.
+pub(crate) fn observed<'a>(exchange: &'a Exchange, name: &str) -> Option<Value<'a>> {
+    match name {
+        "x-forwarded-proto" => Some(Value::from(exchange.connection.scheme.as_str())),
+        "x-forwarded-host" => Some(Value::borrowed(exchange.request.authority())),
+        "x-forwarded-port" => Some(Value::from(exchange.connection.local.port())),
+        _ => None,
+    }
+}
 
 /// What a response's head needs to know beyond the exchange.
 pub(crate) struct ResponseOptions {

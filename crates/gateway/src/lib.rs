@@ -4,6 +4,7 @@
 
 mod alarm;
 pub mod body;
+pub mod client_address;
 pub mod compile;
 pub mod engine;
 pub mod env;

@@ -4,6 +4,7 @@
 use http1::HeadLimits;
 use router::path::PathOptions;
 
+use crate::client_address::RealIpOptions;
 use crate::forward::ForwardOptions;
 use crate::upstream::Timeouts;
 
@@ -12,6 +13,8 @@ use crate::upstream::Timeouts;
 pub struct Options {
     /// How paths are brought into canonical form.
     pub path: PathOptions,
+    /// Whose word on the client's address is taken.
+    pub real_ip: RealIpOptions,
     /// What forwarded messages carry.
     pub forward: ForwardOptions,
     /// Limits and deadlines.

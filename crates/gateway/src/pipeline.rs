@@ -14,6 +14,7 @@ use std::rc::Rc;
 
 use crate::alarm::Alarm;
 use crate::body::ServerStream;
+use crate::client_address::ClientAddress;
 use crate::exchange::Exchange;
 use crate::failure::{Cause, Failure};
 use crate::h1::tunnel::OriginTunnel;
@@ -97,7 +98,8 @@ pub(crate) async fn refuse<S: ServerStream>(
 ) -> Outcome {
     let generation = worker.generation();
     exchange.generation = Some(generation.clone());
-    exchange.client_address = exchange.connection.peer.ip();
+    let client = ClientAddress::from(exchange.connection.peer);
+    (exchange.client_address, exchange.client_port) = (client.address, client.port);
     let run = Run { worker, generation: &generation, alarm };
     respond::fail(&run, exchange, server, &Chains::none(&generation), failure).await
 }

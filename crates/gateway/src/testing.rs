@@ -18,6 +18,7 @@ use serde_json::Value;
 use stdx::persistent::{ChunkedVec, ShardedMap};
 use stdx::published::Published;
 
+use crate::client_address::RealIpOptions;
 use crate::compile::Compiler;
 use crate::exchange::Exchange;
 use crate::forward::ForwardOptions;
@@ -254,6 +255,7 @@ pub fn without_routes() -> (Arc<Options>, Arc<Runtime>) {
 fn options() -> Options {
     Options {
         path: PathOptions::default(),
+        real_ip: RealIpOptions::default(),
         forward: ForwardOptions { trusted_addresses: Vec::new(), via: None, server: None },
         limits: Limits::default(),
         upstream_timeouts: Timeouts::default(),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use gateway::client_address::RealIpOptions;
 use gateway::compile::Compiler;
 use gateway::engine::{Engine, EngineConfig};
 use gateway::forward::ForwardOptions;
@@ -142,6 +143,7 @@ fn engine_in_front_of(node: SocketAddr) -> (Engine, SocketAddr) {
     let config = EngineConfig {
         options: Arc::new(Options {
             path: router::path::PathOptions::default(),
+            real_ip: RealIpOptions::default(),
             forward: ForwardOptions {
                 trusted_addresses: Vec::new(),
                 via: Some("weir".into()),

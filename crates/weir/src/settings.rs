@@ -88,11 +88,23 @@ settings! {
         /// Keep `%2F` as part of its segment; without it, it is a slash like any other.
         match_uri_encoded_slash: bool = parse::switch("true|false", "true"),
     }
+    section "Client address" {
+        /// Peers that may say who the client is, in the field that `real_ip_header` names. Nobody else is believed.
+        /// The address then counts everywhere: `remote_addrs`, plugins, limits, logs, and what the node is told.
+        real_ip_from: Vec<IpNet> = parse::networks("CIDR,…", ""),
+        /// The field in which those peers name the client: an address, or a list such as `X-Forwarded-For` with the
+        /// nearest one last.
+        real_ip_header: String = parse::field_name("NAME", "X-Real-IP"),
+        /// Step over addresses of that list that are in `real_ip_from` themselves, up to the last one that is not.
+        /// Without it the last address counts.
+        real_ip_recursive: bool = parse::switch("true|false", "false"),
+        /// Peers whose `X-Forwarded-Proto`, `-Host` and `-Port` are kept instead of overwritten. Once any are named,
+        /// the `X-Forwarded-For` of all others is dropped rather than continued.
+        trusted_addresses: Vec<IpNet> = parse::networks("CIDR,…", ""),
+    }
     section "Headers" {
         /// The `Server` header of answers made here, or `off` for none.
         server_header: Option<String> = parse::server_header("TEXT|off", DEFAULT_SERVER_HEADER),
-        /// Peers whose `X-Forwarded-Proto`, `-Host` and `-Port` are kept instead of overwritten.
-        trusted_addresses: Vec<IpNet> = parse::networks("CIDR,…", ""),
     }
     section "Logs" {
         /// Where finished requests are logged: `off`, `stdout` or a file.

@@ -14,7 +14,7 @@ use router::vars::{BuiltinVariable as Builtin, Value, Variable, VariableSource};
 
 use super::Exchange;
 use crate::failure::Cause;
-use crate::forward::AddressText;
+use crate::forward::{self, AddressText};
 
 impl RequestView for Exchange {
     #[inline]
@@ -50,7 +50,9 @@ impl VariableSource for Exchange {
             Variable::Builtin(builtin) => self.builtin(*builtin),
             Variable::Cookie(name) => forms::cookie(&self.request.headers, name),
             Variable::Graphql(part) => body::graphql(self, *part),
-            Variable::Header(name) => joined(&self.request.headers, name),
+            Variable::Header(name) => {
+                joined(&self.request.headers, name).or_else(|| forward::observed(self, name))
+            }
             Variable::Named(_) => None,
             Variable::PostArg(name) => body::form_argument(self, name),
             Variable::PostArgPath(path) => body::path_argument(self, path),
@@ -137,7 +139,8 @@ impl Exchange {
             },
             Builtin::Pid => Some(Value::from(std::process::id())),
             Builtin::RealipRemoteAddr => Some(address(connection.peer.ip())),
-            Builtin::RealipRemotePort | Builtin::RemotePort => Some(Value::from(connection.peer.port())),
+            Builtin::RealipRemotePort => Some(Value::from(connection.peer.port())),
+            Builtin::RemotePort => self.client_port.map(Value::from),
             Builtin::RemoteAddr => Some(address(self.client_address)),
             Builtin::ServerAddr => Some(address(connection.local.ip())),
             Builtin::ServerPort => Some(Value::from(connection.local.port())),

@@ -34,7 +34,9 @@ pub(crate) fn prepare(
     path.extend_from_slice(canonical.decoded());
     forward_path.extend_from_slice(canonical.forward());
     host_name(request.authority(), host);
-    exchange.client_address = exchange.connection.peer.ip().to_canonical();
+    let client = options.real_ip.client(exchange.connection.peer, &exchange.request.headers);
+    (exchange.client_address, exchange.client_port) = (client.address, client.port);
+    options.forward.forget_words_of_strangers(exchange);
     let limit = options.limits.max_body_bytes;
     if let RequestFraming::Length(bytes) = exchange.request.framing
         && limit != 0

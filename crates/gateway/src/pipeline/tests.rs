@@ -21,6 +21,7 @@ use testkit::{Origin, Reply};
 use super::{Outcome, log, run};
 use crate::alarm::Alarm;
 use crate::body::{BodyEvent, BodyLength, ServerStream};
+use crate::client_address::RealIpOptions;
 use crate::compile::Compiler;
 use crate::exchange::Exchange;
 use crate::exchange::reuse::Lease;
@@ -261,6 +262,7 @@ fn worker(addresses: &[SocketAddr], plugins: &Value) -> Rc<Worker> {
     assert_eq!(faults, Vec::new());
     let options = Options {
         path: router::path::PathOptions::default(),
+        real_ip: RealIpOptions::default(),
         forward: ForwardOptions { trusted_addresses: Vec::new(), via: None, server: None },
         limits: Limits::default(),
         upstream_timeouts: Timeouts::default(),

@@ -102,7 +102,9 @@ fn hand_over(to: &Handle, socket: Socket, peer: SocketAddr, listener: Arc<Listen
 pub(super) fn serve(worker: &Rc<Worker>, stream: Stream, peer: SocketAddr, open: Rc<OpenListener>) {
     worker.status.accepted.fetch_add(1, Ordering::Relaxed);
     let id = NEXT_CONNECTION.fetch_add(1, Ordering::Relaxed);
-    let local = open.listener.address();
+    // A listener for both families sees IPv4 peers in IPv6 form; to everyone else they are what they are.
+    let [peer, local] = [peer, open.listener.address()]
+        .map(|socket| SocketAddr::new(socket.ip().to_canonical(), socket.port()));
     match open.listener.wanted().protocols.application {
         Application::Http1 => {
             let context = ConnectionContext { id, peer, local, scheme: Scheme::Http, requests: 0 };

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use control::{AdminConfig, AdminKey, Role};
+use gateway::client_address::RealIpOptions;
 use gateway::forward::ForwardOptions;
 use gateway::observe::access_log::{AccessLog, Format, LogWriter, Target};
 use gateway::options::{Limits, Options};
@@ -17,6 +18,11 @@ use crate::settings::{AccessLogFormat, LogTarget, Settings};
 pub(super) fn engine(settings: &Settings) -> Options {
     Options {
         path: settings.shared().path.into(),
+        real_ip: RealIpOptions {
+            from: settings.real_ip_from.clone(),
+            header: settings.real_ip_header.as_str().into(),
+            recursive: settings.real_ip_recursive,
+        },
         forward: ForwardOptions {
             trusted_addresses: settings.trusted_addresses.clone(),
             via: Some("weir".into()),

@@ -134,6 +134,15 @@ pub(super) fn server_header(given: &Given) -> Result<Option<String>, String> {
     }
 }
 
+/// The name of a header field.
+pub(super) fn field_name(given: &Given) -> Result<String, String> {
+    match single(given)? {
+        "proxy_protocol" => Err("this version has no PROXY protocol yet; name a header field".to_owned()),
+        text if http1::Headers::new().append(text, b"").is_ok() => Ok(text.to_owned()),
+        text => Err(format!("`{text}` is not the name of a header field, such as `X-Forwarded-For`")),
+    }
+}
+
 /// The Admin key: visible ASCII without spaces, since it travels in a header and a query.
 pub(super) fn admin_key(given: &Given) -> Result<Option<AdminKey>, String> {
     let Some(text) = given.values.first() else { return Ok(None) };

@@ -6,6 +6,7 @@ mod bodies;
 mod body_variables;
 mod changes;
 mod cli;
+mod client_address;
 mod command;
 mod connections;
 mod file_source;

@@ -1,0 +1,152 @@
+//! Who the client is where a proxy stands in front: whose word counts, and that the one address is used everywhere.
+
+use std::fs;
+
+use testkit::{Origin, Request, Weir, wait_for};
+
+use crate::support::builder;
+
+/// A gateway with a route for a network, one that refuses a network, and one for everybody.
+fn gateway(origin: &Origin, arguments: &[&str]) -> Weir {
+    let upstream = format!("{{nodes: {{'{}': 1}}}}", origin.address());
+    let seen = "proxy-rewrite: {headers: {set: {X-Remote: '$remote_addr $remote_port', X-Peer: '$realip_remote_addr'}}}";
+    let text = format!(
+        "routes:
+  - {{id: inside, uri: /*, remote_addrs: [10.0.0.0/8], plugins: {{{seen}}}, upstream: {upstream}}}
+  - {{id: refusing, uri: /refusing, priority: 1, plugins: {{ip-restriction: {{blacklist: [10.0.0.0/8]}}}}, upstream: {upstream}}}
+  - {{id: outside, uri: /*, priority: -1, plugins: {{{seen}}}, upstream: {upstream}}}
+"
+    );
+    builder(&text).arguments(arguments).start()
+}
+
+/// What the node gets of a request with these fields.
+fn forwarded(weir: &Weir, origin: &Origin, fields: &[(&str, &str)]) -> Request {
+    assert_eq!(weir.client().request("GET", "/x", fields, b"").status, 200);
+    origin.last_request()
+}
+
+fn check(weir: &Weir, origin: &Origin, fields: &[(&str, &str)], expected: &[(&str, Option<&str>)]) {
+    let seen = forwarded(weir, origin, fields);
+    for (name, value) in expected {
+        assert_eq!(seen.header(name), *value, "{name} of {fields:?}");
+    }
+}
+
+#[test]
+fn by_default_nobody_is_believed() {
+    let origin = Origin::answering("ok");
+    let weir = gateway(&origin, &[]);
+    let claims = [("X-Real-IP", "10.1.1.1"), ("X-Forwarded-For", "10.1.1.1"), ("Forwarded", "for=10.1.1.1")];
+    let seen = forwarded(&weir, &origin, &claims);
+    assert!(seen.header("x-remote").unwrap().starts_with("127.0.0.1 "), "{seen:?}");
+    assert_eq!(seen.header("x-real-ip"), Some("127.0.0.1"));
+    assert_eq!(seen.header("x-forwarded-for"), Some("10.1.1.1, 127.0.0.1"));
+    assert_eq!(weir.client().request("GET", "/refusing", &claims, b"").status, 200);
+}
+
+#[test]
+fn a_believed_peer_names_the_client_for_everyone() {
+    let origin = Origin::answering("ok");
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("access.log");
+    let format = "$remote_addr $realip_remote_addr $route_id";
+    let weir = gateway(
+        &origin,
+        &[
+            "--real-ip-from",
+            "127.0.0.1",
+            "--access-log",
+            log.to_str().unwrap(),
+            "--access-log-format",
+            format,
+        ],
+    );
+    let inside = [("X-Real-IP", "10.1.1.1:77")];
+    check(
+        &weir,
+        &origin,
+        &inside,
+        &[
+            ("x-remote", Some("10.1.1.1 77")),
+            ("x-peer", Some("127.0.0.1")),
+            ("x-real-ip", Some("10.1.1.1")),
+            ("x-forwarded-for", Some("10.1.1.1")),
+        ],
+    );
+    assert_eq!(weir.client().request("GET", "/refusing", &inside, b"").status, 403);
+    assert_eq!(weir.client().request("GET", "/refusing", &[("X-Real-IP", "nonsense")], b"").status, 200);
+    check(&weir, &origin, &[("X-Real-IP", "192.0.2.7")], &[("x-remote", Some("192.0.2.7"))]);
+    // Nobody said that this field counts.
+    let other = forwarded(&weir, &origin, &[("X-Forwarded-For", "10.1.1.1")]);
+    assert!(other.header("x-remote").unwrap().starts_with("127.0.0.1 "), "{other:?}");
+    let lines = wait_for("five lines", || {
+        let text = fs::read_to_string(&log).ok()?;
+        (text.lines().count() >= 5).then_some(text)
+    });
+    assert!(lines.starts_with("10.1.1.1 127.0.0.1 inside\n10.1.1.1 127.0.0.1 refusing\n"), "{lines}");
+}
+
+#[test]
+fn a_list_is_read_from_its_end() {
+    let origin = Origin::answering("ok");
+    let from = ["--real-ip-from", "127.0.0.1,10.0.0.0/8", "--real-ip-header", "X-Forwarded-For"];
+    let last = gateway(&origin, &from);
+    let recursive = gateway(&origin, &[&from[..], &["--real-ip-recursive"]].concat());
+    // Whoever stands in front appended 192.0.2.7; what the client itself had written comes before.
+    let spoofed = [("X-Forwarded-For", "10.6.6.6, 192.0.2.7, 10.2.2.2")];
+    check(&last, &origin, &spoofed, &[("x-remote", Some("10.2.2.2"))]);
+    check(
+        &recursive,
+        &origin,
+        &spoofed,
+        &[
+            ("x-remote", Some("192.0.2.7")),
+            ("x-real-ip", Some("192.0.2.7")),
+            ("x-forwarded-for", Some("10.6.6.6, 192.0.2.7, 10.2.2.2, 127.0.0.1")),
+        ],
+    );
+}
+
+#[test]
+fn a_peer_that_is_not_believed_changes_nothing() {
+    let origin = Origin::answering("ok");
+    let weir = gateway(&origin, &["--real-ip-from", "192.0.2.0/24", "--trusted-addresses", "192.0.2.0/24"]);
+    let claims = [
+        ("X-Real-IP", "10.1.1.1"),
+        ("X-Forwarded-For", "10.1.1.1"),
+        ("X-Forwarded-Proto", "https"),
+        ("X-Forwarded-Host", "evil"),
+        ("Forwarded", "for=10.1.1.1"),
+    ];
+    check(
+        &weir,
+        &origin,
+        &claims,
+        &[
+            ("x-peer", Some("127.0.0.1")),
+            ("x-real-ip", Some("127.0.0.1")),
+            // With a boundary declared, what comes from outside is not continued.
+            ("x-forwarded-for", Some("127.0.0.1")),
+            ("forwarded", None),
+            ("x-forwarded-proto", Some("http")),
+        ],
+    );
+    assert_ne!(origin.last_request().header("x-forwarded-host"), Some("evil"));
+    assert_eq!(weir.client().request("GET", "/refusing", &claims, b"").status, 200);
+}
+
+#[test]
+fn conditions_do_not_see_what_strangers_say_either() {
+    let origin = Origin::answering("ok");
+    let upstream = format!("{{nodes: {{'{}': 1}}}}", origin.address());
+    let text = format!(
+        "routes:\n  - {{id: '1', uri: /*, vars: [[http_x_forwarded_proto, '==', https]], upstream: {upstream}}}\n"
+    );
+    let claim = [("X-Forwarded-Proto", "https")];
+    let ask = |weir: &Weir| weir.client().request("GET", "/", &claim, b"").status;
+    assert_eq!(ask(&builder(&text).start()), 404);
+    assert_eq!(ask(&builder(&text).arguments(&["--trusted-addresses", "127.0.0.1"]).start()), 200);
+    let plain = text.replace("https]", "http]");
+    assert_eq!(builder(&plain).start().get("/").status, 200, "without the field it is what the gateway sees");
+}
