@@ -77,17 +77,19 @@ pub struct SchemaFault {
     pub reason: String,
     /// How APISIX words the way to the place (`property "a" validation failed: `).
     way: String,
+    /// The whole line of APISIX, where its validator says less than `reason`.
+    contract: Option<String>,
 }
 
 impl SchemaFault {
     /// A fault of the value as a whole.
     pub(crate) fn at_root(reason: impl Into<String>) -> SchemaFault {
-        SchemaFault { pointer: String::new(), reason: reason.into(), way: String::new() }
+        SchemaFault { pointer: String::new(), reason: reason.into(), way: String::new(), contract: None }
     }
 
     /// The fault in APISIX's wording: the way to the place, then the reason.
     #[must_use]
     pub fn contract_message(&self) -> String {
-        format!("{}{}", self.way, self.reason)
+        self.contract.clone().unwrap_or_else(|| format!("{}{}", self.way, self.reason))
     }
 }

@@ -5,11 +5,22 @@ use serde_json::Value;
 
 use crate::fault::{Findings, Stage};
 
-/// Checks an expression; `pointer` is where it stands.
+/// Checks the expression of a route; `pointer` is where it stands.
 pub(super) fn check(expression: &Value, pointer: &str, findings: &mut Findings) {
     if let Err(error) = Expression::compile(expression) {
         let contract = format!("failed to validate the 'vars' expression: {}", contract_reason(&error));
         findings.add_worded(Stage::Expressions, pointer, error.to_string(), contract);
+    }
+}
+
+/// Checks the filter of a plugin. Of several plugins one is at fault, so the line says which.
+pub(super) fn check_filter(expression: &Value, plugin: &str, pointer: &str, findings: &mut Findings) {
+    if let Err(error) = Expression::compile(expression) {
+        let reason = contract_reason(&error);
+        let contract =
+            format!("failed to validate the 'vars' expression: {reason} (_meta.filter of plugin {plugin})");
+        let reason = format!("the filter of plugin {plugin}: {error}");
+        findings.add_worded(Stage::Expressions, pointer, reason, contract);
     }
 }
 
@@ -45,6 +56,18 @@ mod tests {
             expected,
             "{expression}"
         );
+    }
+
+    #[test]
+    fn a_filter_names_its_plugin() {
+        let mut findings = Findings::default();
+        check_filter(&json!([["uri", "=", "/"]]), "cors", "/plugins/cors/_meta/filter", &mut findings);
+        let refusal = findings.into_result().unwrap_err();
+        assert_eq!(
+            refusal.contract_message(),
+            "failed to validate the 'vars' expression: invalid operator '=' (_meta.filter of plugin cors)"
+        );
+        assert!(refusal.faults()[0].reason.starts_with("the filter of plugin cors: [0]: invalid operator"));
     }
 
     #[test]

@@ -69,7 +69,7 @@ fn one(
         findings.add_worded(Stage::Plugins, format!("{pointer}{}", fault.pointer), fault.reason, contract);
     }
     if let Some(filter) = config.pointer("/_meta/filter").filter(|filter| filter.is_array()) {
-        expression::check(filter, &format!("{pointer}/_meta/filter"), findings);
+        expression::check_filter(filter, name, &format!("{pointer}/_meta/filter"), findings);
     }
     unsupported::meta(config, &pointer, findings);
 }

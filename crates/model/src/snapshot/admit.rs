@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Snapshot, identity, reference};
+use super::identity::Claims;
+use super::{Snapshot, reference};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Stage};
 use crate::resource::{Plugins, Resource};
@@ -51,11 +52,8 @@ impl Snapshot {
 
     /// What tells consumers apart is not the same for two of them.
     fn no_key_twice(&self, catalog: &Catalog, key: &Key, plugins: &Plugins, findings: &mut Findings) {
-        for (plugin, field, value) in identity::each(catalog, plugins) {
-            if let Some(other) = self.consumer_with(plugin, field, value, identity::owner(key)) {
-                let reason = format!("duplicate key found with consumer: {other}");
-                findings.add(Stage::Plugins, format!("/plugins/{plugin}/{field}"), reason);
-            }
+        for (pointer, reason) in self.taken_identities(catalog, key, plugins, Claims::Written) {
+            findings.add(Stage::Plugins, pointer, reason);
         }
     }
 }

@@ -4,10 +4,11 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use super::identity::Claims;
 use super::{Applied, Change, Difference, Faulty, Object, Policy, Snapshot, identity, reference};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Stage};
-use crate::{Fault, Key, Refusal, Written, check};
+use crate::{Fault, Key, Kind, Refusal, Written, check};
 
 impl Snapshot {
     /// Applies changes, later ones of the same key over earlier ones. `revision` becomes the snapshot's.
@@ -105,6 +106,14 @@ impl Work<'_> {
                 findings.add(Stage::Reference, reference.pointer, reference.missing());
             }
         }
+        if matches!(key.kind, Kind::Consumer | Kind::Credential) {
+            // Of two consumers with the same key the first stays; whom a request is would otherwise be a matter of order.
+            for (pointer, reason) in
+                self.next.taken_identities(self.catalog, key, object.resource.plugins(), Claims::InForce)
+            {
+                findings.add(Stage::Plugins, pointer, reason);
+            }
+        }
         match findings.into_result() {
             Ok(()) => {
                 self.next.faulty.remove(key);
@@ -147,6 +156,11 @@ impl Work<'_> {
         self.next.dependents.relink(key, &old.targets, &new.targets);
         self.next.mentions.relink(key, &old.mentions, &new.mentions);
         self.next.identities.relink(key, &old.identities, &new.identities);
+        // What this object no longer claims, another may have waited for.
+        for given_up in old.identities.iter().filter(|identity| !new.identities.contains(identity)) {
+            let claimants = self.next.identities.get(given_up);
+            self.queue.extend(claimants.filter(|claimant| self.next.faulty_at(claimant).is_some()).cloned());
+        }
     }
 
     /// Queues what refers to a key that has appeared or gone.

@@ -33,24 +33,51 @@ pub(super) fn owner(key: &Key) -> &str {
     key.consumer().unwrap_or(&key.id)
 }
 
+/// Whose claim to an identity counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Claims {
+    /// What was written last, in force or waiting.
+    Written,
+    /// What is in force and was not replaced since by something that waits.
+    InForce,
+}
+
 impl Snapshot {
-    /// The first consumer other than `owner` that has that identity.
-    pub(super) fn consumer_with(
+    /// The first consumer other than `owner` that has that identity, among those that `counts`.
+    fn consumer_with(
         &self,
-        plugin: &str,
-        field: &str,
-        value: &Value,
+        (plugin, field, value): (&str, &str, &Value),
         owner: &str,
+        counts: Claims,
     ) -> Option<&str> {
+        let claims = |object: &Object| {
+            let config = object.resource.plugins().get(plugin).map(|plugin| &plugin.config);
+            config.and_then(|config| config.get(field)) == Some(value)
+        };
         let has = |key: &&Key| {
-            self.written_at(key).is_some_and(|object| {
-                let config = object.resource.plugins().get(plugin).map(|plugin| &plugin.config);
-                config.and_then(|config| config.get(field)) == Some(value)
-            })
+            let in_force = || self.get(key).is_some_and(|object| claims(object));
+            self.written_at(key).is_some_and(claims) && (counts == Claims::Written || in_force())
         };
         let identity = hash(plugin, value);
         let others = self.identities.get(&identity).filter(|key| self::owner(key) != owner);
         others.filter(has).map(self::owner).min()
+    }
+
+    /// What of an object's identities another consumer has already: the place, and that consumer.
+    pub(super) fn taken_identities(
+        &self,
+        catalog: &Catalog,
+        key: &Key,
+        plugins: &Plugins,
+        counts: Claims,
+    ) -> Vec<(String, String)> {
+        let taken = |identity: (&str, &'static str, &Value)| {
+            let other = self.consumer_with(identity, owner(key), counts)?;
+            let (plugin, field, _) = identity;
+            let reason = format!("duplicate key found with consumer: {other}");
+            Some((format!("/plugins/{plugin}/{field}"), reason))
+        };
+        each(catalog, plugins).filter_map(taken).collect()
     }
 
     /// The object under that key, in force or waiting.

@@ -58,6 +58,56 @@ fn check(applied: &Applied, in_force: &str, faulty: &str, differs: &str) {
     assert_eq!(words(&mut applied.diff.iter().map(|difference| difference.key.clone())), differs, "differs");
 }
 
+fn consumer(name: &str, secret: &str) -> Change {
+    put(&format!("consumers/{name}"), json!({"username": name, "plugins": {"auth": {"key": secret}}}))
+}
+
+#[test]
+fn of_two_consumers_with_one_key_the_second_waits_for_it() {
+    let both = apply(&Snapshot::empty(), &[consumer("jack", "k"), consumer("jill", "k")]);
+    check(&both, "consumers/jack", "consumers/jill", "consumers/jack");
+    let fault = &both.faults[0];
+    assert_eq!(
+        (&*fault.pointer, &*fault.reason),
+        ("/plugins/auth/key", "duplicate key found with consumer: jack")
+    );
+    // Who holds the key keeps it, whoever is written again.
+    let again = apply(&both.snapshot, &[consumer("jill", "k")]);
+    check(&again, "consumers/jack", "consumers/jill", "");
+    let again = apply(&again.snapshot, &[consumer("jack", "k")]);
+    check(&again, "consumers/jack", "consumers/jill", "consumers/jack");
+    let moved = apply(&again.snapshot, &[consumer("jack", "other")]);
+    check(&moved, "consumers/jack consumers/jill", "", "consumers/jack consumers/jill");
+    let gone = apply(&both.snapshot, &[delete("consumers/jack")]);
+    check(&gone, "consumers/jill", "", "consumers/jack consumers/jill");
+}
+
+#[test]
+fn consumers_may_exchange_their_keys() {
+    let before = apply(&Snapshot::empty(), &[consumer("jack", "a"), consumer("jill", "b")]);
+    let after = apply(&before.snapshot, &[consumer("jack", "b"), consumer("jill", "a")]);
+    check(&after, "consumers/jack consumers/jill", "", "consumers/jack consumers/jill");
+}
+
+#[test]
+fn a_credential_counts_as_its_consumer() {
+    let credential = |name: &str| {
+        let path = format!("credentials/{name}/credentials/c");
+        put(&path, json!({"plugins": {"auth": {"key": "k"}}}))
+    };
+    let jack = [consumer("jack", "k"), credential("jack")];
+    check(
+        &apply(&Snapshot::empty(), &jack),
+        "consumers/jack credentials/jack/credentials/c",
+        "",
+        "consumers/jack credentials/jack/credentials/c",
+    );
+    let jill = [consumer("jack", "k"), consumer("jill", "j"), credential("jill")];
+    let applied = apply(&Snapshot::empty(), &jill);
+    assert_eq!(applied.faults.len(), 1);
+    assert_eq!(applied.faults[0].reason, "duplicate key found with consumer: jack");
+}
+
 #[test]
 fn a_route_waits_for_its_upstream() {
     let applied = apply(&Snapshot::empty(), &[route("1", "u")]);

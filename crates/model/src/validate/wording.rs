@@ -62,15 +62,21 @@ fn worded(error: &ValidationError<'_>, schema: &Value, value: &Value) -> Vec<Sch
     let pointer = error.instance_path().to_string();
     let (way, clause) = way(error, value);
     if let Some(clause) = clause {
-        return vec![SchemaFault { pointer, reason: clause.to_owned(), way }];
+        return vec![SchemaFault { pointer, reason: clause.to_owned(), way, contract: None }];
     }
-    let at = |reason: String| SchemaFault { pointer: pointer.clone(), reason, way: way.clone() };
+    let at =
+        |reason: String| SchemaFault { pointer: pointer.clone(), reason, way: way.clone(), contract: None };
     let forbidden = |name: &String| SchemaFault {
         pointer: crate::fault::below(&pointer, name),
         reason: format!("additional properties forbidden, found {name}"),
         way: way.clone(),
+        contract: None,
     };
     match error.kind() {
+        Kind::AnyOf { context } => match meant(context, &pointer) {
+            Some(branch) => inside(branch, schema, value, &format!("{way}{}", reason(error, schema))),
+            None => vec![at(reason(error, schema))],
+        },
         Kind::AdditionalProperties { unexpected } => unexpected.iter().map(forbidden).collect(),
         // What the library says when the schema names no property at all: every one is too many.
         Kind::FalseSchema if error.schema_path().as_str().ends_with("/additionalProperties") => {
@@ -79,6 +85,51 @@ fn worded(error: &ValidationError<'_>, schema: &Value, value: &Value) -> Vec<Sch
         }
         _ => vec![at(reason(error, schema))],
     }
+}
+
+/// The alternative of an `anyOf` that was meant: the only one of the value's type.
+fn meant<'e>(
+    alternatives: &'e [Vec<ValidationError<'static>>],
+    pointer: &str,
+) -> Option<&'e [ValidationError<'static>]> {
+    let of_another_type = |error: &ValidationError<'_>| {
+        matches!(error.kind(), Kind::Type { .. }) && error.instance_path().as_str() == pointer
+    };
+    let mut fitting = alternatives.iter().filter(|errors| !errors.iter().any(of_another_type));
+    match (fitting.next(), fitting.next()) {
+        (Some(only), None) => Some(only),
+        _ => None,
+    }
+}
+
+/// The faults within one alternative, each with its own place; APISIX's validator has one line for all of them.
+fn inside(
+    errors: &[ValidationError<'static>],
+    schema: &Value,
+    value: &Value,
+    contract: &str,
+) -> Vec<SchemaFault> {
+    let faults = |error: &ValidationError<'_>| {
+        let range = range(error, schema).unwrap_or_default();
+        let told = move |fault: SchemaFault| SchemaFault {
+            reason: format!("{}{range}", fault.reason),
+            contract: Some(contract.to_owned()),
+            ..fault
+        };
+        worded(error, schema, value).into_iter().map(told).collect::<Vec<_>>()
+    };
+    errors.iter().flat_map(faults).collect()
+}
+
+/// What a number may be, where the schema bounds it on both sides.
+fn range(error: &ValidationError<'_>, schema: &Value) -> Option<String> {
+    let (place, _) = error.schema_path().as_str().rsplit_once('/')?;
+    let place = schema.pointer(place)?;
+    let (least, most) = (place.get("minimum")?, place.get("maximum")?);
+    let number = if place.get("type")? == "integer" { "whole number" } else { "number" };
+    let name = place.get("title").and_then(Value::as_str).map(str::to_owned);
+    let name = name.or_else(|| segments(error.instance_path()).pop())?;
+    Some(format!("; the {name} is a {number} from {least} to {most}"))
 }
 
 /// Why, without the place.

@@ -79,6 +79,25 @@ fn check_tells_settings_from_resources() {
         "ok",
     );
     check("routes.yaml", "routes:\n  - id: '1'\n    uri: /a\n    colour: blue\n", 1, "routes.yaml:");
+    check(
+        "routes.yaml",
+        "routes:\n  - id: '1'\n    uri: /a\n    upstream:\n      nodes:\n        '127.0.0.1:1': -1\n",
+        1,
+        "routes.yaml:6: routes[0].upstream.nodes.127.0.0.1:1: expected -1 to be at least 0; the weight is a whole \
+         number from 0 to 4294967295",
+    );
+    check(
+        "routes.yaml",
+        "consumers:\n  - {username: ann, plugins: {key-auth: {key: k}}}\n  - {username: bob, plugins: {key-auth: {key: k}}}\n",
+        1,
+        "routes.yaml:3: consumers[1].plugins.key-auth.key: duplicate key found with consumer: ann",
+    );
+    check(
+        "routes.yaml",
+        "routes:\n  - id: '1'\n    uri: /a\n    plugins: {cors: {_meta: {filter: [[uri, '=', /]]}}}\n",
+        1,
+        "the filter of plugin cors: [0]: invalid operator '='",
+    );
     check("weir.yaml", "resources: gone.yaml\n", 1, "gone.yaml");
 }
 

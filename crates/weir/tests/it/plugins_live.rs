@@ -270,7 +270,8 @@ fn meta_filters_orders_and_words_refusals() {
     );
     assert!(
         status == 400
-            && answer["error_msg"] == "failed to validate the 'vars' expression: invalid operator '<>'",
+            && answer["error_msg"]
+                == "failed to validate the 'vars' expression: invalid operator '<>' (_meta.filter of plugin cors)",
         "{answer}"
     );
 }

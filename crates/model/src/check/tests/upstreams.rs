@@ -1,8 +1,9 @@
 //! Upstreams accepted and refused.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::upstream;
+use super::{catalog, upstream};
+use crate::{Kind, check};
 
 #[test]
 fn upstreams() {
@@ -58,6 +59,13 @@ fn upstreams() {
         ),
     );
     upstream(
+        json!({"nodes": [{"host": "a", "weight": 1.5}]}),
+        concat!(
+            "invalid configuration: property \"nodes\" validation failed: ",
+            "object matches none of the required"
+        ),
+    );
+    upstream(
         json!({"retries": -1}),
         concat!(
             "invalid configuration: property \"retries\" validation failed: ",
@@ -84,5 +92,27 @@ fn upstreams() {
     upstream(
         json!({"tls": {"client_cert_id": "1"}}),
         "tls of an upstream is not supported yet: origins are reached over plain http",
+    );
+}
+
+#[test]
+fn a_bad_weight_is_told_with_its_place_and_range() {
+    let check = |nodes: Value, place: &str, reason: &str| {
+        let upstream = json!({ "nodes": nodes });
+        let refusal = check::value(&catalog(), Kind::Upstream, &upstream).unwrap_err();
+        let found: Vec<(&str, &str)> =
+            refusal.faults().iter().map(|fault| (&*fault.pointer, &*fault.reason)).collect();
+        assert_eq!(
+            found,
+            [(place, format!("{reason}; the weight is a whole number from 0 to 4294967295").as_str())]
+        );
+    };
+    check(json!({"a:80": -1}), "/nodes/a:80", "expected -1 to be at least 0");
+    check(json!({"a:80": 4294967296_u64}), "/nodes/a:80", "expected 4294967296 to be at most 4294967295");
+    check(json!({"a:80": "1"}), "/nodes/a:80", "wrong type: expected integer, got string");
+    check(
+        json!([{"host": "a", "weight": 1.5}]),
+        "/nodes/0/weight",
+        "wrong type: expected integer, got number",
     );
 }
