@@ -29,7 +29,7 @@ use crate::plugin::state::StateRegistry;
 use crate::plugin::{Build, Decision, Flow, Plugin, PluginKind, Reply};
 use crate::runtime::{Consumer, Consumers, Route, Runtime, StreamRoute};
 use crate::upstream::Timeouts;
-use crate::upstream::dns::{Resolver, SystemLookup};
+use crate::upstream::dns::{Resolver, SystemLookup, TtlBounds};
 use crate::worker::{Parts, Worker};
 
 /// What the exchanges of a test have in common: consumers, a route, state that outlives configurations.
@@ -171,7 +171,8 @@ pub fn stream_route(kinds: &'static [&'static PluginKind], plugins: &Value) -> A
     let written = Written { key: key.clone(), text, created_index: 1, modified_index: 1 };
     let change = Change { key, written: Some(written) };
     let applied = Snapshot::empty().apply(&catalog, &[change], 1, Policy::Strict);
-    let resolver = Resolver::start(Arc::new(SystemLookup::new())).expect("a thread can be made");
+    let resolver =
+        Resolver::start(Arc::<SystemLookup>::default(), TtlBounds::default()).expect("a thread can be made");
     let mut compiler = Compiler::new(kinds, Mode::default(), Timeouts::default(), resolver);
     let (runtime, faults) = compiler.apply(&applied);
     assert!(faults.is_empty(), "{faults:?}");

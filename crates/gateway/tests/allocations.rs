@@ -16,7 +16,7 @@ use gateway::forward::ForwardOptions;
 use gateway::listener::{Protocols, Wanted};
 use gateway::options::{Limits, Options};
 use gateway::upstream::Timeouts;
-use gateway::upstream::dns::{Resolver, SystemLookup};
+use gateway::upstream::dns::{Resolver, SystemLookup, TtlBounds};
 use model::catalog::Catalog;
 use model::snapshot::{Change, Policy, Snapshot};
 use model::{Key, Kind, Written};
@@ -136,7 +136,7 @@ fn engine_in_front_of(node: SocketAddr) -> (Engine, SocketAddr) {
     }
     let catalog = Catalog::new(Vec::new()).unwrap();
     let applied = Snapshot::empty().apply(&catalog, &changes, 1, Policy::Strict);
-    let resolver = Resolver::start(Arc::new(SystemLookup::new())).unwrap();
+    let resolver = Resolver::start(Arc::<SystemLookup>::default(), TtlBounds::default()).unwrap();
     let mut compiler = Compiler::new(&[], router::Mode::default(), Timeouts::default(), resolver);
     let (runtime, faults) = compiler.apply(&applied);
     assert_eq!((runtime.revision, faults), (1, Vec::new()));

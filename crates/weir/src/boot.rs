@@ -12,13 +12,14 @@ mod sockets;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use control::{Control, ControlConfig, SourceConfig, SystemClock};
 use gateway::compile::Compiler;
 use gateway::engine::EngineConfig;
 use gateway::observe::access_log::LogWriter;
-use gateway::upstream::dns::{Resolver, SystemLookup};
+use gateway::upstream::dns::{LookupOptions, Resolver, SystemLookup, TtlBounds};
 use model::Snapshot;
 use serde_json::Value;
 
@@ -86,11 +87,16 @@ pub(crate) fn explain_offline(settings: &Settings, question: &Question) -> anyho
 }
 
 fn compiler(settings: &Settings) -> anyhow::Result<Compiler> {
-    let lookup = match &settings.dns_servers[..] {
-        [] => SystemLookup::new(),
-        servers => SystemLookup::with_servers(servers),
+    let lookup = SystemLookup::new(&LookupOptions {
+        servers: settings.dns_servers.clone(),
+        search: settings.dns_search,
+        timeout: Duration::from_millis(settings.dns_timeout_ms),
+    });
+    let ttl = TtlBounds {
+        min: Duration::from_millis(settings.dns_ttl_min_ms),
+        max: Duration::from_millis(settings.dns_ttl_max_ms),
     };
-    let resolver = Resolver::start(Arc::new(lookup)).context("cannot start the DNS thread")?;
+    let resolver = Resolver::start(Arc::new(lookup), ttl).context("cannot start the DNS thread")?;
     let timeouts = options::engine(settings).upstream_timeouts;
     let compiler = Compiler::new(plugins::ALL, settings.router_mode.into(), timeouts, resolver);
     Ok(compiler.with_environment(|name| std::env::var(name).ok()))

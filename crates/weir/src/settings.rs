@@ -149,6 +149,15 @@ settings! {
         /// Name servers for nodes that are written by name, each an address with or without a port. Without one, those
         /// of `/etc/resolv.conf`; `/etc/hosts` is looked at first either way.
         dns_servers: Vec<SocketAddr> = parse::name_servers("ADDR,…", ""),
+        /// Try names also with the search domains of `/etc/resolv.conf` behind them, by its rules (`ndots`).
+        dns_search: bool = parse::switch("true|false", "true"),
+        /// Milliseconds a name server gets to answer. Then it is asked once more.
+        dns_timeout_ms: u64 = parse::number::<10, 60_000>("MS", "5000"),
+        /// An answer holds at least so many milliseconds, however short its TTL is: no name is asked for more often.
+        dns_ttl_min_ms: u64 = parse::number::<10, 86_400_000>("MS", "1000"),
+        /// An answer holds at most so many milliseconds, however long its TTL is. Equal to `dns_ttl_min_ms`, it takes
+        /// the place of every TTL.
+        dns_ttl_max_ms: u64 = parse::number::<10, 86_400_000>("MS", "300000"),
         /// Milliseconds to connect to a node, where the route and upstream say nothing.
         upstream_connect_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
         /// Milliseconds between two writes to a node, where the route and upstream say nothing.
@@ -242,6 +251,10 @@ impl Settings {
             let reason = "max_header_line_bytes is more than max_head_bytes; lower it or raise that";
             faults
                 .push(written.fault_of_pair(["max_header_line_bytes", "max_head_bytes"], reason.to_owned()));
+        }
+        if self.dns_ttl_min_ms > self.dns_ttl_max_ms {
+            let reason = "dns_ttl_min_ms is more than dns_ttl_max_ms; lower it or raise that";
+            faults.push(written.fault_of_pair(["dns_ttl_min_ms", "dns_ttl_max_ms"], reason.to_owned()));
         }
         faults.is_empty().then_some(self)
     }

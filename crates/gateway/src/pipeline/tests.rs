@@ -31,7 +31,7 @@ use crate::observe::metrics::WorkerMetrics;
 use crate::options::{Limits, Options};
 use crate::plugin::{Phase, Plugin, PluginKind};
 use crate::upstream::Timeouts;
-use crate::upstream::dns::{Resolver, SystemLookup};
+use crate::upstream::dns::{Resolver, SystemLookup, TtlBounds};
 use crate::worker::{Parts, Worker};
 
 /// A client of a protocol in which a message is a list of words.
@@ -255,7 +255,7 @@ fn worker(addresses: &[SocketAddr], plugins: &Value) -> Rc<Worker> {
     let mark = PluginInfo::new(TRAILER_MARK.name, 1, (TRAILER_MARK.schema)());
     let catalog = Catalog::new(vec![mark]).unwrap();
     let applied = Snapshot::empty().apply(&catalog, &[change], 1, Policy::Strict);
-    let resolver = Resolver::start(Arc::new(SystemLookup::new())).unwrap();
+    let resolver = Resolver::start(Arc::<SystemLookup>::default(), TtlBounds::default()).unwrap();
     let mut compiler =
         Compiler::new(&[&TRAILER_MARK], router::Mode::default(), Timeouts::default(), resolver);
     let (runtime, faults) = compiler.apply(&applied);

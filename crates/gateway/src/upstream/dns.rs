@@ -21,18 +21,31 @@ use super::endpoint::{EndpointKey, Endpoints, KeepAlive};
 use super::{Node, NodeSet};
 use crate::env;
 
-pub use system::SystemLookup;
+pub use system::{LookupOptions, SystemLookup};
 
-/// However short a TTL is, a name is asked for no more often than this.
-const TTL_MIN: Duration = Duration::from_secs(1);
-/// However long a TTL is, a change is seen within this.
-const TTL_MAX: Duration = Duration::from_secs(300);
 /// After a failure the next attempt comes this much later.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 /// Publishing a configuration waits this long for names it has never seen.
 const SETTLE_MAX: Duration = Duration::from_millis(1_000);
 /// Lookups under way at once.
 const CONCURRENT_MAX: usize = 64;
+/// Where nothing is due, the table is looked at again after this, for names that nobody follows any more.
+const SWEEP_AFTER: Duration = Duration::from_secs(300);
+
+/// How long an answer holds, whatever its time to live says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TtlBounds {
+    /// A name is asked for no more often than this.
+    pub min: Duration,
+    /// A change is seen within this; no less than `min`.
+    pub max: Duration,
+}
+
+impl Default for TtlBounds {
+    fn default() -> Self {
+        TtlBounds { min: Duration::from_secs(1), max: Duration::from_secs(300) }
+    }
+}
 
 /// A node as it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +105,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Table {
+    ttl: TtlBounds,
     names: BTreeMap<Box<str>, Name>,
     followers: Vec<Follower>,
     closed: bool,
@@ -114,12 +128,12 @@ struct Follower {
 }
 
 impl Resolver {
-    /// Starts looking names up through `lookup`, on a thread of its own.
+    /// Starts looking names up through `lookup`, on a thread of its own; an answer holds for its time to live within `ttl`.
     ///
     /// # Errors
     /// When the thread or its event loop cannot be made.
-    pub fn start(lookup: Arc<dyn Lookup>) -> std::io::Result<Resolver> {
-        let table = Mutex::new(Table::default());
+    pub fn start(lookup: Arc<dyn Lookup>, ttl: TtlBounds) -> std::io::Result<Resolver> {
+        let table = Mutex::new(Table { ttl, ..Table::default() });
         let shared = Arc::new(Shared { table, changed: Notify::new(), settled: Condvar::new() });
         let endpoints = Arc::new(Endpoints::default());
         let (known, interned) = (shared.clone(), endpoints.clone());
@@ -238,7 +252,7 @@ fn forget_unused(table: &mut Table) {
 fn take_due(table: &mut Table, room: usize) -> (Vec<Box<str>>, u64) {
     let now_ns = env::monotonic_ns();
     let mut due = Vec::new();
-    let mut pause_ns = nanoseconds(TTL_MAX);
+    let mut pause_ns = nanoseconds(SWEEP_AFTER);
     for (name, state) in table.names.iter_mut().filter(|(_, state)| !state.asking) {
         if state.due_ns > now_ns {
             pause_ns = pause_ns.min(state.due_ns - now_ns);
@@ -255,13 +269,14 @@ fn nanoseconds(duration: Duration) -> u64 {
 }
 
 fn take_in(table: &mut Table, endpoints: &Endpoints, name: &str, answer: Result<Answer, String>) {
+    let ttl = table.ttl;
     let Some(state) = table.names.get_mut(name) else { return };
     let was_failing = state.error.is_some();
     state.asking = false;
     state.tried = true;
     let changed = match answer {
         Ok(answer) if !answer.addresses.is_empty() => {
-            state.due_ns = env::monotonic_ns() + nanoseconds(answer.ttl.clamp(TTL_MIN, TTL_MAX));
+            state.due_ns = env::monotonic_ns() + nanoseconds(answer.ttl.clamp(ttl.min, ttl.max));
             state.error = None;
             let mut addresses = answer.addresses;
             addresses.sort_unstable();

@@ -98,7 +98,13 @@ const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 /// A gateway that asks `server`, with a route to `origin.test`.
 fn gateway(server: &NameServer, port: u16) -> Weir {
-    let weir = Weir::builder(BINARY).arguments(&["--dns-servers", &server.address.to_string()]).start();
+    gateway_with(server, port, &[])
+}
+
+/// As [`gateway`], with further settings.
+fn gateway_with(server: &NameServer, port: u16, arguments: &[&str]) -> Weir {
+    let server = server.address.to_string();
+    let weir = Weir::builder(BINARY).arguments(&["--dns-servers", &server]).arguments(arguments).start();
     weir.put("upstreams/1", json!({"nodes": {format!("origin.test:{port}"): 1}}));
     weir.put("routes/1", json!({"uri": "/*", "upstream_id": "1"}));
     weir
@@ -133,4 +139,19 @@ fn a_name_nobody_knows_is_503_and_harms_nothing_else() {
     assert_eq!((weir.get("/").status, weir.get("/address").text().as_str()), (503, "one"));
     server.say(Says::Addresses(vec![OTHER]));
     wait_until("the name is known", || weir.get("/").text() == "other");
+}
+
+#[test]
+fn bounds_and_timeout_of_lookups_are_settings() {
+    let (_one, _other, port) = pair();
+    let server = NameServer::start(Says::Silence);
+    let bounds = ["--dns-ttl-min-ms", "20", "--dns-ttl-max-ms", "20"];
+    let arguments = [&bounds[..], &["--dns-timeout-ms", "20", "--dns-search=false"]].concat();
+    let weir = gateway_with(&server, port, &arguments);
+    assert_eq!(weir.get("/").status, 503);
+    server.say(Says::Addresses(vec![ONE]));
+    wait_until("the name is known", || weir.get("/").text() == "one");
+    // A second of TTL, cut to 20 ms: a hundred questions would take minutes otherwise.
+    let before = server.asked.load(Ordering::SeqCst);
+    wait_until("it is asked a hundred times", || server.asked.load(Ordering::SeqCst) >= before + 100);
 }

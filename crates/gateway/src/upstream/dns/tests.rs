@@ -36,7 +36,7 @@ fn addresses(cell: &Published<NodeSet>) -> Vec<String> {
 }
 
 fn resolver(answers: Vec<Result<Answer, String>>) -> Resolver {
-    Resolver::start(Arc::new(Script(Mutex::new(answers.into())))).unwrap()
+    Resolver::start(Arc::new(Script(Mutex::new(answers.into()))), TtlBounds::default()).unwrap()
 }
 
 fn cell() -> Arc<Published<NodeSet>> {
@@ -94,4 +94,22 @@ fn names_nobody_follows_are_forgotten() {
     forget_unused(&mut table);
     assert_eq!(table.names.keys().map(|name| &**name).collect::<Vec<_>>(), ["used.test"]);
     assert_eq!(table.followers.len(), 1);
+}
+
+#[test]
+fn an_answer_holds_for_its_time_within_bounds() {
+    let check = |ttl_s: u64, least_s: u64, most_s: u64| {
+        let ttl = TtlBounds { min: Duration::from_secs(60), max: Duration::from_secs(600) };
+        let mut table = Table { ttl, ..Table::default() };
+        table.names.insert("node.test".into(), Name::unknown());
+        let before_ns = env::monotonic_ns();
+        let given = Answer { ttl: Duration::from_secs(ttl_s), ..answer(&["10.0.0.1"]).unwrap() };
+        take_in(&mut table, &Endpoints::default(), "node.test", Ok(given));
+        let due_ns = table.names["node.test"].due_ns;
+        assert!(due_ns >= before_ns + least_s * 1_000_000_000, "{ttl_s}");
+        assert!(due_ns <= env::monotonic_ns() + most_s * 1_000_000_000, "{ttl_s}");
+    };
+    check(0, 60, 60);
+    check(90, 90, 90);
+    check(86_400, 600, 600);
 }
