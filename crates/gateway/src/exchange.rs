@@ -60,8 +60,10 @@ pub struct Exchange {
     pub(crate) body: ReadBody,
     /// What the request asks for, canonical and decoded: matched, logged, shown to plugins.
     pub(crate) path: Vec<u8>,
-    /// The canonical path as it is forwarded.
-    pub(crate) forward_path: Vec<u8>,
+    /// The canonical path in encoded form.
+    pub(crate) encoded_path: Vec<u8>,
+    /// The path as it is forwarded, where a plugin changed it.
+    pub(crate) rewritten_path: Option<Vec<u8>>,
     /// The query as it is forwarded, where a plugin changed it.
     pub(crate) forward_query: Option<Vec<u8>>,
     /// The Host as it is forwarded, where a plugin or the upstream changes it.
@@ -105,7 +107,8 @@ impl Exchange {
             early_fields: Vec::new(),
             body: ReadBody::default(),
             path: Vec::new(),
-            forward_path: Vec::new(),
+            encoded_path: Vec::new(),
+            rewritten_path: None,
             forward_query: None,
             forward_host: None,
             host: Vec::new(),
@@ -142,7 +145,8 @@ impl Exchange {
         self.early_fields.clear();
         self.body.reset();
         self.path.clear();
-        self.forward_path.clear();
+        self.encoded_path.clear();
+        self.rewritten_path = None;
         self.forward_query = None;
         self.forward_host = None;
         self.host.clear();
@@ -170,15 +174,14 @@ impl Exchange {
 
     /// The path as the node will see it.
     pub fn forward_path(&self) -> &[u8] {
-        &self.forward_path
+        self.rewritten_path.as_deref().unwrap_or(&self.encoded_path)
     }
 
     /// Changes the path the node will see. It must begin with a slash and hold no byte that cannot stand in a request
     /// line; anything else is refused.
     pub fn set_forward_path(&mut self, path: &[u8]) -> Result<(), FieldError> {
         check_target(path)?;
-        self.forward_path.clear();
-        self.forward_path.extend_from_slice(path);
+        self.rewritten_path = Some(path.to_vec());
         Ok(())
     }
 

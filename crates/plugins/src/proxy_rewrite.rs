@@ -29,8 +29,15 @@
 //!
 //! **Fields.** `headers` holds `add`, `set` and `remove`, done in this order; an object of names and values alone
 //! means `set`. Values hold variables, and the groups of the `regex_uri` that matched. A value that is empty, or cannot
-//! stand in a field, takes the field away. To change Host use `host`. The fields that the gateway itself
-//! writes (`X-Forwarded-For` and its like, framing) cannot be changed here.
+//! stand in a field, takes the field away.
+//!
+//! Of the fields that the gateway itself writes, `X-Forwarded-Proto`, `-Host`, `-Port` and `X-Real-IP` are sent as they
+//! are set here; `X-Forwarded-For` is continued with the peer's address. Without a value from here the gateway's own are
+//! sent, also after `remove`. `Host` can be set too, and is never taken away; `host` counts more. Framing cannot be
+//! changed.
+//!
+//! **Variables.** `$uri`, `$request_uri` and `$args` go on telling what the client asked for; `$upstream_uri` is what
+//! the node is asked for, where this plugin changed it.
 
 use std::sync::Arc;
 
@@ -212,6 +219,9 @@ fn field_operations(headers: &Map<String, Value>) -> Result<FieldOperations, Str
     Ok(FieldOperations { add: values("add")?, set: values("set")?, remove: names.collect::<Result<_, _>>()? })
 }
 
+/// The field that names the client to the node.
+const REAL_IP: &str = "X-Real-IP";
+
 /// A new target: its path in encoded form, and the query if it has one of its own.
 struct Target {
     path: Vec<u8>,
@@ -268,8 +278,9 @@ impl ProxyRewrite {
 
     fn rewrite_fields(&self, exchange: &mut Exchange, matched: Option<&(Groups, Vec<u8>)>) {
         let operations = self.fields.render(exchange, matched.map(|(groups, text)| (groups, &text[..])));
-        let headers = &mut exchange.request.headers;
         for operation in operations {
+            let Some(operation) = self.rewrite_own_field(exchange, operation) else { continue };
+            let headers = &mut exchange.request.headers;
             match operation {
                 // What cannot be appended leaves what was there.
                 Operation::Add(name, value) => drop(headers.append(name, &value)),
@@ -282,6 +293,38 @@ impl ProxyRewrite {
                 Operation::Remove(name) => drop(headers.remove(name)),
             }
         }
+    }
+
+    /// Carries an operation out on a field that the gateway writes itself and has a say of its own in; gives any other
+    /// operation back.
+    fn rewrite_own_field<'a>(
+        &self,
+        exchange: &mut Exchange,
+        operation: Operation<'a>,
+    ) -> Option<Operation<'a>> {
+        let (Operation::Add(name, _) | Operation::Set(name, _) | Operation::Remove(name)) = &operation;
+        if name.eq_ignore_ascii_case("Host") {
+            if let (Operation::Set(_, host), None) = (&operation, &self.host)
+                && let Ok(host) = str::from_utf8(host)
+                && !host.is_empty()
+            {
+                // What cannot be a Host leaves what was there: no request goes without one.
+                let _ = exchange.set_forward_host(host);
+            }
+            return None;
+        }
+        if !name.eq_ignore_ascii_case(REAL_IP) {
+            return Some(operation);
+        }
+        // The client's own is never sent, so there is nothing to add to.
+        let value = match &operation {
+            Operation::Add(_, value) | Operation::Set(_, value) => &value[..],
+            Operation::Remove(_) => b"",
+        };
+        if !value.is_empty() && exchange.request.headers.set(REAL_IP, value).is_ok() {
+            exchange.keep_real_ip_field();
+        }
+        None
     }
 }
 

@@ -111,7 +111,8 @@ impl Exchange {
             Builtin::RequestBody => body::whole(self),
             Builtin::RequestId => self.request_id.as_deref().map(|id| Value::borrowed(id.as_bytes())),
             Builtin::RequestLength => Some(Value::from(self.request_bytes)),
-            Builtin::RequestUri | Builtin::RealRequestUri => Some(Value::borrowed(request.target_text())),
+            Builtin::RequestUri => Some(Value::owned(target(&self.encoded_path, request.query()))),
+            Builtin::RealRequestUri => Some(Value::borrowed(request.target_text())),
             Builtin::Scheme => Some(Value::from(self.connection.scheme.as_str())),
             Builtin::ServerProtocol => Some(Value::from(request.version.as_str())),
             Builtin::Uri | Builtin::DocumentUri => Some(Value::borrowed(&self.path)),
@@ -194,7 +195,8 @@ impl Exchange {
                 Some(Value::borrowed(self.forward_host.as_deref().unwrap_or(self.request.authority())))
             }
             Builtin::UpstreamScheme => Some(Value::borrowed(b"http")),
-            Builtin::UpstreamUri => Some(Value::borrowed(&self.forward_path)),
+            Builtin::UpstreamUri if self.rewritten_path.is_none() && self.forward_query.is_none() => None,
+            Builtin::UpstreamUri => Some(Value::owned(target(self.forward_path(), self.forward_query()))),
             _ => None,
         }
     }
@@ -230,6 +232,16 @@ impl Exchange {
         let now = if self.times.ended_ns == 0 { crate::env::monotonic_ns() } else { self.times.ended_ns };
         now.saturating_sub(self.times.started_ns)
     }
+}
+
+/// A path in encoded form with its query.
+fn target(path: &[u8], query: Option<&[u8]>) -> Vec<u8> {
+    let mut target = path.to_vec();
+    if let Some(query) = query {
+        target.push(b'?');
+        target.extend_from_slice(query);
+    }
+    target
 }
 
 fn seconds(us: u64) -> String {

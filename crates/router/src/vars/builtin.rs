@@ -111,7 +111,7 @@ builtin_variables! {
     RequestMethod = "request_method",
     /// Seconds since the first byte of the request, with milliseconds.
     RequestTime = "request_time",
-    /// The canonical path with the query.
+    /// The canonical path, encoded, with the query; no plugin changes it.
     RequestUri = "request_uri",
     /// The response body, for loggers that keep it.
     RespBody = "resp_body",
@@ -175,7 +175,7 @@ builtin_variables! {
     UpstreamStatus = "upstream_status",
     /// The node's host before it was resolved.
     UpstreamUnresolvedHost = "upstream_unresolved_host",
-    /// The path and query sent to the node, where a plugin rewrote them.
+    /// The path and query sent to the node, where a plugin rewrote them; unset where none did.
     UpstreamUri = "upstream_uri",
     /// The canonical path, decoded.
     Uri = "uri",

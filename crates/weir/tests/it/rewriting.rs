@@ -47,6 +47,66 @@ fn what_the_node_is_asked_for() {
 }
 
 #[test]
+fn fields_that_the_gateway_writes_itself_can_be_set() {
+    let origin = Origin::answering("ok");
+    let sent = [
+        ("X-Real-IP", "6.6.6.6"),
+        ("X-Forwarded-For", "6.6.6.6"),
+        ("X-Forwarded-Proto", "gopher"),
+        ("X-Forwarded-Host", "evil"),
+    ];
+    let check = |headers: &str, expected: &[(&str, &str)]| {
+        let weir = with_plugins(&origin, &format!("proxy-rewrite: {{headers: {{{headers}}}}}"));
+        assert_eq!(weir.client().request("GET", "/", &sent, b"").status, 200);
+        let request = origin.last_request();
+        for (name, value) in expected {
+            let values: Vec<&str> = request
+                .headers
+                .iter()
+                .filter(|(known, _)| known.eq_ignore_ascii_case(name))
+                .map(|(_, value)| value.as_str())
+                .collect();
+            assert_eq!(values, [*value], "{name} after {headers}");
+        }
+    };
+    let host = "set: {Host: inner.test:81}";
+    check(host, &[("Host", "inner.test:81"), ("X-Real-IP", "127.0.0.1")]);
+    check(
+        "set: {X-Real-IP: $http_x_real_ip-seen, X-Forwarded-For: 1.1.1.1, X-Forwarded-Proto: https, \
+         X-Forwarded-Host: outer.test, X-Forwarded-Port: 443}",
+        &[
+            ("X-Real-IP", "6.6.6.6-seen"),
+            ("X-Forwarded-For", "1.1.1.1, 127.0.0.1"),
+            ("X-Forwarded-Proto", "https"),
+            ("X-Forwarded-Host", "outer.test"),
+            ("X-Forwarded-Port", "443"),
+        ],
+    );
+    check(
+        "add: {X-Real-IP: 2.2.2.2, X-Forwarded-Proto: https}",
+        &[("X-Real-IP", "2.2.2.2"), ("X-Forwarded-Proto", "https")],
+    );
+    check(
+        "remove: [Host, X-Real-IP, X-Forwarded-For, X-Forwarded-Proto]",
+        &[("X-Real-IP", "127.0.0.1"), ("X-Forwarded-For", "127.0.0.1"), ("X-Forwarded-Proto", "http")],
+    );
+}
+
+#[test]
+fn what_the_client_asked_for_stays_what_it_was() {
+    let origin = Origin::answering("ok");
+    let shown = "response-rewrite: {headers: {set: {X-Seen: '$uri|$request_uri|$args|$upstream_uri|$real_request_uri'}}}";
+    let check = |plugin: &str, asked: &str, expected: &str| {
+        let weir = with_plugins(&origin, &format!("{plugin}{shown}"));
+        assert_eq!(weir.get(asked).header("x-seen"), Some(expected), "{plugin} {asked}");
+    };
+    check("", "/a//%62?x=%20", "/a/b|/a/b?x=%20|x=%20||/a//%62?x=%20");
+    check("", "/a%20b", "/a b|/a%20b|||/a%20b");
+    check("proxy-rewrite: {uri: /new}, ", "/a?x=1", "/a|/a?x=1|x=1|/new?x=1|/a?x=1");
+    check("proxy-rewrite: {regex_uri: ['^/a(.*)', '/b$1']}, ", "/a%20c", "/a c|/a%20c||/b%20c|/a%20c");
+}
+
+#[test]
 fn answers_without_a_node() {
     let origin = Origin::answering("ok");
     let weir = with_plugins(
