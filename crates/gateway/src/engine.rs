@@ -148,6 +148,15 @@ impl Engine {
         self.workers.iter().map(|worker| worker.status.revision.load(Ordering::Acquire)).collect()
     }
 
+    /// Whether every worker runs by a configuration and takes new connections.
+    ///
+    /// # Errors
+    /// Which do not, as a sentence.
+    pub fn ready(&self) -> Result<(), String> {
+        let configured = self.workers.iter().map(|worker| worker.status.configured.load(Ordering::Acquire));
+        readiness(*self.listening() == Listens::NoMore, configured)
+    }
+
     /// Open client connections.
     pub fn connections(&self) -> usize {
         self.workers.iter().map(|worker| worker.status.connections.load(Ordering::Relaxed)).sum()
@@ -208,6 +217,19 @@ impl Engine {
     }
 }
 
+fn readiness(draining: bool, configured: impl Iterator<Item = bool>) -> Result<(), String> {
+    if draining {
+        return Err("the workers take no new connections: they are being drained".to_owned());
+    }
+    let waiting = configured.enumerate().filter(|(_, configured)| !configured);
+    let waiting: Vec<String> = waiting.map(|(index, _)| index.to_string()).collect();
+    match &waiting[..] {
+        [] => Ok(()),
+        [one] => Err(format!("worker {one} has no configuration yet")),
+        several => Err(format!("workers {} have no configuration yet", several.join(", "))),
+    }
+}
+
 /// What a worker is started with, again if it has to be.
 struct Seed {
     index: usize,
@@ -241,6 +263,7 @@ fn keep_alive(seed: &Seed, commands: &mut tokio::sync::mpsc::UnboundedReceiver<C
             access_log,
         };
         let run = catch_unwind(AssertUnwindSafe(|| worker::run(parts, seed.peers.clone(), commands)));
+        seed.handle.status.configured.store(false, Ordering::Release);
         match run {
             Ok(Ok(())) => return,
             Ok(Err(error)) => {
@@ -271,4 +294,21 @@ fn bury() -> io::Result<Sender<Arc<Runtime>>> {
         .name("graveyard".to_owned())
         .spawn(move || dead.into_iter().for_each(drop))?;
     Ok(graveyard)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ready_is_when_every_worker_is() {
+        let check = |draining: bool, configured: &[bool], reason: &str| {
+            let told = readiness(draining, configured.iter().copied()).err().unwrap_or_default();
+            assert_eq!(told, reason, "{draining} {configured:?}");
+        };
+        check(false, &[true, true], "");
+        check(false, &[true, false], "worker 1 has no configuration yet");
+        check(false, &[false, true, false], "workers 0, 2 have no configuration yet");
+        check(true, &[true], "the workers take no new connections: they are being drained");
+    }
 }

@@ -11,7 +11,7 @@ mod upstreams;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 
 use router::path::PathScratch;
@@ -54,6 +54,8 @@ pub struct Status {
     pub requests: AtomicU64,
     /// Idle connections to nodes.
     pub idle_upstream: AtomicUsize,
+    /// Whether it runs, by a configuration; `revision` says which.
+    pub configured: AtomicBool,
     /// The revision it runs.
     pub revision: AtomicU64,
     /// Milliseconds of the monotonic clock when it last turned its loop.
@@ -113,6 +115,7 @@ impl Worker {
         let reader = Reader::new(parts.published);
         let generation = Rc::new(Generation::new(reader.get().clone(), parts.graveyard.clone()));
         parts.status.revision.store(generation.revision, Ordering::Release);
+        parts.status.configured.store(true, Ordering::Release);
         Rc::new(Worker {
             index: parts.index,
             options: parts.options,

@@ -2,6 +2,7 @@
 //! wants to know of the running gateway is asked of the engine.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use control::{Publisher, Reports};
 use gateway::compile::Compiler;
@@ -36,6 +37,7 @@ impl Gateway {
         let latest = self.latest();
         let runtime = latest.clone().expect("control publishes a configuration before it is started");
         let engine = Engine::start(config(runtime))?;
+        await_workers(&engine);
         assert!(self.engine.set(engine).is_ok(), "the engine is started once");
         Ok(self.engine().expect("set in the line above"))
     }
@@ -57,6 +59,20 @@ impl Gateway {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Whoever is told that the node is ready may ask its status at once, so the workers get a moment to take up their
+/// configuration. One that cannot is told by the status, not by a start that hangs.
+fn await_workers(engine: &Engine) {
+    let deadline = Instant::now() + WORKERS_START_WITHIN;
+    while engine.ready().is_err() && Instant::now() < deadline {
+        std::thread::sleep(WORKERS_POLL);
+    }
+}
+
+/// A worker's thread starts within milliseconds, on a busy machine within some hundred.
+const WORKERS_START_WITHIN: Duration = Duration::from_secs(2);
+/// How often a start looks whether it is done.
+const WORKERS_POLL: Duration = Duration::from_millis(1);
 
 /// The way from a snapshot to the workers.
 pub(super) struct Bridge {
@@ -143,7 +159,7 @@ impl NodeHealth for Report {
 impl Readiness for Report {
     fn ready(&self) -> Result<(), String> {
         match self.gateway.engine() {
-            Some(_) => Ok(()),
+            Some(engine) => engine.ready(),
             None => Err("the workers have not started yet".to_owned()),
         }
     }
