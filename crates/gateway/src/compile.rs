@@ -8,6 +8,7 @@ mod global;
 mod plugins;
 mod reference;
 mod route;
+mod sharing;
 mod stream;
 mod upstream;
 
@@ -19,6 +20,8 @@ use model::{Key, Kind};
 use router::{Mode, Router};
 use stdx::hash::FastMap;
 use stdx::persistent::{ChunkedVec, ShardedMap};
+
+use sharing::Sharing;
 
 use crate::plugin::PluginKind;
 use crate::plugin::chain::Chain;
@@ -49,6 +52,7 @@ pub struct Compiler {
     upstream_slots: FastMap<Arc<str>, u32>,
     consumer_entries: FastMap<Arc<str>, Vec<(&'static str, Box<str>)>>,
     empty_chain: Arc<Chain>,
+    sharing: Sharing,
     next_instance: u32,
     faults: Vec<CompileFault>,
 }
@@ -93,6 +97,7 @@ impl Compiler {
             upstream_slots: FastMap::default(),
             consumer_entries: FastMap::default(),
             empty_chain,
+            sharing: Sharing::default(),
             next_instance: 0,
             faults: Vec::new(),
         }

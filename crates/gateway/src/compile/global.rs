@@ -1,13 +1,10 @@
 //! The chain of the global rules: all of them together, each plugin once.
 
-use std::sync::Arc;
-
 use model::Kind;
 use model::snapshot::Snapshot;
 
 use super::Compiler;
 use crate::failure::Cause;
-use crate::plugin::chain::Chain;
 use crate::runtime::Missing;
 
 impl Compiler {
@@ -28,6 +25,6 @@ impl Compiler {
                 }
             }
         }
-        self.current.global = Arc::new(Chain::new(instances));
+        self.current.global = self.sharing.chain(instances);
     }
 }

@@ -26,7 +26,8 @@ struct Prepared<'a> {
 }
 
 impl Compiler {
-    /// The instance of plugin `name` with `config`, written in `owner`; nothing if it is switched off.
+    /// The instance of plugin `name` with `config`, written in `owner`: the one that is in use if nothing it was made of
+    /// has changed. Nothing if it is switched off.
     ///
     /// # Errors
     /// Why it cannot be built.
@@ -37,13 +38,17 @@ impl Compiler {
         name: &str,
         config: &Value,
     ) -> Result<Option<Arc<Instance>>, String> {
+        let kind = kind_named(self.kinds, name);
+        if let Some(shared) = kind.and_then(|kind| self.sharing.instance(snapshot, owner, kind.name)) {
+            return Ok(Some(shared));
+        }
         let Some(prepared) = self.prepare(snapshot, owner, name, config)? else { return Ok(None) };
         let Prepared { kind, meta, filter, .. } = &prepared;
         let plugin = (kind.build)(&prepared.build(self), &prepared.config)
             .map_err(|reason| format!("plugin {name}: {reason}"))?;
         plugin.start();
         self.next_instance = self.next_instance.wrapping_add(1);
-        Ok(Some(Arc::new(Instance {
+        let instance = Arc::new(Instance {
             name: kind.name,
             priority: meta.priority.unwrap_or(i64::from(kind.priority)),
             phases: kind.phases,
@@ -53,7 +58,9 @@ impl Compiler {
             reads_body: names_body(&prepared.config) || prepared.metadata.as_ref().is_some_and(names_body),
             error_response: meta.error_response.map(ErrorResponse::new),
             plugin,
-        })))
+        });
+        self.sharing.keep_instance(snapshot, owner, &instance);
+        Ok(Some(instance))
     }
 
     /// As [`Compiler::instance`] for layer 4; nothing also if the plugin is for HTTP alone.

@@ -135,7 +135,7 @@ impl Compiler {
             }
         }
         let chain =
-            if instances.is_empty() { self.empty_chain.clone() } else { Arc::new(Chain::new(instances)) };
+            if instances.is_empty() { self.empty_chain.clone() } else { self.sharing.chain(instances) };
         (chain, missing)
     }
 

@@ -1,0 +1,95 @@
+//! What compiled objects have in common: a plugin instance belongs to the object it is written in, so that a service's
+//! is one however many routes use it, and stays the same while that object does; equal chains are one chain. It holds
+//! nothing alive: what no generation uses any more is gone.
+
+use std::sync::{Arc, Weak};
+
+use model::snapshot::{Object, Snapshot};
+use model::{Key, Kind};
+use stdx::hash::FastMap;
+
+use crate::plugin::chain::{Chain, Instance};
+
+/// Entries below which nobody looks for dead ones.
+const SWEEP_MIN: usize = 256;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Sharing {
+    instances: FastMap<(Key, &'static str), Shared>,
+    /// Chains by the numbers of their instances, as they were given.
+    chains: FastMap<Box<[u32]>, Weak<Chain>>,
+    instances_after_sweep: usize,
+    chains_after_sweep: usize,
+}
+
+/// An instance, and what it was made of.
+struct Shared {
+    instance: Weak<Instance>,
+    owner: Weak<Object>,
+    metadata: Option<Weak<Object>>,
+}
+
+impl Sharing {
+    /// The instance of plugin `name` written in `owner`, if it was made of what the snapshot has now and is in use.
+    pub(super) fn instance(
+        &self,
+        snapshot: &Snapshot,
+        owner: &Key,
+        name: &'static str,
+    ) -> Option<Arc<Instance>> {
+        let shared = self.instances.get(&(owner.clone(), name))?;
+        let same_metadata = match (&shared.metadata, metadata_of(snapshot, name)) {
+            (None, None) => true,
+            (Some(held), Some(now)) => is(held, now),
+            _ => false,
+        };
+        if same_metadata && is(&shared.owner, snapshot.get(owner)?) {
+            shared.instance.upgrade()
+        } else {
+            None
+        }
+    }
+
+    /// Remembers an instance for the next who asks.
+    pub(super) fn keep_instance(&mut self, snapshot: &Snapshot, owner: &Key, instance: &Arc<Instance>) {
+        let Some(object) = snapshot.get(owner) else { return };
+        if self.instances.len() >= SWEEP_MIN.max(2 * self.instances_after_sweep) {
+            self.instances.retain(|_, shared| shared.instance.strong_count() > 0);
+            self.instances_after_sweep = self.instances.len();
+        }
+        let shared = Shared {
+            instance: Arc::downgrade(instance),
+            owner: Arc::downgrade(object),
+            metadata: metadata_of(snapshot, instance.name).map(Arc::downgrade),
+        };
+        self.instances.insert((owner.clone(), instance.name), shared);
+    }
+
+    /// The chain of these instances.
+    pub(super) fn chain(&mut self, instances: Vec<Arc<Instance>>) -> Arc<Chain> {
+        let numbers: Box<[u32]> = instances.iter().map(|instance| instance.number).collect();
+        if let Some(chain) = self.chains.get(&numbers).and_then(Weak::upgrade) {
+            return chain;
+        }
+        if self.chains.len() >= SWEEP_MIN.max(2 * self.chains_after_sweep) {
+            self.chains.retain(|_, chain| chain.strong_count() > 0);
+            self.chains_after_sweep = self.chains.len();
+        }
+        let chain = Arc::new(Chain::new(instances));
+        self.chains.insert(numbers, Arc::downgrade(&chain));
+        chain
+    }
+}
+
+fn metadata_of<'s>(snapshot: &'s Snapshot, plugin: &str) -> Option<&'s Arc<Object>> {
+    snapshot.get(&Key::new(Kind::PluginMetadata, plugin).ok()?)
+}
+
+/// Whether the object that was held is the one of now. A weak reference keeps its place from being used again.
+fn is(held: &Weak<Object>, now: &Arc<Object>) -> bool {
+    std::ptr::eq(held.as_ptr(), Arc::as_ptr(now))
+}
+
+#[cfg(test)]
+mod tests;
