@@ -3,9 +3,9 @@
 use std::io::Read;
 use std::net::TcpStream;
 
-use testkit::{Origin, Reply, Signal, Step, Weir, wait_until};
+use testkit::{Client, Origin, Reply, Signal, Step, Weir, wait_until};
 
-use crate::support::{in_front_of, in_front_of_with};
+use crate::support::{builder, in_front_of, in_front_of_with, route, upstream};
 
 /// An origin that answers once the test says so, and the latch it sets when it was asked.
 fn waiting_origin(go: &Signal) -> (Origin, Signal) {
@@ -100,4 +100,60 @@ fn a_second_term_or_the_end_of_the_grace_cuts() {
     check("300", &[Weir::terminate, Weir::interrupt], 0);
     check("0", &[Weir::terminate], 0);
     check("300", &[Weir::interrupt], 130);
+}
+
+/// An origin's consent to a WebSocket (RFC 6455 section 1.3).
+const SWITCHING: &str =
+    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
+
+#[test]
+fn several_workers_drain_together() {
+    const EACH: usize = 8;
+    let go = Signal::new();
+    let origin = Origin::start({
+        let go = go.clone();
+        move |request| match request.path() {
+            "/tunnel" => Reply::raw(SWITCHING.as_bytes()).then(Step::Echo).close(),
+            "/busy" => Reply::new().wait(&go).send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone"),
+            _ => Reply::ok("idle"),
+        }
+    });
+    let resources = route("uri: /*, enable_websocket: true", &upstream(&[origin.address()], ""));
+    let mut weir = builder(&resources).arguments(&["--workers", "3", "--grace", "300"]).start();
+    let connect = |path: &str, fields: &str| {
+        let mut client = weir.client();
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: h\r\n{fields}\r\n").as_bytes());
+        client
+    };
+    let mut tunnels: Vec<Client> =
+        (0..EACH).map(|_| connect("/tunnel", "Connection: Upgrade\r\nUpgrade: websocket\r\n")).collect();
+    let mut idle: Vec<Client> = (0..EACH).map(|_| connect("/idle", "")).collect();
+    let mut busy: Vec<Client> = (0..EACH).map(|_| connect("/busy", "")).collect();
+    assert!(tunnels.iter_mut().all(|tunnel| tunnel.read_response(false).unwrap().status == 101));
+    assert!(idle.iter_mut().all(|client| client.read_response(false).unwrap().text() == "idle"));
+    origin.wait_for_requests(3 * EACH);
+
+    let ready = || Client::connect(weir.address("status")).get("/status/ready").status;
+    assert_eq!(ready(), 200);
+    weir.terminate();
+    assert!(idle.iter_mut().all(Client::closes_cleanly), "idle connections of every worker end");
+    refuses_connections(&weir);
+    assert_eq!(ready(), 503, "whoever asks is told to go elsewhere");
+    for tunnel in &mut tunnels {
+        tunnel.send(b"still here");
+        assert_eq!(tunnel.read_bytes(10), b"still here");
+    }
+    go.set();
+    for client in &mut busy {
+        let response = client.read_response(false).unwrap();
+        assert_eq!((&*response.text(), response.header("connection")), ("done", Some("close")));
+        assert!(client.closes_cleanly());
+    }
+    assert!(weir.is_running(), "tunnels are open");
+    for tunnel in &mut tunnels {
+        tunnel.finish_sending();
+        assert!(tunnel.closes_cleanly(), "both sides have said that they are done");
+    }
+    drop((tunnels, idle, busy));
+    assert_eq!(weir.wait_for_exit().code(), Some(0));
 }
