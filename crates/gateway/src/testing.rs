@@ -238,7 +238,7 @@ pub fn accepts(kind: &'static PluginKind, schema_type: SchemaType, config: &Valu
     let catalog = Catalog::new(vec![info]).expect("the plugin's schemas are JSON Schemas");
     let plugin = catalog.get(kind.name).expect("it was put in");
     if let Some(fault) = plugin.check(schema_type, config).first() {
-        return Err(fault.contract_message());
+        return Err(fault.plugin_message());
     }
     if schema_type == SchemaType::Plugin {
         let build = Build { owner: "routes/1", metadata: None, states: &StateRegistry::default() };

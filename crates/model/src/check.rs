@@ -73,7 +73,8 @@ fn fields(catalog: &Catalog, kind: Kind, value: &Value, findings: &mut Findings)
 fn by_schema(kind: Kind, value: &Value, findings: &mut Findings) {
     for fault in schema::validator(kind).faults(value) {
         let contract = format!("invalid configuration: {}", fault.contract_message());
-        findings.add_worded(Stage::Schema, fault.pointer, fault.reason, contract);
+        let reason = fault.full_reason();
+        findings.add_worded(Stage::Schema, fault.pointer, reason, contract);
     }
 }
 

@@ -79,17 +79,39 @@ pub struct SchemaFault {
     way: String,
     /// The whole line of APISIX, where its validator says less than `reason`.
     contract: Option<String>,
+    /// What was probably meant, in words to put behind the line; empty if nobody can tell.
+    hint: String,
 }
 
 impl SchemaFault {
     /// A fault of the value as a whole.
     pub(crate) fn at_root(reason: impl Into<String>) -> SchemaFault {
-        SchemaFault { pointer: String::new(), reason: reason.into(), way: String::new(), contract: None }
+        SchemaFault {
+            pointer: String::new(),
+            reason: reason.into(),
+            way: String::new(),
+            contract: None,
+            hint: String::new(),
+        }
     }
 
     /// The fault in APISIX's wording: the way to the place, then the reason.
     #[must_use]
     pub fn contract_message(&self) -> String {
         self.contract.clone().unwrap_or_else(|| format!("{}{}", self.way, self.reason))
+    }
+
+    /// As [`Self::contract_message`], with what was probably meant where a plugin's own attribute is unknown: APISIX has no
+    /// words for most of those, since it lets them through.
+    #[must_use]
+    pub fn plugin_message(&self) -> String {
+        let own = self.pointer.matches('/').count() == 1;
+        format!("{}{}", self.contract_message(), if own { &self.hint } else { "" })
+    }
+
+    /// The reason, with what was probably meant.
+    #[must_use]
+    pub fn full_reason(&self) -> String {
+        format!("{}{}", self.reason, self.hint)
     }
 }

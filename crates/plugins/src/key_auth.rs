@@ -118,7 +118,8 @@ fn consumer_schema() -> Value {
             }
         },
         "encrypt_fields": ["key"],
-        "required": ["key"]
+        "required": ["key"],
+        "additionalProperties": false
     })
 }
 

@@ -34,7 +34,8 @@ pub const ALL: &[&PluginKind] = &[
 mod tests {
     use std::collections::BTreeSet;
 
-    use model::catalog::{Catalog, PluginInfo};
+    use gateway::testing::accepts;
+    use model::catalog::{Catalog, PluginInfo, SchemaType};
     use serde_json::Value;
 
     use super::ALL;
@@ -59,6 +60,40 @@ mod tests {
     fn the_list_is_in_running_order() {
         let order = |kind: &&gateway::plugin::PluginKind| (std::cmp::Reverse(kind.priority), kind.name);
         assert!(ALL.is_sorted_by_key(order));
+    }
+
+    /// Every attribute of every plugin, one letter short: refused, with the right name in the words.
+    #[test]
+    fn a_misspelt_attribute_is_refused_with_the_one_that_was_meant() {
+        for kind in ALL {
+            let mut uses = vec![(SchemaType::Plugin, (kind.schema)(), example(kind))];
+            if let Some(schema) = kind.consumer_schema {
+                uses.push((SchemaType::Consumer, schema(), serde_json::json!({"key": "k"})));
+            }
+            for (schema_type, schema, good) in uses {
+                assert_eq!(accepts(kind, schema_type, &good), Ok(()), "{}", kind.name);
+                let known = schema["properties"].as_object().unwrap();
+                for name in known.keys().filter(|name| name.len() > 3) {
+                    let misspelt = &name[..name.len() - 1];
+                    if known.contains_key(misspelt) {
+                        continue;
+                    }
+                    let mut config = good.clone();
+                    config[misspelt] = Value::Null;
+                    let reason = accepts(kind, schema_type, &config).unwrap_err();
+                    let hint = format!("did you mean `{name}`?");
+                    assert!(reason.contains(misspelt) && reason.contains(&hint), "{}: {reason}", kind.name);
+                }
+            }
+        }
+    }
+
+    /// The first example of a plugin's documentation.
+    fn example(kind: &gateway::plugin::PluginKind) -> Value {
+        let documentation = kind.documentation.lines().map_while(|line| line.strip_prefix("//!"));
+        let text: String = documentation.map(|line| format!("{}\n", line.trim_start())).collect();
+        let example = text.split("```json\n").nth(1).and_then(|rest| rest.split("```").next());
+        serde_json::from_str(example.expect(kind.name)).unwrap()
     }
 
     #[test]
@@ -105,17 +140,9 @@ mod tests {
     #[test]
     fn every_plugin_is_documented_with_a_configuration_that_it_accepts() {
         for kind in ALL {
-            let lines: Vec<&str> = kind
-                .documentation
-                .lines()
-                .map_while(|line| line.strip_prefix("//!"))
-                .map(str::trim)
-                .collect();
-            assert_eq!(lines[0], format!("# {}", kind.name));
-            let text = lines.join("\n");
-            let example = text.split("```json\n").nth(1).and_then(|rest| rest.split("```").next());
-            let example: Value = serde_json::from_str(example.expect(kind.name)).unwrap();
-            let accepted = gateway::testing::accepts(kind, model::catalog::SchemaType::Plugin, &example);
+            assert_eq!(kind.documentation.lines().next(), Some(format!("//! # {}", kind.name).as_str()));
+            let example = example(kind);
+            let accepted = accepts(kind, SchemaType::Plugin, &example);
             assert_eq!(accepted, Ok(()), "{}", kind.name);
         }
     }

@@ -6,7 +6,6 @@
 mod arguments;
 mod fault;
 mod file;
-mod nearest;
 mod parse;
 #[cfg(test)]
 mod reference;

@@ -21,7 +21,8 @@ pub(super) fn plugin_metadata(catalog: &Catalog, plugin: &str, value: &Value) ->
     let own = own_fields(Map::clone(fields));
     for fault in entry.check(SchemaType::Metadata, &own) {
         let contract = format!("invalid configuration: {}", fault.contract_message());
-        findings.add_worded(Stage::Schema, fault.pointer, fault.reason, contract);
+        let reason = fault.full_reason();
+        findings.add_worded(Stage::Schema, fault.pointer, reason, contract);
     }
     findings.into_result()?;
     Ok(Resource::PluginMetadata(Box::new(PluginMetadata { value: own })))

@@ -64,9 +64,10 @@ fn one(
         return;
     };
     for fault in plugin.check(schema_type, config) {
-        let message = fault.contract_message();
+        let message = fault.plugin_message();
         let contract = format!("{prefix}failed to check the configuration of plugin {name} err: {message}");
-        findings.add_worded(Stage::Plugins, format!("{pointer}{}", fault.pointer), fault.reason, contract);
+        let reason = fault.full_reason();
+        findings.add_worded(Stage::Plugins, format!("{pointer}{}", fault.pointer), reason, contract);
     }
     if let Some(filter) = config.pointer("/_meta/filter").filter(|filter| filter.is_array()) {
         expression::check_filter(filter, name, &format!("{pointer}/_meta/filter"), findings);

@@ -14,6 +14,7 @@ pub(super) fn check(key: &Key, value: &Value, findings: &mut Findings) {
     };
     for fault in validator.faults(value) {
         let contract = format!("invalid configuration: {}", fault.contract_message());
-        findings.add_worded(Stage::Schema, fault.pointer, fault.reason, contract);
+        let reason = fault.full_reason();
+        findings.add_worded(Stage::Schema, fault.pointer, reason, contract);
     }
 }

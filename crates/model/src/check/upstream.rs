@@ -65,6 +65,7 @@ fn hash_key(upstream: &Value, pointer: &str, findings: &mut Findings) {
     };
     for fault in validator.faults(key) {
         let contract = format!("invalid configuration: {}", fault.contract_message());
-        findings.add_worded(Stage::Upstream, at.clone(), fault.reason, contract);
+        let reason = fault.full_reason();
+        findings.add_worded(Stage::Upstream, at.clone(), reason, contract);
     }
 }

@@ -4,6 +4,7 @@ use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Kind;
 use jsonschema::paths::{Location, LocationSegment};
 use serde_json::Value;
+use stdx::nearest::nearest;
 
 use super::SchemaFault;
 
@@ -62,15 +63,27 @@ fn worded(error: &ValidationError<'_>, schema: &Value, value: &Value) -> Vec<Sch
     let pointer = error.instance_path().to_string();
     let (way, clause) = way(error, value);
     if let Some(clause) = clause {
-        return vec![SchemaFault { pointer, reason: clause.to_owned(), way, contract: None }];
+        return vec![SchemaFault {
+            pointer,
+            reason: clause.to_owned(),
+            way,
+            contract: None,
+            hint: String::new(),
+        }];
     }
-    let at =
-        |reason: String| SchemaFault { pointer: pointer.clone(), reason, way: way.clone(), contract: None };
+    let at = |reason: String| SchemaFault {
+        pointer: pointer.clone(),
+        reason,
+        way: way.clone(),
+        contract: None,
+        hint: String::new(),
+    };
     let forbidden = |name: &String| SchemaFault {
         pointer: crate::fault::below(&pointer, name),
         reason: format!("additional properties forbidden, found {name}"),
         way: way.clone(),
         contract: None,
+        hint: hint(name, error, schema),
     };
     match error.kind() {
         Kind::AnyOf { context } => match meant(context, &pointer) {
@@ -85,6 +98,14 @@ fn worded(error: &ValidationError<'_>, schema: &Value, value: &Value) -> Vec<Sch
         }
         _ => vec![at(reason(error, schema))],
     }
+}
+
+/// What was probably meant by a property that is not known, of those that the same schema names.
+fn hint(name: &str, error: &ValidationError<'_>, schema: &Value) -> String {
+    let place = error.schema_path().as_str().rsplit_once('/').and_then(|(place, _)| schema.pointer(place));
+    let known = place.and_then(|place| place.get("properties")).and_then(Value::as_object);
+    let near = known.and_then(|known| nearest(name, known.keys().map(String::as_str)));
+    near.map_or(String::new(), |near| format!("; did you mean `{near}`?"))
 }
 
 /// The alternative of an `anyOf` that was meant: the only one of the value's type.

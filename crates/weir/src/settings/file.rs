@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use saphyr::{LoadableYamlNode, MarkedYaml, Scalar, YamlData};
+use stdx::nearest::nearest;
 
 use super::SETTINGS;
 use super::fault::{Fault, Place};
-use super::nearest::nearest;
 use super::table::Setting;
 use super::written::Written;
 

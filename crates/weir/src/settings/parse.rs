@@ -8,9 +8,9 @@ use std::str::FromStr;
 use ipnet::IpNet;
 use model::settings::RouterMode;
 use router::vars::{BuiltinVariable, Template, Variable};
+use stdx::nearest::nearest;
 use tracing_subscriber::filter::Targets;
 
-use super::nearest::nearest;
 use super::values::{AccessLogFormat, AdminKey, ErrorLog, LogTarget};
 use super::written::Given;
 

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use stdx::nearest::nearest;
+
 use super::fault::{Fault, Place};
-use super::nearest::nearest;
 use super::table::{Setting, variable_of};
 use super::{SETTINGS, shown_name};
 

@@ -111,3 +111,13 @@ fn the_first_fault_is_the_one_lua_meets_first_and_all_are_listed() {
     let pointers: Vec<_> = faults.iter().map(|fault| fault.pointer.as_str()).collect();
     assert_eq!(pointers, ["/a", "/b", "/c", ""]);
 }
+
+#[test]
+fn an_unknown_property_is_told_with_the_one_that_was_meant() {
+    let schema = json!({"type": "object", "properties": {"weight": {}}, "additionalProperties": false});
+    let faults = Validator::new(schema).faults(&json!({"wieght": 1}));
+    let contract = "additional properties forbidden, found wieght";
+    let told = format!("{contract}; did you mean `weight`?");
+    assert_eq!((faults[0].contract_message().as_str(), &faults[0].full_reason()), (contract, &told));
+    assert_eq!(faults[0].plugin_message(), told, "APISIX lets most plugins have it, and has no words for it");
+}

@@ -1,12 +1,18 @@
-//! "Did you mean": the known name nearest to a misspelt one. Knows nothing of settings.
+//! "Did you mean": the known name nearest to a misspelt one. Knows nothing of what the names are for.
 
-/// The candidate that is at most a third of its length away in single-letter edits, the nearest one first.
-pub(crate) fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let written = written.to_ascii_lowercase().replace('-', "_");
+/// The candidate that is at most a third of its length away in single-letter edits, the nearest one first. Case does not
+/// count, nor does `-` for `_`.
+#[must_use]
+pub fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let plain = |name: &str| name.to_ascii_lowercase().replace('-', "_");
+    let written = plain(written);
     candidates
         .into_iter()
-        .map(|candidate| (distance(&written, candidate), candidate))
-        .filter(|(distance, candidate)| *distance <= (candidate.len() / 3).max(1))
+        .map(|candidate| (distance(&written, &plain(candidate)), candidate))
+        // Two names of one letter are one edit apart and have nothing in common.
+        .filter(|(distance, candidate)| {
+            *distance <= (candidate.len() / 3).max(1) && *distance < candidate.len()
+        })
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
@@ -50,5 +56,8 @@ mod tests {
         check("WORKER", Some("workers"));
         check("routes", None);
         check("", None);
+        assert_eq!(nearest("x", ["n"]), None);
+        assert_eq!(nearest("Request-Id", ["request_id"]), Some("request_id"));
+        assert_eq!(nearest("key_aut", ["key-auth"]), Some("key-auth"));
     }
 }
