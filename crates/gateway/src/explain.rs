@@ -42,15 +42,20 @@ pub fn explain(
                 Verdict::OutrankedBy(slot) => ("outranked", id_of(slot)),
                 verdict => (verdict_name(verdict), None),
             };
-            let name = runtime.routes.get(candidate.slot).and_then(|route| route.name.as_deref());
-            json!({
+            let route = runtime.routes.get(candidate.slot);
+            let mut told = json!({
                 "id": id_of(candidate.slot),
-                "name": name,
+                "name": route.and_then(|route| route.name.as_deref()),
                 "path": candidate.path_pattern,
                 "host": candidate.host_pattern,
                 "verdict": verdict,
                 "by": by,
-            })
+            });
+            let is_about_vars = matches!(candidate.verdict, Verdict::Matched | Verdict::LostVars);
+            if is_about_vars && route.is_some_and(|route| route.rule.uses_request_body()) {
+                told["detail"] = json!("its vars look into the body, which is not part of the question");
+            }
+            told
         })
         .collect();
     Ok(json!({

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use testkit::{Origin, Reply, Weir};
+use testkit::{Client, Origin, Reply, Weir};
 
 use crate::support::builder;
 
@@ -72,6 +72,18 @@ fn graphql_decides_the_route() {
         weir.get(target);
         assert_eq!(origin.last_request().header("host"), Some(expected), "{target}");
     }
+}
+
+#[test]
+fn explain_says_where_it_cannot_know() {
+    let origin = Origin::answering("ok");
+    let weir = gateway(&origin, &[("body", "vars: [[graphql_operation, '==', mutation]]")], &[]);
+    let question = r#"{"method": "POST", "url": "/x", "headers": [], "remote_addr": "127.0.0.1"}"#;
+    let mut control = Client::connect(weir.address("control"));
+    let record = control.request("POST", "/v1/weir/explain", &[], question.as_bytes()).json();
+    let detail = |index: usize| record["considered"][index]["detail"].as_str().unwrap_or_default().to_owned();
+    assert!(detail(0).contains("look into the body"), "{record}");
+    assert_eq!((detail(1).as_str(), &record["matched"]["id"]), ("", &"rest".into()), "{record}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! limits on nesting and tokens, so that no document costs a worker more than a few milliseconds or overflows its stack.
 
 use std::collections::{HashMap, HashSet};
+use std::panic::catch_unwind;
 
 use apollo_parser::Parser;
 use apollo_parser::cst::{
@@ -28,6 +29,11 @@ impl Call {
     /// The operation called `wanted`, else the first. Nothing if the document is malformed, beyond a limit or holds no
     /// operation.
     pub(crate) fn parse(document: &str, wanted: Option<&str>) -> Option<Call> {
+        // The parser asserts invariants of its own. None is known to break, and none may cost the worker if one does.
+        catch_unwind(|| Call::parse_unguarded(document, wanted)).ok().flatten()
+    }
+
+    fn parse_unguarded(document: &str, wanted: Option<&str>) -> Option<Call> {
         let tree = Parser::new(document).recursion_limit(DEPTH_MAX).token_limit(TOKENS_MAX).parse();
         if tree.errors().len() > 0 {
             return None;
@@ -113,6 +119,8 @@ fn fragments(document: &Document) -> HashMap<String, FragmentDefinition> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn check(document: &str, wanted: Option<&str>, expected: Option<(&str, &str, &str)>) {
@@ -165,6 +173,61 @@ mod tests {
             check(document, None, None);
         }
     }
+
+    proptest! {
+        /// Unguarded, so that a panic of the parser is seen.
+        #[test]
+        fn garbage_never_panics(words in proptest::collection::vec(0..WORDS.len(), 0..60), noise in ".{0,8}") {
+            let text: String = words.iter().map(|word| WORDS[*word]).collect();
+            let _ = Call::parse_unguarded(&text, None);
+            let _ = Call::parse_unguarded(&format!("{text}{noise}{text}"), Some("a"));
+        }
+
+        /// What ends early is no operation, or the same one with fewer definitions behind it.
+        #[test]
+        fn a_cut_document_never_panics(length in 0..DOCUMENT.len()) {
+            if let Some(cut) = DOCUMENT.get(..length) {
+                let _ = Call::parse_unguarded(cut, None);
+            }
+        }
+    }
+
+    const DOCUMENT: &str = "query Q($a: [Int!]! = [1] @d) @x(y: {z: \"\\u00e9\"}) { a: b(c: $a) @i { ...F ... on T { d } } } \
+        fragment F on T { e } # end\n extend type T { f: Int }";
+    const WORDS: [&str; 32] = [
+        "{",
+        "}",
+        "(",
+        ")",
+        "[",
+        "]",
+        "...",
+        "$",
+        "@",
+        ":",
+        "=",
+        "!",
+        "|",
+        "&",
+        "\"",
+        "\"\"\"",
+        "#",
+        "\n",
+        " ",
+        ",",
+        "query ",
+        "mutation ",
+        "subscription ",
+        "fragment ",
+        " on ",
+        "extend ",
+        "type ",
+        "a ",
+        "1",
+        "-1.5e",
+        "é",
+        "null ",
+    ];
 
     /// The stack of a worker is 2 MiB, as that of a test's thread; a thread with less shows that there is room.
     #[test]

@@ -80,6 +80,8 @@ fn parameter<'v>(value: &'v [u8], name: &[u8]) -> Option<&'v [u8]> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn check(body: &str, expected: &[(&str, &str)]) {
@@ -112,6 +114,34 @@ mod tests {
             check(body, &[]);
         }
     }
+
+    proptest! {
+        #[test]
+        fn garbage_never_panics(words in proptest::collection::vec(0..WORDS.len(), 0..40)) {
+            let text: Vec<u8> = words.iter().flat_map(|word| WORDS[*word].bytes()).collect();
+            prop_assert!(fields(&text, b"XX").len() <= words.len());
+            let _ = boundary(&text);
+        }
+    }
+
+    const WORDS: [&str; 16] = [
+        "--XX",
+        "--",
+        "\r\n",
+        "\r",
+        "\n",
+        "\r\n\r\n",
+        "XX",
+        " ",
+        ";",
+        ":",
+        "=",
+        "\"",
+        "name",
+        "Content-Disposition",
+        "multipart/form-data",
+        "boundary",
+    ];
 
     #[test]
     fn boundaries() {
