@@ -257,6 +257,7 @@ impl Reconciler {
 
     /// What happens by itself, each second.
     fn tick(&mut self) {
+        self.parts.catalog.release_unused();
         match &self.parts.source {
             Source::Store(_) => self.sweep(),
             Source::File { file, .. } => {

@@ -7,6 +7,8 @@ use http1::Headers;
 use ipnet::IpNet;
 use smallvec::SmallVec;
 
+use crate::exchange::Address;
+
 /// Whom to believe, and what. By default nobody: a field that anyone may send must not open a gate.
 #[derive(Clone, Debug)]
 pub struct RealIpOptions {
@@ -31,9 +33,9 @@ pub(crate) struct ClientAddress {
     pub(crate) port: Option<u16>,
 }
 
-impl From<SocketAddr> for ClientAddress {
-    fn from(peer: SocketAddr) -> Self {
-        ClientAddress { address: peer.ip().to_canonical(), port: Some(peer.port()) }
+impl From<Address> for ClientAddress {
+    fn from(peer: Address) -> Self {
+        ClientAddress { address: peer.ip(), port: Some(peer.port()) }
     }
 }
 
@@ -41,7 +43,7 @@ impl RealIpOptions {
     /// The client of a request with these fields that came from `peer`.
     ///
     /// An entry that is no address ends the search: what stands before it was said by nobody who is believed.
-    pub(crate) fn client(&self, peer: SocketAddr, headers: &Headers) -> ClientAddress {
+    pub(crate) fn client(&self, peer: Address, headers: &Headers) -> ClientAddress {
         let mut client = ClientAddress::from(peer);
         if !contains(&self.from, client.address) {
             return client;
@@ -68,7 +70,7 @@ pub(crate) fn contains(networks: &[IpNet], address: IpAddr) -> bool {
 fn parse(entry: &[u8]) -> Option<ClientAddress> {
     let text = str::from_utf8(entry.trim_ascii()).ok()?;
     if let Ok(both) = text.parse::<SocketAddr>() {
-        return Some(ClientAddress::from(both));
+        return Some(Address::from(both).into());
     }
     let address = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let address = address.parse::<IpAddr>().ok()?.to_canonical();
@@ -85,7 +87,7 @@ mod tests {
         for line in lines {
             headers.append(&options.header, line.as_bytes()).unwrap();
         }
-        let client = options.client(peer.parse().unwrap(), &headers);
+        let client = options.client(peer.parse::<SocketAddr>().unwrap().into(), &headers);
         let port = client.port.map_or(String::new(), |port| format!(" {port}"));
         assert_eq!(format!("{}{port}", client.address), expected, "{peer} {lines:?}");
     }

@@ -17,7 +17,7 @@ use http1::{FieldError, RequestHead, ResponseHead};
 use router::Params;
 
 pub use attempt::{Attempt, Attempts};
-pub use context::{ConnectionContext, Scheme};
+pub use context::{Address, ConnectionContext, Scheme};
 pub use times::Times;
 
 use body::ReadBody;

@@ -96,7 +96,7 @@ fn asked(
         Ok(HeadStatus::Partial) => return Err("the request has no end; is a line break in it?".to_owned()),
         Err(error) => return Err(format!("it would be refused with {}: {}", error.status(), error.reason())),
     }
-    exchange.connection.peer = SocketAddr::new(remote_addr, 0);
+    exchange.connection.peer = SocketAddr::new(remote_addr, 0).into();
     prepare(options, &mut PathScratch::default(), &mut exchange).map_err(|failure| {
         format!("it would be refused with {}: {}", failure.cause.status(), failure.detail)
     })?;

@@ -107,8 +107,8 @@ impl Scene {
             panic!("the test's request head cannot be read: {parsed:?}");
         };
         exchange.request_bytes = head.len() as u64;
-        exchange.connection.peer = ([127, 0, 0, 1], 40_000).into();
-        exchange.connection.local = ([127, 0, 0, 1], 9_080).into();
+        exchange.connection.peer = std::net::SocketAddr::from(([127, 0, 0, 1], 40_000)).into();
+        exchange.connection.local = std::net::SocketAddr::from(([127, 0, 0, 1], 9_080)).into();
         let prepared =
             crate::pipeline::prepare(&worker.options, &mut worker.path_scratch.borrow_mut(), &mut exchange);
         assert!(prepared.is_ok(), "the gateway does not serve the test's request");

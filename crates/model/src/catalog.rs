@@ -152,13 +152,17 @@ impl CatalogPlugin {
         }
     }
 
+    fn validators(&self) -> impl Iterator<Item = &Validator> {
+        let further = [&self.consumer, &self.metadata].into_iter().flatten();
+        std::iter::once(&self.plugin).chain(further)
+    }
+
     /// Compiles all schemas now.
     ///
     /// # Errors
     /// The words of the schema compiler about the first that is no JSON Schema.
-    pub fn compile(&self) -> Result<(), &str> {
-        let further = [&self.consumer, &self.metadata].into_iter().flatten();
-        std::iter::once(&self.plugin).chain(further).try_for_each(Validator::compile)
+    pub fn compile(&self) -> Result<(), String> {
+        self.validators().try_for_each(Validator::compile)
     }
 
     /// What was handed in, its schemas with `_meta` added.
@@ -257,6 +261,12 @@ impl Catalog {
     /// All plugins, highest priority first.
     pub fn iter(&self) -> impl Iterator<Item = &CatalogPlugin> {
         self.by_priority.iter().filter_map(|name| self.by_name.get(name))
+    }
+
+    /// Gives up the compiled schemas, of plugins and of kinds, that nobody asked for since the last call.
+    pub fn release_unused(&self) {
+        self.iter().flat_map(CatalogPlugin::validators).for_each(Validator::release_unused);
+        schema::release_unused();
     }
 
     /// Whether there is a registry of that name.

@@ -73,9 +73,15 @@ const TEXTS: [(&str, &str); 19] = [
     ("upstream", include_str!("schema/upstream.json")),
 ];
 
+/// Gives up the compiled forms that nobody asked for since the last call.
+pub fn release_unused() {
+    ALL.iter().filter_map(OnceLock::get).for_each(Validator::release_unused);
+}
+
+static ALL: [OnceLock<Validator>; TEXTS.len()] = [const { OnceLock::new() }; TEXTS.len()];
+
 /// The schema of that name, read when it is first asked for.
 fn loaded(name: &str) -> &'static Validator {
-    static ALL: [OnceLock<Validator>; TEXTS.len()] = [const { OnceLock::new() }; TEXTS.len()];
     let index = TEXTS.iter().position(|(known, _)| *known == name);
     let index = index.expect("every schema that is asked for is in TEXTS");
     ALL[index].get_or_init(|| {

@@ -2,22 +2,31 @@
 
 mod wording;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-/// A schema (draft 7), compiled when it is first asked: a node that uses a few kinds and plugins holds the compiled form,
-/// a megabyte for some, of those alone.
+/// A schema (draft 7). It is compiled when it is asked something and given up when nobody has asked for a while: the
+/// compiled schemas are megabytes, and between two changes a node has no use for them.
 pub struct Validator {
-    compiled: OnceLock<Result<jsonschema::Validator, String>>,
+    compiled: Mutex<Held>,
     schema: Arc<Value>,
+}
+
+type Compiled = Arc<Result<jsonschema::Validator, String>>;
+
+#[derive(Default)]
+struct Held {
+    compiled: Option<Compiled>,
+    /// Whether it was asked since the last [`Validator::release_unused`].
+    used: bool,
 }
 
 impl Validator {
     /// For this schema.
     #[must_use]
     pub fn new(schema: impl Into<Arc<Value>>) -> Validator {
-        Validator { compiled: OnceLock::new(), schema: schema.into() }
+        Validator { compiled: Mutex::default(), schema: schema.into() }
     }
 
     /// The schema.
@@ -26,34 +35,47 @@ impl Validator {
         &self.schema
     }
 
-    /// Compiles the schema, if that was not done yet.
+    /// Compiles the schema, if that is not done yet.
     ///
     /// # Errors
     /// The library's words, when it is no JSON Schema or refers to something outside itself.
-    pub fn compile(&self) -> Result<(), &str> {
-        self.compiled().as_ref().map(drop).map_err(String::as_str)
+    pub fn compile(&self) -> Result<(), String> {
+        self.compiled().as_ref().as_ref().map(drop).map_err(String::clone)
     }
 
-    fn compiled(&self) -> &Result<jsonschema::Validator, String> {
-        self.compiled.get_or_init(|| {
-            jsonschema::options()
-                .with_draft(jsonschema::Draft::Draft7)
-                .should_validate_formats(true)
-                .build(&self.schema)
-                .map_err(|error| error.to_string())
-        })
+    /// Gives the compiled form up if it was not asked since the last call.
+    pub fn release_unused(&self) {
+        let mut held = self.held();
+        if !std::mem::take(&mut held.used) {
+            held.compiled = None;
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.compiled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn compiled(&self) -> Compiled {
+        let mut held = self.held();
+        held.used = true;
+        let compile = || {
+            let options = jsonschema::options().with_draft(jsonschema::Draft::Draft7);
+            let built = options.should_validate_formats(true).build(&self.schema);
+            Arc::new(built.map_err(|error| error.to_string()))
+        };
+        held.compiled.get_or_insert_with(compile).clone()
     }
 
     /// Whether the value obeys the schema; a schema that is none accepts nothing.
     #[must_use]
     pub fn accepts(&self, value: &Value) -> bool {
-        self.compiled().as_ref().is_ok_and(|compiled| compiled.is_valid(value))
+        self.compiled().as_ref().as_ref().is_ok_and(|compiled| compiled.is_valid(value))
     }
 
     /// Every fault, in the order in which APISIX's validator would meet them.
     #[must_use]
     pub fn faults(&self, value: &Value) -> Vec<SchemaFault> {
-        match self.compiled() {
+        match &*self.compiled() {
             Ok(compiled) if compiled.is_valid(value) => Vec::new(),
             Ok(compiled) => wording::faults(compiled.iter_errors(value), &self.schema, value),
             // What cannot be checked is not let through.
@@ -113,5 +135,25 @@ impl SchemaFault {
     #[must_use]
     pub fn full_reason(&self) -> String {
         format!("{}{}", self.reason, self.hint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_not_asked_for_a_while_is_given_up_and_made_again() {
+        let validator = Validator::new(json!({"type": "integer"}));
+        let is_held = || validator.held().compiled.is_some();
+        assert!(!is_held(), "nothing is compiled before it is asked");
+        assert!(validator.accepts(&json!(1)));
+        validator.release_unused();
+        assert!(is_held(), "it was asked since");
+        validator.release_unused();
+        assert!(!is_held());
+        assert!(!validator.accepts(&json!("1")) && is_held());
     }
 }

@@ -7,8 +7,9 @@ use std::cell::RefCell;
 #[derive(Debug)]
 pub struct Buffer {
     data: Box<[u8]>,
-    start: usize,
-    end: usize,
+    // Half the room of a usize: connections keep a place for a buffer while they have none.
+    start: u32,
+    end: u32,
 }
 
 impl Buffer {
@@ -29,7 +30,21 @@ impl Buffer {
 
     /// Number of bytes that wait to be consumed.
     pub fn len(&self) -> usize {
-        self.end - self.start
+        self.end() - self.start()
+    }
+
+    fn start(&self) -> usize {
+        self.start as usize
+    }
+
+    fn end(&self) -> usize {
+        self.end as usize
+    }
+
+    /// Every position lies in the memory, whose size was checked when it was made.
+    fn set(&mut self, start: usize, end: usize) {
+        debug_assert!(start <= end && end <= self.data.len(), "positions outside the buffer");
+        (self.start, self.end) = (start as u32, end as u32);
     }
 
     /// True when no byte waits.
@@ -44,12 +59,13 @@ impl Buffer {
 
     /// The bytes that wait to be consumed.
     pub fn filled(&self) -> &[u8] {
-        &self.data[self.start..self.end]
+        &self.data[self.start()..self.end()]
     }
 
     /// The memory behind the filled bytes, initialised with whatever was there.
     pub fn spare_mut(&mut self) -> &mut [u8] {
-        &mut self.data[self.end..]
+        let end = self.end();
+        &mut self.data[end..]
     }
 
     /// Says that `count` bytes of the spare memory were written.
@@ -57,8 +73,8 @@ impl Buffer {
     /// # Panics
     /// When there is less spare memory than that.
     pub fn advance(&mut self, count: usize) {
-        assert!(count <= self.data.len() - self.end, "advanced beyond the buffer");
-        self.end += count;
+        assert!(count <= self.data.len() - self.end(), "advanced beyond the buffer");
+        self.set(self.start(), self.end() + count);
     }
 
     /// Drops `count` bytes from the front.
@@ -67,10 +83,7 @@ impl Buffer {
     /// When fewer bytes wait.
     pub fn consume(&mut self, count: usize) {
         assert!(count <= self.len(), "consumed more than was filled");
-        self.start += count;
-        if self.start == self.end {
-            (self.start, self.end) = (0, 0);
-        }
+        if count == self.len() { self.clear() } else { self.set(self.start() + count, self.end()) }
     }
 
     /// Forgets all bytes.
@@ -81,8 +94,9 @@ impl Buffer {
     /// Moves the filled bytes to the beginning, so that all free memory is spare.
     pub fn compact(&mut self) {
         if self.start > 0 {
-            self.data.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
+            let length = self.len();
+            self.data.copy_within(self.start()..self.end(), 0);
+            self.set(0, length);
         }
     }
 
@@ -93,6 +107,7 @@ impl Buffer {
             let mut grown = if capacity <= LARGE_BYTES {
                 Buffer::large()
             } else {
+                assert!(u32::try_from(capacity).is_ok(), "a buffer of 4 GiB or more");
                 Buffer { data: vec![0; capacity].into_boxed_slice(), start: 0, end: 0 }
             };
             grown.write(self.filled());
@@ -102,12 +117,13 @@ impl Buffer {
 
     /// Copies as much of `bytes` as fits behind the filled bytes; returns how many that was.
     pub fn write(&mut self, bytes: &[u8]) -> usize {
-        if bytes.len() > self.data.len() - self.end {
+        if bytes.len() > self.data.len() - self.end() {
             self.compact();
         }
-        let count = bytes.len().min(self.data.len() - self.end);
-        self.data[self.end..self.end + count].copy_from_slice(&bytes[..count]);
-        self.end += count;
+        let end = self.end();
+        let count = bytes.len().min(self.data.len() - end);
+        self.data[end..end + count].copy_from_slice(&bytes[..count]);
+        self.set(self.start(), end + count);
         count
     }
 }

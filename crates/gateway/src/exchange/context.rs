@@ -22,24 +22,51 @@ impl Scheme {
     }
 }
 
+/// An IP address and a port. A socket address without an IPv6 one's flow and scope, which no log and no rule names: 20
+/// bytes in place of 32, twice for every idle connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    ip: IpAddr,
+    port: u16,
+}
+
+impl Address {
+    /// The IP address.
+    pub fn ip(self) -> IpAddr {
+        self.ip
+    }
+
+    /// The port.
+    pub fn port(self) -> u16 {
+        self.port
+    }
+}
+
+impl From<SocketAddr> for Address {
+    /// A listener for both families sees IPv4 peers in IPv6 form; to everyone else they are what they are.
+    fn from(address: SocketAddr) -> Address {
+        Address { ip: address.ip().to_canonical(), port: address.port() }
+    }
+}
+
 /// See the module. Small enough to be copied into each exchange.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionContext {
     /// A number no other connection of this process has.
     pub id: u64,
     /// The peer.
-    pub peer: SocketAddr,
+    pub peer: Address,
     /// The listener's address.
-    pub local: SocketAddr,
+    pub local: Address,
     /// Plain or TLS.
     pub scheme: Scheme,
     /// Requests seen on it, this one included.
-    pub requests: u64,
+    pub requests: u32,
 }
 
 impl Default for ConnectionContext {
     fn default() -> Self {
-        let nowhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+        let nowhere = Address { ip: IpAddr::V4(Ipv4Addr::UNSPECIFIED), port: 0 };
         ConnectionContext { id: 0, peer: nowhere, local: nowhere, scheme: Scheme::Http, requests: 0 }
     }
 }

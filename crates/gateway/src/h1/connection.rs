@@ -2,6 +2,7 @@
 //! one exchange after another, and closing so that nothing in flight is lost. It sequences; each step lives elsewhere.
 
 use std::future::poll_fn;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -14,7 +15,7 @@ use super::tunnel;
 use crate::alarm::Alarm;
 use crate::env::Stream;
 use crate::exchange::reuse::Lease;
-use crate::exchange::{ConnectionContext, Exchange};
+use crate::exchange::{Address, ConnectionContext, Exchange, Scheme};
 use crate::failure::{Cause, Failure};
 use crate::pipeline::{self, Outcome};
 use crate::worker::{Counted, OpenListener};
@@ -30,7 +31,11 @@ const LINGER_MAX_BYTES: usize = 256 * 1024;
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) input: Option<Buffer>,
-    pub(crate) context: ConnectionContext,
+    /// A number no other connection of this process has.
+    id: u64,
+    peer: Address,
+    /// Requests begun on it.
+    requests: u32,
     /// Where it came in; when that ends, it ends too.
     pub(crate) listener: Rc<OpenListener>,
     /// Its place in the worker's count, given back with it.
@@ -41,11 +46,24 @@ impl Connection {
     /// A connection that was just accepted.
     pub(crate) fn new(
         stream: Stream,
-        context: ConnectionContext,
+        id: u64,
+        peer: SocketAddr,
         listener: Rc<OpenListener>,
         counted: Counted,
     ) -> Box<Connection> {
-        Box::new(Connection { stream, input: None, context, listener, _counted: counted })
+        let peer = peer.into();
+        Box::new(Connection { stream, input: None, id, peer, requests: 0, listener, _counted: counted })
+    }
+
+    /// What an exchange knows of it.
+    fn context(&self) -> ConnectionContext {
+        ConnectionContext {
+            id: self.id,
+            peer: self.peer,
+            local: self.listener.listener.address().into(),
+            scheme: Scheme::Http,
+            requests: self.requests,
+        }
     }
 
     /// A buffer to read from a client.
@@ -94,8 +112,7 @@ async fn wait_for_request(connection: &mut Connection, alarm: &Alarm) -> bool {
     }
     let worker = alarm.worker();
     let limits = &worker.options.limits;
-    let timeout_ms =
-        if connection.context.requests == 0 { limits.head_timeout_ms } else { limits.idle_timeout_ms };
+    let timeout_ms = if connection.requests == 0 { limits.head_timeout_ms } else { limits.idle_timeout_ms };
     let mut armed = false;
     let mut farewell = Farewell::default();
     poll_fn(|cx| {
@@ -157,14 +174,14 @@ async fn one_exchange(connection: &mut Connection, alarm: &Alarm) -> After {
         Ok(Arrived::End) => return After::Close,
         Err(failure) => Some(failure),
     };
-    connection.context.requests += 1;
-    exchange.connection = connection.context;
+    connection.requests = connection.requests.saturating_add(1);
+    exchange.connection = connection.context();
     let limits = &worker.options.limits;
     let keep_alive = refused.is_none()
         && exchange.request.keep_alive
         && !connection.listener.is_closing()
         && (limits.max_requests_per_connection == 0
-            || connection.context.requests < limits.max_requests_per_connection);
+            || u64::from(connection.requests) < limits.max_requests_per_connection);
     let mut server = H1Server::new(connection, exchange, worker.take_bytes(), keep_alive);
     let outcome = match refused {
         None => pipeline::run(worker, exchange, &mut server, alarm).await,
@@ -319,5 +336,8 @@ mod tests {
         // The event loop adds 104 bytes and aligns to 128: up to here a task takes 256, above it 384.
         let bytes = size_of_future(serve);
         assert!(bytes <= 152, "{bytes} bytes for the task of a connection that waits");
+        // The allocator rounds up to 128 as well.
+        let bytes = size_of::<Connection>();
+        assert!(bytes <= 128, "{bytes} bytes for a connection that waits");
     }
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::task::{Context, Poll};
 
 use http1::{Headers, ResponseHead};
+use stdx::pooled::PooledBox;
 
 use crate::body::{BodyEvent, BodyLength, ClientStream};
 use crate::exchange::Exchange;
@@ -12,11 +13,11 @@ use crate::failure::{Failure, Sent};
 use crate::h1::origin::OriginStream;
 use crate::h1::tunnel::OriginTunnel;
 
-/// A lent stream. One variant for each protocol that nodes are spoken to in, so that the hot one costs no indirection.
-#[expect(clippy::large_enum_variant, reason = "the large one is the usual one, and it is moved once")]
+/// A lent stream. One variant for each protocol that nodes are spoken to in, so that calls need no table; in pooled
+/// memory, since it is handed on several times between the pool and the try.
 pub(crate) enum NodeStream {
     /// HTTP/1: a whole connection, since it carries one exchange at a time.
-    Http1(OriginStream),
+    Http1(PooledBox<OriginStream>),
     /// A protocol whose connections carry many exchanges at once, from a test's script.
     #[cfg(test)]
     Scripted(Box<dyn ClientStream>),
@@ -46,7 +47,7 @@ impl NodeStream {
     /// The bare connection beneath it and what was read of it, for a tunnel; nothing where others share the connection.
     pub(crate) fn into_tunnel(self) -> Option<(OriginTunnel, Vec<u8>)> {
         match self {
-            NodeStream::Http1(stream) => Some(stream.into_tunnel()),
+            NodeStream::Http1(stream) => Some(stream.into_inner().into_tunnel()),
             #[cfg(test)]
             NodeStream::Scripted(_) => None,
         }

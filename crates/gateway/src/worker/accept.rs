@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{Command, Handle, OpenListener, Queue, Worker};
 use crate::alarm::Alarm;
 use crate::env::{self, Socket, Stream};
-use crate::exchange::{ConnectionContext, Scheme};
 use crate::h1::connection::{self, Connection};
 use crate::listener::{Application, Listener};
 
@@ -102,13 +101,9 @@ fn hand_over(to: &Handle, socket: Socket, peer: SocketAddr, listener: Arc<Listen
 pub(super) fn serve(worker: &Rc<Worker>, stream: Stream, peer: SocketAddr, open: Rc<OpenListener>) {
     worker.status.accepted.fetch_add(1, Ordering::Relaxed);
     let id = NEXT_CONNECTION.fetch_add(1, Ordering::Relaxed);
-    // A listener for both families sees IPv4 peers in IPv6 form; to everyone else they are what they are.
-    let [peer, local] = [peer, open.listener.address()]
-        .map(|socket| SocketAddr::new(socket.ip().to_canonical(), socket.port()));
     match open.listener.wanted().protocols.application {
         Application::Http1 => {
-            let context = ConnectionContext { id, peer, local, scheme: Scheme::Http, requests: 0 };
-            let connection = Connection::new(stream, context, open, Counted(worker.clone()));
+            let connection = Connection::new(stream, id, peer, open, Counted(worker.clone()));
             env::spawn(connection::serve(connection, Alarm::new(worker)));
         }
     }

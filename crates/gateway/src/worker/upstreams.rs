@@ -102,7 +102,7 @@ impl Worker {
 
     fn begin(&self, connection: OriginConnection) -> NodeStream {
         let limits = self.options.limits.origin_head;
-        NodeStream::Http1(OriginStream::new(connection, self.take_bytes(), limits))
+        NodeStream::Http1(PooledBox::new(OriginStream::new(connection, self.take_bytes(), limits)))
     }
 
     /// Opens a connection to an endpoint, for one stream to begin with.
@@ -141,7 +141,7 @@ impl Worker {
     pub(crate) fn give_back(&self, stream: NodeStream, complete: bool) {
         match stream {
             NodeStream::Http1(stream) => {
-                let (connection, bytes) = stream.end(complete);
+                let (connection, bytes) = stream.into_inner().end(complete);
                 self.give_bytes(bytes);
                 if let Some(connection) = connection
                     && !self.is_draining()
