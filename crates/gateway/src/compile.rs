@@ -25,10 +25,10 @@ use sharing::Sharing;
 
 use crate::plugin::PluginKind;
 use crate::plugin::chain::Chain;
+use crate::plugin::services::Services;
 use crate::plugin::state::StateRegistry;
 use crate::runtime::{Consumers, Runtime};
 use crate::upstream::Timeouts;
-use crate::upstream::dns::Resolver;
 
 pub use reference::Lookup;
 
@@ -45,7 +45,7 @@ pub struct CompileFault {
 pub struct Compiler {
     kinds: &'static [&'static PluginKind],
     states: StateRegistry,
-    resolver: Resolver,
+    services: Arc<Services>,
     environment: Lookup,
     default_timeouts: Timeouts,
     current: Runtime,
@@ -68,12 +68,13 @@ struct Dirty {
 }
 
 impl Compiler {
-    /// A compiler for these kinds of plugins, in this router mode; nothing is compiled yet.
+    /// A compiler for these kinds of plugins, in this router mode; nothing is compiled yet. Names are looked up through
+    /// the services' resolver.
     pub fn new(
         kinds: &'static [&'static PluginKind],
         mode: Mode,
         default_timeouts: Timeouts,
-        resolver: Resolver,
+        services: Arc<Services>,
     ) -> Compiler {
         let empty_chain = Arc::new(Chain::default());
         let current = Runtime {
@@ -90,7 +91,7 @@ impl Compiler {
         Compiler {
             kinds,
             states: StateRegistry::default(),
-            resolver,
+            services,
             environment: |_| None,
             default_timeouts,
             current,
@@ -137,7 +138,7 @@ impl Compiler {
         }
         self.current.revision = snapshot.revision();
         // New names are looked up before requests need them, within a bound; afterwards in the background.
-        self.resolver.settle();
+        self.services.resolver().settle();
         (self.current(), std::mem::take(&mut self.faults))
     }
 

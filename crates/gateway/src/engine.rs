@@ -16,6 +16,7 @@ use crate::observe::access_log::{AccessLog, LogWriter};
 use crate::observe::exposition;
 use crate::observe::metrics::{SharedSeries, WorkerMetrics};
 use crate::options::Options;
+use crate::plugin::services::Services;
 use crate::runtime::Runtime;
 use crate::worker::{self, Command, FAREWELL_MS, Handle, Parts, Queue};
 
@@ -31,6 +32,7 @@ pub struct Engine {
     workers: Vec<Handle>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     series: Arc<Mutex<Vec<SharedSeries>>>,
+    services: Arc<Services>,
 }
 
 /// Whether there may be listeners.
@@ -51,6 +53,8 @@ pub struct EngineConfig {
     pub runtime: Arc<Runtime>,
     /// The access log, if there is one.
     pub access_log: Option<(AccessLog, LogWriter)>,
+    /// What plugins were built with.
+    pub services: Arc<Services>,
 }
 
 impl Engine {
@@ -82,7 +86,8 @@ impl Engine {
             threads.push(std::thread::Builder::new().name(format!("worker-{index}")).spawn(run)?);
         }
         let listening = Mutex::new(Listens::Yes);
-        Ok(Engine { published, listeners, listening, workers, threads: Mutex::new(threads), series })
+        let (workers, threads, services) = (workers, Mutex::new(threads), config.services);
+        Ok(Engine { published, listeners, listening, workers, threads, series, services })
     }
 
     /// Brings a generation into force: every request that begins from now on is decided by it.
@@ -162,7 +167,8 @@ impl Engine {
         self.workers.iter().map(|worker| worker.status.connections.load(Ordering::Relaxed)).sum()
     }
 
-    /// Accepts no more, lets exchanges end for at most `grace`, then stops; true if all ended in time.
+    /// Accepts no more, lets exchanges end for at most `grace`, then stops; what plugins have queued is delivered
+    /// meanwhile and, after the last exchange, in what is left of `grace`. True if all ended in time.
     pub fn drain(&self, grace: Duration, abandon: &dyn Fn() -> bool) -> bool {
         self.end(grace, abandon, 0, Queue::Serve)
     }
@@ -177,6 +183,7 @@ impl Engine {
     fn end(&self, grace: Duration, abandon: &dyn Fn() -> bool, farewell_ms: u64, queue: Queue) -> bool {
         *self.listening() = Listens::NoMore;
         self.listeners.load().iter().for_each(|listener| listener.close());
+        self.services.hurry();
         self.tell(|| Command::Drain { farewell_ms, queue });
         let deadline = Instant::now() + grace;
         while self.connections() > 0 && Instant::now() < deadline && !abandon() {
@@ -184,6 +191,13 @@ impl Engine {
         }
         let all_ended = self.connections() == 0;
         self.stop();
+        let left = self.services.settle(deadline, abandon);
+        if left > 0 {
+            tracing::warn!(
+                entries = left,
+                "what plugins had to report was not delivered in time and is lost"
+            );
+        }
         all_ended
     }
 
@@ -201,6 +215,7 @@ impl Engine {
         exposition::write_status(self.workers.iter().map(|worker| &*worker.status), text);
         let series = self.series.lock().unwrap_or_else(PoisonError::into_inner).clone();
         exposition::write_series(&series, text);
+        self.services.write_metrics(text);
     }
 
     /// Makes every worker panic; for the tests of what follows.

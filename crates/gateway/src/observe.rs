@@ -5,3 +5,4 @@ pub mod access_log;
 pub mod exposition;
 pub mod histogram;
 pub mod metrics;
+pub mod pace;

@@ -14,7 +14,11 @@
 //! A plugin instance is built once, when the configuration changes, and is shared by all workers; what belongs to one
 //! request lives in [`Exchange::state`]. Layer 4 has a trait of its own, in [`stream`].
 
+pub mod batch;
 pub mod chain;
+pub mod outbound;
+mod service_thread;
+pub mod services;
 pub mod state;
 pub mod stream;
 
@@ -231,4 +235,6 @@ pub struct Build<'a> {
     pub metadata: Option<&'a Value>,
     /// State that outlives configuration changes.
     pub states: &'a state::StateRegistry,
+    /// Calls to other peers, and queues.
+    pub services: &'a services::Services,
 }

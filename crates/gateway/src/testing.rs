@@ -4,8 +4,8 @@
 use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, Waker};
 
 use http1::{HeadStatus, parse_request};
@@ -25,6 +25,8 @@ use crate::forward::ForwardOptions;
 use crate::observe::metrics::WorkerMetrics;
 use crate::options::{Limits, Options};
 use crate::plugin::chain::Chain;
+use crate::plugin::outbound::OutboundPolicy;
+use crate::plugin::services::Services;
 use crate::plugin::state::StateRegistry;
 use crate::plugin::{Build, Decision, Flow, Plugin, PluginKind, Reply};
 use crate::runtime::{Consumer, Consumers, Route, Runtime, StreamRoute};
@@ -93,7 +95,7 @@ impl Scene {
     /// Builds an instance where the plugin has metadata.
     pub fn build_with(&self, kind: &PluginKind, config: &Value, metadata: Option<&Value>) -> Arc<dyn Plugin> {
         (kind.check)(config).expect("the test's configuration passes the check");
-        let build = Build { owner: self.owner, metadata, states: &self.states };
+        let build = Build { owner: self.owner, metadata, states: &self.states, services: &SERVICES };
         (kind.build)(&build, config).expect("the test's configuration can be built")
     }
 
@@ -122,6 +124,16 @@ impl Scene {
         exchange
     }
 }
+
+/// Services whose names are the system's.
+pub fn services() -> Services {
+    let resolver =
+        Resolver::start(Arc::<SystemLookup>::default(), TtlBounds::default()).expect("a thread can be made");
+    Services::new(resolver, OutboundPolicy::default())
+}
+
+/// The services of tests that have no use for services of their own.
+static SERVICES: LazyLock<Services> = LazyLock::new(services);
 
 /// A consumer with this name and no labels, group or plugins.
 pub fn consumer(username: &str) -> Consumer {
@@ -171,9 +183,7 @@ pub fn stream_route(kinds: &'static [&'static PluginKind], plugins: &Value) -> A
     let written = Written { key: key.clone(), text, created_index: 1, modified_index: 1 };
     let change = Change { key, written: Some(written) };
     let applied = Snapshot::empty().apply(&catalog, &[change], 1, Policy::Strict);
-    let resolver =
-        Resolver::start(Arc::<SystemLookup>::default(), TtlBounds::default()).expect("a thread can be made");
-    let mut compiler = Compiler::new(kinds, Mode::default(), Timeouts::default(), resolver);
+    let mut compiler = Compiler::new(kinds, Mode::default(), Timeouts::default(), Arc::new(services()));
     let (runtime, faults) = compiler.apply(&applied);
     assert!(faults.is_empty(), "{faults:?}");
     runtime.stream_routes.get("1").expect("it was compiled").clone()
@@ -241,7 +251,8 @@ pub fn accepts(kind: &'static PluginKind, schema_type: SchemaType, config: &Valu
         return Err(fault.plugin_message());
     }
     if schema_type == SchemaType::Plugin {
-        let build = Build { owner: "routes/1", metadata: None, states: &StateRegistry::default() };
+        let states = StateRegistry::default();
+        let build = Build { owner: "routes/1", metadata: None, states: &states, services: &SERVICES };
         let built = (kind.build)(&build, config);
         assert!(built.is_ok(), "{} accepts {config} and cannot build it: {:?}", kind.name, built.err());
     }

@@ -32,6 +32,7 @@ use crate::listener::ListenerSet;
 use crate::observe::access_log::{AccessLog, LineWriter};
 use crate::observe::metrics::WorkerMetrics;
 use crate::options::Options;
+use crate::plugin::outbound::HttpClient;
 use crate::runtime::{Generation, Runtime};
 use crate::upstream::pool::Pools;
 
@@ -70,6 +71,8 @@ pub struct Worker {
     pub options: Arc<Options>,
     /// Counters for metrics.
     pub metrics: WorkerMetrics,
+    /// Calls of plugins to other peers.
+    pub http: HttpClient,
     pub(crate) timers: RefCell<Timers>,
     pub(crate) pools: RefCell<Pools>,
     // Boxed so that leasing one moves a pointer.
@@ -120,6 +123,7 @@ impl Worker {
             index: parts.index,
             options: parts.options,
             metrics: parts.metrics,
+            http: HttpClient::default(),
             timers: RefCell::new(Timers::new(env::monotonic_ns() / 1_000_000)),
             pools: RefCell::default(),
             exchanges: RefCell::default(),

@@ -15,6 +15,8 @@ use gateway::engine::{Engine, EngineConfig};
 use gateway::forward::ForwardOptions;
 use gateway::listener::{Protocols, Wanted};
 use gateway::options::{Limits, Options};
+use gateway::plugin::outbound::OutboundPolicy;
+use gateway::plugin::services::Services;
 use gateway::upstream::Timeouts;
 use gateway::upstream::dns::{Resolver, SystemLookup, TtlBounds};
 use model::catalog::Catalog;
@@ -137,7 +139,8 @@ fn engine_in_front_of(node: SocketAddr) -> (Engine, SocketAddr) {
     let catalog = Catalog::new(Vec::new()).unwrap();
     let applied = Snapshot::empty().apply(&catalog, &changes, 1, Policy::Strict);
     let resolver = Resolver::start(Arc::<SystemLookup>::default(), TtlBounds::default()).unwrap();
-    let mut compiler = Compiler::new(&[], router::Mode::default(), Timeouts::default(), resolver);
+    let services = Arc::new(Services::new(resolver, OutboundPolicy::default()));
+    let mut compiler = Compiler::new(&[], router::Mode::default(), Timeouts::default(), services.clone());
     let (runtime, faults) = compiler.apply(&applied);
     assert_eq!((runtime.revision, faults), (1, Vec::new()));
     let config = EngineConfig {
@@ -156,6 +159,7 @@ fn engine_in_front_of(node: SocketAddr) -> (Engine, SocketAddr) {
         workers: 1,
         runtime,
         access_log: None,
+        services,
     };
     let engine = Engine::start(config).unwrap();
     let proxy = Wanted { address: ([127, 0, 0, 1], 0).into(), protocols: Protocols::HTTP1 };

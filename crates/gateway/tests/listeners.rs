@@ -12,7 +12,8 @@ use gateway::testing;
 
 fn engine(workers: usize) -> Engine {
     let (options, runtime) = testing::without_routes();
-    Engine::start(EngineConfig { options, workers, runtime, access_log: None }).unwrap()
+    let services = Arc::new(testing::services());
+    Engine::start(EngineConfig { options, workers, runtime, access_log: None, services }).unwrap()
 }
 
 fn loopback(port: u16) -> Wanted {

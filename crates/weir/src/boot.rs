@@ -19,6 +19,8 @@ use control::{Control, ControlConfig, SourceConfig, SystemClock};
 use gateway::compile::Compiler;
 use gateway::engine::EngineConfig;
 use gateway::observe::access_log::LogWriter;
+use gateway::plugin::outbound::OutboundPolicy;
+use gateway::plugin::services::Services;
 use gateway::upstream::dns::{LookupOptions, Resolver, SystemLookup, TtlBounds};
 use model::Snapshot;
 use serde_json::Value;
@@ -45,7 +47,8 @@ pub(crate) fn run(source_of_settings: SettingsSource) -> anyhow::Result<ExitCode
     let log_writer: Option<LogWriter> = access_log.as_ref().map(|(_, writer)| writer.clone());
     let options = Arc::new(options::engine(&settings));
     let gateway = Arc::new(Gateway::default());
-    let compiler = compiler(&settings)?;
+    let services = services(&settings)?;
+    let compiler = compiler(&settings, services.clone());
     let admin_keys = admin_keys(&settings)?;
     let lines = sockets.lines();
     let control = Control::start(ControlConfig {
@@ -58,7 +61,7 @@ pub(crate) fn run(source_of_settings: SettingsSource) -> anyhow::Result<ExitCode
         admin: options::admin(&settings, admin_keys),
     })?;
     let workers = settings.workers;
-    let engine = gateway.start(|runtime| EngineConfig { options, workers, runtime, access_log })?;
+    let engine = gateway.start(|runtime| EngineConfig { options, workers, runtime, access_log, services })?;
     engine.open(sockets.proxy);
     lines.iter().for_each(print);
     print("ready");
@@ -78,7 +81,7 @@ pub(crate) fn explain_offline(settings: &Settings, question: &Question) -> anyho
         None => control::offline::from_store(&settings.data)?,
     };
     let applied = Snapshot::empty().apply(&catalog(), &changes, 1, model::Policy::Lenient);
-    let mut compiler = compiler(settings)?;
+    let mut compiler = compiler(settings, services(settings)?);
     let (runtime, _) = compiler.apply(&applied);
     let options = options::engine(settings);
     let Question { method, url, headers, remote_addr } = question;
@@ -86,7 +89,8 @@ pub(crate) fn explain_offline(settings: &Settings, question: &Question) -> anyho
         .map_err(anyhow::Error::msg)
 }
 
-fn compiler(settings: &Settings) -> anyhow::Result<Compiler> {
+/// What plugins are offered beyond their phases, and where names are looked up.
+fn services(settings: &Settings) -> anyhow::Result<Arc<Services>> {
     let lookup = SystemLookup::new(&LookupOptions {
         servers: settings.dns_servers.clone(),
         search: settings.dns_search,
@@ -97,9 +101,13 @@ fn compiler(settings: &Settings) -> anyhow::Result<Compiler> {
         max: Duration::from_millis(settings.dns_ttl_max_ms),
     };
     let resolver = Resolver::start(Arc::new(lookup), ttl).context("cannot start the DNS thread")?;
+    Ok(Arc::new(Services::new(resolver, OutboundPolicy { allow: settings.outbound_allow.clone() })))
+}
+
+fn compiler(settings: &Settings, services: Arc<Services>) -> Compiler {
     let timeouts = options::engine(settings).upstream_timeouts;
-    let compiler = Compiler::new(plugins::ALL, settings.router_mode.into(), timeouts, resolver);
-    Ok(compiler.with_environment(|name| std::env::var(name).ok()))
+    let compiler = Compiler::new(plugins::ALL, settings.router_mode.into(), timeouts, services);
+    compiler.with_environment(|name| std::env::var(name).ok())
 }
 
 fn source(settings: &Settings) -> SourceConfig {

@@ -105,6 +105,11 @@ settings! {
         /// The `Server` header of answers made here, or `off` for none.
         server_header: Option<String> = parse::server_header("TEXT|off", DEFAULT_SERVER_HEADER),
     }
+    section "Plugins" {
+        /// Networks that plugins' own calls may reach although they are out of bounds for them: link-local addresses
+        /// and others where clouds have their metadata services.
+        outbound_allow: Vec<IpNet> = parse::networks("CIDR,…", ""),
+    }
     section "Logs" {
         /// Where finished requests are logged: `off`, `stdout` or a file.
         access_log: LogTarget = parse::access_log("off|stdout|FILE", "off"),

@@ -114,7 +114,12 @@ impl Compiler {
 
 impl Prepared<'_> {
     fn build<'b>(&'b self, compiler: &'b Compiler) -> Build<'b> {
-        Build { owner: &self.owner, metadata: self.metadata.as_ref(), states: &compiler.states }
+        Build {
+            owner: &self.owner,
+            metadata: self.metadata.as_ref(),
+            states: &compiler.states,
+            services: &compiler.services,
+        }
     }
 }
 

@@ -70,7 +70,7 @@ impl Compiler {
         let cell =
             before.filter(|before| same_method(&before.method, &method)).map(|before| before.nodes.clone());
         let cell = cell.unwrap_or_else(|| Arc::new(Published::new(Arc::new(NodeSet::default()))));
-        self.resolver.follow(&cell, plan);
+        self.services.resolver().follow(&cell, plan);
         Ok(Upstream {
             identity: identity.into(),
             slot: slot.unwrap_or_default(),

@@ -125,7 +125,8 @@ pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status>, text: &mut St
     let _ = writeln!(text, "weir_upstream_idle_connections {idle}");
 }
 
-fn header(text: &mut String, name: &str, kind: &str, help: &str) {
+/// Appends the lines that announce a metric.
+pub(crate) fn header(text: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
@@ -145,7 +146,7 @@ impl std::fmt::Display for Common<'_> {
 }
 
 /// A label's value with what the format reserves escaped.
-struct Escaped<'a>(&'a str);
+pub(crate) struct Escaped<'a>(pub(crate) &'a str);
 
 impl std::fmt::Display for Escaped<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

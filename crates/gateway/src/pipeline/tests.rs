@@ -31,7 +31,6 @@ use crate::observe::metrics::WorkerMetrics;
 use crate::options::{Limits, Options};
 use crate::plugin::{Phase, Plugin, PluginKind};
 use crate::upstream::Timeouts;
-use crate::upstream::dns::{Resolver, SystemLookup, TtlBounds};
 use crate::worker::{Parts, Worker};
 
 /// A client of a protocol in which a message is a list of words.
@@ -255,9 +254,9 @@ fn worker(addresses: &[SocketAddr], plugins: &Value) -> Rc<Worker> {
     let mark = PluginInfo::new(TRAILER_MARK.name, 1, (TRAILER_MARK.schema)());
     let catalog = Catalog::new(vec![mark]).unwrap();
     let applied = Snapshot::empty().apply(&catalog, &[change], 1, Policy::Strict);
-    let resolver = Resolver::start(Arc::<SystemLookup>::default(), TtlBounds::default()).unwrap();
+    let services = Arc::new(crate::testing::services());
     let mut compiler =
-        Compiler::new(&[&TRAILER_MARK], router::Mode::default(), Timeouts::default(), resolver);
+        Compiler::new(&[&TRAILER_MARK], router::Mode::default(), Timeouts::default(), services);
     let (runtime, faults) = compiler.apply(&applied);
     assert_eq!(faults, Vec::new());
     let options = Options {

@@ -78,6 +78,7 @@ impl Worker {
     fn drain(&self, farewell_ms: u64, queue: Queue) {
         self.draining.set(true);
         self.pools.borrow_mut().clear();
+        self.http.clear();
         self.close_listeners(farewell_ms, queue);
     }
 
@@ -87,6 +88,7 @@ impl Worker {
         pools.sweep(now_ms);
         self.status.idle_upstream.store(pools.len(), Ordering::Relaxed);
         drop(pools);
+        self.http.sweep();
         self.wall_offset.set(wall_offset());
         let generation = self.generation();
         if self.swept_revision.replace(generation.revision) != generation.revision {

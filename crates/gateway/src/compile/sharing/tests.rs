@@ -12,7 +12,6 @@ use crate::compile::Compiler;
 use crate::plugin::{Phase, Plugin, PluginKind};
 use crate::runtime::Runtime;
 use crate::upstream::Timeouts;
-use crate::upstream::dns::{Resolver, SystemLookup, TtlBounds};
 
 static BUILT: AtomicUsize = AtomicUsize::new(0);
 static STOPPED: AtomicUsize = AtomicUsize::new(0);
@@ -56,9 +55,9 @@ impl Stage {
     fn new() -> Stage {
         let mut info = PluginInfo::new(COUNTED.name, 1, (COUNTED.schema)());
         info.metadata_schema = Some(json!({"type": "object"}).into());
-        let resolver = Resolver::start(Arc::<SystemLookup>::default(), TtlBounds::default()).unwrap();
+        let services = Arc::new(crate::testing::services());
         Stage {
-            compiler: Compiler::new(&KINDS, router::Mode::default(), Timeouts::default(), resolver),
+            compiler: Compiler::new(&KINDS, router::Mode::default(), Timeouts::default(), services),
             catalog: Catalog::new(vec![info]).unwrap(),
             snapshot: Snapshot::empty(),
         }

@@ -44,7 +44,7 @@ pub(crate) fn block_on<T>(body: impl Future<Output = T>) -> io::Result<T> {
     Ok(runtime.block_on(body))
 }
 
-/// Runs what `make` makes on a thread of its own with an event loop, beside all workers.
+/// Runs what `make` makes, and the tasks it spawns, on a thread of its own with an event loop, beside all workers.
 ///
 /// # Errors
 /// When the thread or its event loop cannot be made.
@@ -52,8 +52,21 @@ pub(crate) fn service<F>(name: &str, make: impl FnOnce() -> F + Send + 'static) 
 where
     F: Future<Output = ()>,
 {
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    std::thread::Builder::new().name(name.to_owned()).spawn(move || runtime.block_on(make())).map(drop)
+    // The loop takes tasks of its own thread, so it has to be made there.
+    let (started, outcome) = std::sync::mpsc::sync_channel(1);
+    std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        match Builder::new_current_thread().enable_all().build_local(LocalOptions::default()) {
+            Ok(runtime) => {
+                // Whoever starts the thread waits for this word.
+                let _ = started.send(Ok(()));
+                runtime.block_on(make());
+            }
+            Err(error) => {
+                let _ = started.send(Err(error));
+            }
+        }
+    })?;
+    outcome.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended at once")))
 }
 
 /// Blocks the calling thread while `unsettled` holds, at most for `timeout`; whoever changes the value notifies
