@@ -4,6 +4,7 @@
 
 mod attempt;
 pub(crate) mod body;
+mod body_copy;
 mod context;
 pub(crate) mod reuse;
 mod times;
@@ -17,6 +18,8 @@ use http1::{FieldError, RequestHead, ResponseHead};
 use router::Params;
 
 pub use attempt::{Attempt, Attempts};
+pub use body_copy::BodyCopy;
+pub(crate) use body_copy::SharedCopy;
 pub use context::{Address, ConnectionContext, Scheme};
 pub use times::Times;
 
@@ -84,6 +87,10 @@ pub struct Exchange {
     pub(crate) chain: Option<Arc<Chain>>,
     pub(crate) generation: Option<Rc<Generation>>,
     pub(crate) worker: Option<Rc<Worker>>,
+    /// The beginning of the request body, where a plugin asked for it; filled while the body is sent on.
+    pub(crate) request_copy: Option<SharedCopy>,
+    /// The beginning of the response body as the client got it, where a plugin asked for it.
+    pub(crate) response_copy: Option<BodyCopy>,
     pub(crate) states: RequestStates,
     pub(crate) instance: u32,
     pub(crate) scratch: Vec<u8>,
@@ -123,6 +130,8 @@ impl Exchange {
             chain: None,
             generation: None,
             worker: None,
+            request_copy: None,
+            response_copy: None,
             states: RequestStates::default(),
             instance: 0,
             scratch: Vec::new(),
@@ -158,6 +167,8 @@ impl Exchange {
         self.consumer = None;
         self.chain = None;
         self.generation = None;
+        self.request_copy = None;
+        self.response_copy = None;
         self.states.clear();
         self.scratch.clear();
     }
@@ -270,6 +281,39 @@ impl Exchange {
     /// The calling plugin instance's state for this request, if it made one.
     pub fn peek_state<T: std::any::Any>(&self) -> Option<&T> {
         self.states.peek(self.instance)
+    }
+
+    /// Calls `read` with the beginning of the request body as far as it is known here: what a plugin asked to see of it
+    /// whole, or the copy that one asked for. Nothing if nobody asked, or nothing was read.
+    pub fn read_request_body<T>(&self, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        match (self.body.whole(), &self.request_copy) {
+            (Some(body), _) => Some(read(body)),
+            (None, Some(copy)) => copy.read(read),
+            (None, None) => None,
+        }
+    }
+
+    /// The copy of the request body that a plugin asked for, where it was not read whole.
+    fn copied_request_body(&self) -> Option<Vec<u8>> {
+        self.request_copy.as_ref()?.read(<[u8]>::to_vec)
+    }
+
+    /// The beginning of the response body as the client got it; nothing if no plugin asked for a copy.
+    pub fn response_copy(&self) -> Option<&[u8]> {
+        self.response_copy.as_ref().map(BodyCopy::bytes)
+    }
+
+    /// Keeps at least the first `limit_bytes` of the response body.
+    pub(crate) fn copy_response(&mut self, limit_bytes: usize) {
+        self.response_copy.get_or_insert_default().extend_limit(limit_bytes);
+    }
+
+    /// Notes a piece of the response body on its way to the client.
+    #[inline]
+    pub(crate) fn note_response(&mut self, piece: &[u8]) {
+        if let Some(copy) = &mut self.response_copy {
+            copy.add(piece);
+        }
     }
 
     /// The worker that serves it.

@@ -65,7 +65,8 @@ pub trait Plugin: Send + Sync + 'static {
     /// Runs after the exchange ended, however it ended.
     fn log(&self, _exchange: &Exchange) {}
 
-    /// What this instance needs of the request body; asked before the access phase.
+    /// What this instance needs of the request body; asked before the access phase, of kinds that list
+    /// [`Phase::RequestBody`].
     fn wants_request_body(&self, _exchange: &Exchange) -> BodyNeed {
         BodyNeed::None
     }
@@ -92,6 +93,11 @@ pub enum BodyNeed {
     /// The whole body at once; one that is longer than `limit_bytes` is refused.
     Buffer {
         /// The largest body accepted, in bytes.
+        limit_bytes: usize,
+    },
+    /// The beginning of the body, for the log phase; the body itself passes by untouched, at full speed.
+    Copy {
+        /// How much of it is kept at least, if there is as much; other plugins may have asked for more.
         limit_bytes: usize,
     },
 }
@@ -179,6 +185,8 @@ impl Reply {
 pub enum Phase {
     /// [`Plugin::rewrite`]
     Rewrite,
+    /// [`Plugin::wants_request_body`]
+    RequestBody,
     /// [`Plugin::access`]
     Access,
     /// [`Plugin::before_proxy`]

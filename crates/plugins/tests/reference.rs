@@ -60,6 +60,7 @@ fn write_schema(page: &mut String, title: &str, schema: Value) {
 fn phase(phase: Phase) -> &'static str {
     match phase {
         Phase::Rewrite => "rewrite",
+        Phase::RequestBody => "request_body",
         Phase::Access => "access",
         Phase::BeforeProxy => "before_proxy",
         Phase::ResponseHead => "response_head",

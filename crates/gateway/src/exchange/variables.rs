@@ -108,7 +108,9 @@ impl Exchange {
             Builtin::Host => Some(Value::borrowed(&self.host)),
             Builtin::Method | Builtin::RequestMethod => Some(Value::borrowed(request.method_text())),
             Builtin::Request => Some(Value::owned(self.request_line())),
-            Builtin::RequestBody => body::whole(self),
+            Builtin::RequestBody => {
+                body::whole(self).or_else(|| self.copied_request_body().map(Value::owned))
+            }
             Builtin::RequestId => self.request_id.as_deref().map(|id| Value::borrowed(id.as_bytes())),
             Builtin::RequestLength => Some(Value::from(self.request_bytes)),
             Builtin::RequestUri => Some(Value::owned(target(&self.encoded_path, request.query()))),
@@ -170,6 +172,7 @@ impl Exchange {
         match builtin {
             Builtin::Status => Some(Value::from(self.failure_status().unwrap_or(self.response.status))),
             Builtin::BodyBytesSent => Some(Value::from(self.response_body_bytes)),
+            Builtin::RespBody => self.response_copy().map(Value::borrowed),
             Builtin::BytesSent => Some(Value::from(self.response_bytes)),
             Builtin::RequestTime => Some(Value::owned(time::seconds(self.elapsed_ns() / 1_000_000))),
             Builtin::Msec => Some(Value::owned(time::unix_seconds(self))),

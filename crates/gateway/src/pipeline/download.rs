@@ -93,7 +93,7 @@ pub(super) async fn pass_on<S: ServerStream, O: ClientStream>(
     };
     let need = if may_have_body { body_need(exchange, chains) } else { BodyNeed::None };
     match need {
-        BodyNeed::None => {
+        BodyNeed::None | BodyNeed::Copy { .. } => {
             server.start_response(exchange, length);
             let result = stream(download, exchange, server, origin, upload, chains, Passing::Untouched).await;
             exchange.response_bytes = server.sent_bytes();
@@ -108,6 +108,7 @@ pub(super) async fn pass_on<S: ServerStream, O: ClientStream>(
         BodyNeed::Buffer { limit_bytes } => {
             let mut body = collect(download, server, origin, upload, limit_bytes).await?;
             edit(exchange, chains, &mut body, Portion::Last);
+            exchange.note_response(&body);
             server.start_response(exchange, BodyLength::Known(body.len() as u64));
             match respond::send(download.run, exchange, server, &body).await {
                 Outcome::Done | Outcome::Tunnel(_) => Ok(()),
@@ -137,13 +138,17 @@ fn body_need(exchange: &mut Exchange, chains: &Chains<'_>) -> BodyNeed {
     let mut need = BodyNeed::None;
     if chains.has(Phase::ResponseBody) {
         phases::each(chains, Phase::ResponseBody, exchange, |instance, exchange| {
-            need = match (need, instance.plugin.wants_response_body(exchange)) {
+            let wanted = instance.plugin.wants_response_body(exchange);
+            if let BodyNeed::Copy { limit_bytes } = wanted {
+                return exchange.copy_response(limit_bytes);
+            }
+            need = match (need, wanted) {
                 (BodyNeed::Buffer { limit_bytes: a }, BodyNeed::Buffer { limit_bytes: b }) => {
                     BodyNeed::Buffer { limit_bytes: a.min(b) }
                 }
                 (buffer @ BodyNeed::Buffer { .. }, _) | (_, buffer @ BodyNeed::Buffer { .. }) => buffer,
                 (BodyNeed::Stream, _) | (_, BodyNeed::Stream) => BodyNeed::Stream,
-                (BodyNeed::None, BodyNeed::None) => BodyNeed::None,
+                (need, _) => need,
             };
         });
     }
@@ -152,7 +157,8 @@ fn body_need(exchange: &mut Exchange, chains: &Chains<'_>) -> BodyNeed {
 
 fn edit(exchange: &mut Exchange, chains: &Chains<'_>, body: &mut Vec<u8>, portion: Portion) {
     phases::each(chains, Phase::ResponseBody, exchange, |instance, exchange| {
-        if instance.plugin.wants_response_body(exchange) != BodyNeed::None {
+        let wanted = instance.plugin.wants_response_body(exchange);
+        if matches!(wanted, BodyNeed::Stream | BodyNeed::Buffer { .. }) {
             instance.plugin.response_body(exchange, body, portion);
         }
     });
@@ -232,11 +238,13 @@ async fn stream<S: ServerStream, O: ClientStream>(
                             edited_sent = 0;
                             edited.extend_from_slice(data);
                             edit(exchange, chains, &mut edited, Portion::Piece);
+                            exchange.note_response(&edited);
                             data.len()
                         }
                         None => match server.poll_data(cx, data) {
                             Poll::Ready(Ok(count)) => {
                                 exchange.response_body_bytes += count as u64;
+                                exchange.note_response(&data[..count]);
                                 count
                             }
                             Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
@@ -252,6 +260,7 @@ async fn stream<S: ServerStream, O: ClientStream>(
                         edited.clear();
                         edited_sent = 0;
                         edit(exchange, chains, &mut edited, Portion::Last);
+                        exchange.note_response(&edited);
                         continue;
                     }
                     let edited_trailers = edit_trailers(exchange, chains, trailers);

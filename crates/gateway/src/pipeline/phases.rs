@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Run, collect};
 use crate::body::ServerStream;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, SharedCopy};
 use crate::failure::{Cause, Failure};
 use crate::plugin::chain::{Chain, Instance};
 use crate::plugin::{BodyNeed, Decision, Flow, Phase, Reply};
@@ -203,12 +203,18 @@ async fn collect_request_body<S: ServerStream>(
     chains: &Chains<'_>,
 ) -> Result<(), Failure> {
     let mut limit: Option<usize> = None;
-    for chain in chains.both().filter(|chain| chain.has(Phase::Access) || chain.has(Phase::Rewrite)) {
-        for instance in chain.instances() {
-            if let BodyNeed::Buffer { limit_bytes } = instance.plugin.wants_request_body(exchange) {
+    let mut copied = 0;
+    each(chains, Phase::RequestBody, exchange, |instance, exchange| {
+        match instance.plugin.wants_request_body(exchange) {
+            BodyNeed::Buffer { limit_bytes } => {
                 limit = Some(limit.map_or(limit_bytes, |limit| limit.min(limit_bytes)));
             }
+            BodyNeed::Copy { limit_bytes } => copied = copied.max(limit_bytes),
+            BodyNeed::None | BodyNeed::Stream => {}
         }
+    });
+    if copied > 0 {
+        exchange.request_copy = Some(SharedCopy::new(copied));
     }
     if let Some(limit_bytes) = limit {
         Box::pin(collect::whole(run, exchange, server, limit_bytes)).await?;

@@ -234,7 +234,7 @@ async fn exchange_with<S: ServerStream>(
 ) -> Result<Ended, Failure> {
     let length = server.body_length();
     one.origin.start_request(exchange, length);
-    let mut upload = Upload::new(run, &mut one.origin, length);
+    let mut upload = Upload::new(run, &mut one.origin, length, exchange.request_copy.clone());
     loop_interim(run, exchange, server, chains, timeouts, one, &mut upload).await?;
 
     let head_us = micros(one.started_ns, run.worker.clock_ns());

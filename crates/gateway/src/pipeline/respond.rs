@@ -65,6 +65,7 @@ pub(super) async fn reply<S: ServerStream>(
     if length == BodyLength::None || exchange.request.method == http1::Method::Head {
         body.clear();
     }
+    exchange.note_response(&body);
     server.start_response(exchange, length);
     send(run, exchange, server, &body).await
 }
@@ -84,8 +85,12 @@ pub(super) fn respond_head(exchange: &mut Exchange, chains: &Chains<'_>) {
 fn edit_body(exchange: &mut Exchange, chains: &Chains<'_>, body: &mut Vec<u8>) {
     if chains.has(Phase::ResponseBody) {
         phases::each(chains, Phase::ResponseBody, exchange, |instance, exchange| {
-            if instance.plugin.wants_response_body(exchange) != BodyNeed::None {
-                instance.plugin.response_body(exchange, body, Portion::Last);
+            match instance.plugin.wants_response_body(exchange) {
+                BodyNeed::None => {}
+                BodyNeed::Copy { limit_bytes } => exchange.copy_response(limit_bytes),
+                BodyNeed::Stream | BodyNeed::Buffer { .. } => {
+                    instance.plugin.response_body(exchange, body, Portion::Last);
+                }
             }
         });
     }

@@ -6,8 +6,8 @@ mod node;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use http1::{HeadStatus, Headers, ResponseHead, parse_request};
@@ -29,7 +29,7 @@ use crate::failure::{Cause, Failure};
 use crate::forward::ForwardOptions;
 use crate::observe::metrics::WorkerMetrics;
 use crate::options::{Limits, Options};
-use crate::plugin::{Phase, Plugin, PluginKind};
+use crate::plugin::{BodyNeed, Flow, Phase, Plugin, PluginKind, Portion};
 use crate::upstream::Timeouts;
 use crate::worker::{Parts, Worker};
 
@@ -243,6 +243,98 @@ fn plugins_see_the_trailers_and_only_where_there_are_any() {
     assert_eq!(told, "start:200:Known(5) finish:0");
 }
 
+/// Puts the copies of both bodies it asked for behind those of earlier requests.
+struct Copier {
+    limit_bytes: usize,
+}
+
+/// What copiers saw, by the path of the request.
+static COPIES: Mutex<Vec<(String, String, String)>> = Mutex::new(Vec::new());
+
+impl Plugin for Copier {
+    fn wants_request_body(&self, _: &Exchange) -> BodyNeed {
+        BodyNeed::Copy { limit_bytes: self.limit_bytes }
+    }
+
+    fn wants_response_body(&self, _: &Exchange) -> BodyNeed {
+        BodyNeed::Copy { limit_bytes: self.limit_bytes }
+    }
+
+    fn log(&self, exchange: &Exchange) {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let request = exchange.read_request_body(text).unwrap_or_default();
+        let response = exchange.response_copy().map(text).unwrap_or_default();
+        let query = exchange.request.query().map(text).unwrap_or_default();
+        COPIES.lock().unwrap().push((query, request, response));
+    }
+}
+
+const COPIER: PluginKind = PluginKind {
+    name: "copier",
+    priority: 2,
+    phases: &[Phase::RequestBody, Phase::ResponseBody, Phase::Log],
+    build: |_, config| Ok(Arc::new(Copier { limit_bytes: config["limit"].as_u64().unwrap() as usize })),
+    ..TRAILER_MARK
+};
+
+/// Makes every piece of the body upper case, or answers in the node's place.
+struct Shouter {
+    answers: bool,
+}
+
+impl Plugin for Shouter {
+    fn access<'a>(&'a self, _: &'a mut Exchange) -> Flow<'a> {
+        if self.answers {
+            Flow::reply(crate::plugin::Reply::status(403).with_body(b"no".as_slice()))
+        } else {
+            Flow::Continue
+        }
+    }
+
+    fn wants_response_body(&self, _: &Exchange) -> BodyNeed {
+        BodyNeed::Stream
+    }
+
+    fn response_body(&self, _: &mut Exchange, body: &mut Vec<u8>, _: Portion) {
+        body.make_ascii_uppercase();
+    }
+}
+
+const SHOUTER: PluginKind = PluginKind {
+    name: "shouter",
+    priority: 3,
+    phases: &[Phase::Access, Phase::ResponseBody],
+    build: |_, config| Ok(Arc::new(Shouter { answers: config["answers"] == true })),
+    ..TRAILER_MARK
+};
+
+#[test]
+fn plugins_get_copies_of_bodies_that_pass_untouched() {
+    let origin = Origin::start(|request| Reply::ok(&format!("you said {}", request.text())));
+    let check = |name: &str, plugins: Value, told: &str, copies: (&str, &str)| {
+        let path = format!("POST /here?{name}");
+        let body = scripted(&[Some("hel"), Some("lo")], BodyLength::Known(5));
+        let (got, _) = exchange_through(plugins, &origin, &path, body);
+        assert_eq!(got, told, "{name}");
+        let seen = COPIES.lock().unwrap().iter().find(|(query, ..)| query == name).cloned().unwrap();
+        assert_eq!((seen.1.as_str(), seen.2.as_str()), copies, "{name}");
+    };
+    let known = "start:200:Known(14) finish:0";
+    check("whole", json!({"copier": {"limit": 99}}), known, ("hello", "you said hello"));
+    check("cut", json!({"copier": {"limit": 4}}), known, ("hell", "you "));
+    let edited = json!({"copier": {"limit": 99}, "shouter": {}});
+    check("edited", edited, "start:200:Unknown finish:0", ("hello", "YOU SAID HELLO"));
+    let refused = json!({"copier": {"limit": 99}, "shouter": {"answers": true}});
+    check("refused", refused, "start:403:Known(2) finish:0", ("", "NO"));
+    let lost = Origin::start(|_| Reply::new().close());
+    let body = scripted(&[Some("hel"), Some("lo")], BodyLength::Known(5));
+    exchange_through(json!({"copier": {"limit": 99}}), &lost, "PUT /here?lost", body);
+    let seen = COPIES.lock().unwrap().iter().find(|(query, ..)| query == "lost").cloned().unwrap();
+    assert_eq!(seen.1, "hello", "also of what failed");
+}
+
+const KINDS: &[&PluginKind] = &[&SHOUTER, &COPIER, &TRAILER_MARK];
+
 /// A worker with one route, `/here`, to the nodes at `addresses`.
 fn worker(addresses: &[SocketAddr], plugins: &Value) -> Rc<Worker> {
     let nodes: Value = addresses.iter().map(|address| (address.to_string(), json!(1))).collect();
@@ -251,12 +343,11 @@ fn worker(addresses: &[SocketAddr], plugins: &Value) -> Rc<Worker> {
     let written =
         Written { key: key.clone(), text: route.to_string().into(), created_index: 1, modified_index: 1 };
     let change = Change { key, written: Some(written) };
-    let mark = PluginInfo::new(TRAILER_MARK.name, 1, (TRAILER_MARK.schema)());
-    let catalog = Catalog::new(vec![mark]).unwrap();
+    let info = |kind: &&'static PluginKind| PluginInfo::new(kind.name, 1, (kind.schema)());
+    let catalog = Catalog::new(KINDS.iter().map(info).collect()).unwrap();
     let applied = Snapshot::empty().apply(&catalog, &[change], 1, Policy::Strict);
     let services = Arc::new(crate::testing::services());
-    let mut compiler =
-        Compiler::new(&[&TRAILER_MARK], router::Mode::default(), Timeouts::default(), services);
+    let mut compiler = Compiler::new(KINDS, router::Mode::default(), Timeouts::default(), services);
     let (runtime, faults) = compiler.apply(&applied);
     assert_eq!(faults, Vec::new());
     let options = Options {

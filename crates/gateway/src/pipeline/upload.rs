@@ -4,6 +4,7 @@ use std::task::{Context, Poll};
 
 use super::Run;
 use crate::body::{BodyEvent, BodyLength, ClientStream, ServerStream};
+use crate::exchange::SharedCopy;
 use crate::failure::{Cause, Failure};
 
 /// How far the upload of one try has come.
@@ -11,6 +12,7 @@ pub(super) struct Upload {
     stage: Stage,
     limit_bytes: u64,
     taken_bytes: u64,
+    copy: Option<SharedCopy>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +39,16 @@ pub(super) enum WaitsFor {
 }
 
 impl Upload {
-    /// An upload of a body of `length`, already started on `origin`.
-    pub(super) fn new<O: ClientStream>(run: &Run<'_>, origin: &mut O, length: BodyLength) -> Upload {
+    /// An upload of a body of `length`, already started on `origin`; its beginning goes into `copy` as well.
+    pub(super) fn new<O: ClientStream>(
+        run: &Run<'_>,
+        origin: &mut O,
+        length: BodyLength,
+        copy: Option<SharedCopy>,
+    ) -> Upload {
+        if let Some(copy) = &copy {
+            copy.restart();
+        }
         let stage = match length {
             BodyLength::None | BodyLength::Known(0) => {
                 origin.finish(None);
@@ -46,7 +56,7 @@ impl Upload {
             }
             _ => Stage::Sending,
         };
-        Upload { stage, limit_bytes: run.worker.options.limits.max_body_bytes, taken_bytes: 0 }
+        Upload { stage, limit_bytes: run.worker.options.limits.max_body_bytes, taken_bytes: 0, copy }
     }
 
     /// Passes nothing more on: the client's side of it has failed.
@@ -104,6 +114,9 @@ impl Upload {
         match server.poll_body(cx) {
             Poll::Ready(BodyEvent::Data(data)) => match origin.poll_data(cx, data) {
                 Poll::Ready(Ok(count)) => {
+                    if let Some(copy) = &self.copy {
+                        copy.add(&data[..count]);
+                    }
                     server.consume(count);
                     *moved = true;
                     self.taken_bytes += count as u64;

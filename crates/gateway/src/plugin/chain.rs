@@ -79,6 +79,7 @@ impl ErrorResponse {
 pub struct Chain {
     all: Box<[Arc<Instance>]>,
     rewrite: Box<[u16]>,
+    request_body: Box<[u16]>,
     access: Box<[u16]>,
     before_proxy: Box<[u16]>,
     response_head: Box<[u16]>,
@@ -104,6 +105,7 @@ impl Chain {
         };
         Chain {
             rewrite: of(Phase::Rewrite),
+            request_body: of(Phase::RequestBody),
             access: of(Phase::Access),
             before_proxy: of(Phase::BeforeProxy),
             response_head: of(Phase::ResponseHead),
@@ -146,6 +148,7 @@ impl Chain {
     fn indices(&self, phase: Phase) -> &[u16] {
         match phase {
             Phase::Rewrite => &self.rewrite,
+            Phase::RequestBody => &self.request_body,
             Phase::Access => &self.access,
             Phase::BeforeProxy => &self.before_proxy,
             Phase::ResponseHead => &self.response_head,

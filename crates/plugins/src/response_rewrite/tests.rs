@@ -59,7 +59,7 @@ fn pass(config: Value, status: u16, fields: &[(&str, &str)], pieces: &[&str]) ->
             let piece = |piece: &&str| ((*piece).to_owned(), Portion::Piece);
             pieces.iter().map(piece).chain([(String::new(), Portion::Last)]).collect()
         }
-        BodyNeed::None => {
+        BodyNeed::None | BodyNeed::Copy { .. } => {
             out = pieces.concat().into_bytes();
             Vec::new()
         }

@@ -32,13 +32,17 @@ fn info(kind: &'static PluginKind) -> PluginInfo {
 
 /// The contract's names of the phases. Made once per process and plugin, so leaking them costs nothing that grows.
 fn phases(phases: &'static [Phase]) -> &'static [&'static str] {
-    let name = |phase: &Phase| match phase {
-        Phase::Rewrite => "rewrite",
-        Phase::Access => "access",
-        Phase::BeforeProxy => "before_proxy",
-        Phase::ResponseHead | Phase::Informational => "header_filter",
-        Phase::ResponseBody => "body_filter",
-        Phase::Log => "log",
+    let name = |phase: &Phase| {
+        Some(match phase {
+            Phase::Rewrite => "rewrite",
+            // The contract has no phase for it.
+            Phase::RequestBody => return None,
+            Phase::Access => "access",
+            Phase::BeforeProxy => "before_proxy",
+            Phase::ResponseHead | Phase::Informational => "header_filter",
+            Phase::ResponseBody => "body_filter",
+            Phase::Log => "log",
+        })
     };
-    Vec::leak(phases.iter().map(name).collect())
+    Vec::leak(phases.iter().filter_map(name).collect())
 }

@@ -1,0 +1,87 @@
+//! The beginning of a body, kept on its way past for whoever logs it. It holds no more than it was told, and knows
+//! neither direction nor plugin.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct BodyCopy {
+    limit_bytes: usize,
+    bytes: Vec<u8>,
+}
+
+impl BodyCopy {
+    /// What was kept.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Keeps at least so many bytes.
+    pub(crate) fn extend_limit(&mut self, limit_bytes: usize) {
+        self.limit_bytes = self.limit_bytes.max(limit_bytes);
+    }
+
+    /// Takes what still fits of a piece.
+    pub(crate) fn add(&mut self, piece: &[u8]) {
+        let room = self.limit_bytes.saturating_sub(self.bytes.len());
+        self.bytes.extend_from_slice(&piece[..piece.len().min(room)]);
+    }
+}
+
+/// A copy that is filled by an upload while the exchange holds it too. Each try sends the body from its beginning, and
+/// begins the copy anew.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedCopy(Rc<RefCell<BodyCopy>>);
+
+impl SharedCopy {
+    pub(crate) fn new(limit_bytes: usize) -> SharedCopy {
+        SharedCopy(Rc::new(RefCell::new(BodyCopy { limit_bytes, bytes: Vec::new() })))
+    }
+
+    /// Forgets what was kept: the body starts again.
+    pub(crate) fn restart(&self) {
+        self.0.borrow_mut().bytes.clear();
+    }
+
+    pub(crate) fn add(&self, piece: &[u8]) {
+        self.0.borrow_mut().add(piece);
+    }
+
+    /// What was kept, if anything was.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        let copy = self.0.borrow();
+        (!copy.bytes.is_empty()).then(|| read(&copy.bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_kept_than_asked_for() {
+        let check = |limits: &[usize], pieces: &[&str], kept: &str| {
+            let mut copy = BodyCopy::default();
+            limits.iter().for_each(|limit| copy.extend_limit(*limit));
+            pieces.iter().for_each(|piece| copy.add(piece.as_bytes()));
+            assert_eq!(String::from_utf8_lossy(copy.bytes()), kept, "{limits:?} {pieces:?}");
+        };
+        check(&[5], &["abc", "def", "ghi"], "abcde");
+        check(&[3], &["abc", "def"], "abc");
+        check(&[2, 4, 1], &["abcdef"], "abcd");
+        check(&[9], &["abc", "", "def"], "abcdef");
+        check(&[0], &["abc"], "");
+    }
+
+    #[test]
+    fn another_try_begins_anew() {
+        let copy = SharedCopy::new(4);
+        let upload = copy.clone();
+        upload.add(b"abc");
+        upload.restart();
+        assert_eq!(copy.read(<[u8]>::to_vec), None);
+        upload.add(b"xyzzy");
+        assert_eq!(copy.read(<[u8]>::to_vec), Some(b"xyzz".to_vec()));
+    }
+}
