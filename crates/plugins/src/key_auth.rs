@@ -45,11 +45,12 @@ use std::sync::Arc;
 use gateway::Exchange;
 use gateway::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
 use gateway::runtime::Consumer;
-use percent_encoding::percent_decode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::shared::config;
+use crate::shared::config::{self, is_reference};
+use crate::shared::consumer::introduce;
+use crate::shared::query::{arguments, decode};
 
 /// What this plugin declares.
 pub(crate) const KIND: PluginKind = PluginKind {
@@ -279,55 +280,9 @@ impl KeyAuth {
     }
 }
 
-/// Tells the node who the client is, in fields that a client cannot forge.
-fn introduce(exchange: &mut Exchange, consumer: &Consumer) {
-    let custom_id =
-        consumer.labels.iter().find(|(name, _)| &**name == "custom_id").map(|(_, value)| &**value);
-    let fields = [
-        ("X-Consumer-Username", Some(&*consumer.username)),
-        ("X-Credential-Identifier", consumer.credential_id.as_deref()),
-        ("X-Consumer-Custom-ID", custom_id),
-    ];
-    let headers = &mut exchange.request.headers;
-    for (name, value) in fields {
-        // A label that cannot stand in a field leaves the field out; a forged one never stays.
-        if value.is_none_or(|value| headers.set(name, value.as_bytes()).is_err()) {
-            headers.remove(name);
-        }
-    }
-}
-
-/// Whether a key is written as a reference to a secret (contract section 2.3). One that could not be resolved stands as
-/// it was written, and then its text, which is no secret, must open nothing.
-fn is_reference(key: &str) -> bool {
-    let begins =
-        |scheme: &str| key.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
-    REFERENCE_SCHEMES.iter().any(|scheme| begins(scheme))
-}
-
-/// The arguments of a query: each as a whole, its name and its value, both as sent.
-fn arguments(query: &[u8]) -> impl Iterator<Item = (&[u8], &[u8], &[u8])> {
-    query.split(|byte| *byte == b'&').filter(|whole| !whole.is_empty()).map(|whole| {
-        match whole.iter().position(|byte| *byte == b'=') {
-            Some(equals) => (whole, &whole[..equals], &whole[equals + 1..]),
-            None => (whole, whole, &b""[..]),
-        }
-    })
-}
-
-/// As a form is decoded: `+` is a space.
-fn decode(text: &[u8]) -> Cow<'_, [u8]> {
-    if !text.contains(&b'+') {
-        return Cow::from(percent_decode(text));
-    }
-    let spaced: Vec<u8> = text.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
-    Cow::Owned(percent_decode(&spaced).collect())
-}
-
 const NAME: &str = "key-auth";
 const PLACE_DEFAULT: &str = "apikey";
 const REALM_DEFAULT: &str = "key";
-const REFERENCE_SCHEMES: [&str; 2] = ["$secret://", "$env://"];
 
 #[cfg(test)]
 mod tests;

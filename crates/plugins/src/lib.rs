@@ -3,6 +3,8 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod cors;
+mod forward_auth;
+mod http_logger;
 mod ip_restriction;
 mod key_auth;
 mod limit_count;
@@ -23,11 +25,13 @@ pub const ALL: &[&PluginKind] = &[
     &cors::KIND,
     &ip_restriction::KIND,
     &key_auth::KIND,
+    &forward_auth::KIND,
     &proxy_rewrite::KIND,
     &limit_count::KIND,
     &redirect::KIND,
     &response_rewrite::KIND,
     &prometheus::KIND,
+    &http_logger::KIND,
 ];
 
 #[cfg(test)]

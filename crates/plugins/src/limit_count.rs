@@ -280,7 +280,7 @@ fn check(config: &Value) -> Result<(), String> {
     }
     if let Some(group) = &parsed.group
         && let Some(running) = GROUPS.lock().get(group).and_then(Weak::upgrade)
-        && running.identity != identity(config)
+        && running.identity != config::identity(config)
     {
         return Err("group conf mismatched".to_owned());
     }
@@ -289,7 +289,7 @@ fn check(config: &Value) -> Result<(), String> {
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let parsed: Config = config::parse(config)?;
-    let identity = identity(config);
+    let identity = config::identity(config);
     let group = parsed.group.as_deref().map(|name| join_group(name, &identity)).transpose()?;
     let counters = match &group {
         Some(group) => group.counters.clone(),
@@ -308,16 +308,6 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         show_quota: parsed.show_limit_quota_header,
         _group: group,
     }))
-}
-
-/// What makes two configurations the same one: their text without `_meta`, with the names in order.
-fn identity(config: &Value) -> String {
-    let mut config = config.clone();
-    if let Value::Object(fields) = &mut config {
-        fields.shift_remove("_meta");
-    }
-    config.sort_all_objects();
-    config.to_string()
 }
 
 fn join_group(name: &str, identity: &str) -> Result<Arc<Group>, String> {

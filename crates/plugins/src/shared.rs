@@ -1,7 +1,11 @@
-//! What several plugins have in common: substitution by regular expression, operations on fields, percent-encoding.
-//! It is no plugin and knows none.
+//! What several plugins have in common: substitution by regular expression, operations on fields, percent-encoding, the
+//! entries and queues of loggers. It is no plugin and knows none.
 
+pub(crate) mod batch;
 pub(crate) mod config;
+pub(crate) mod consumer;
 pub(crate) mod fields;
+pub(crate) mod log_entry;
+pub(crate) mod query;
 pub(crate) mod substitution;
 pub(crate) mod uri;

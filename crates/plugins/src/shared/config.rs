@@ -9,22 +9,50 @@ use stdx::nearest::nearest;
 /// # Errors
 /// What does not fit, as a sentence.
 pub(crate) fn parse<T: DeserializeOwned>(config: &Value) -> Result<T, String> {
+    parse_among(config, &[])
+}
+
+/// As [`parse`], of a configuration that had fields of these names too, which were read before.
+///
+/// # Errors
+/// What does not fit, as a sentence.
+pub(crate) fn parse_among<T: DeserializeOwned>(config: &Value, others: &[&str]) -> Result<T, String> {
     let mut config = config.clone();
     if let Value::Object(fields) = &mut config {
         fields.shift_remove("_meta");
     }
-    serde_json::from_value(config).map_err(|error| with_hint(&error.to_string()))
+    serde_json::from_value(config).map_err(|error| with_hint(&error.to_string(), others))
 }
 
 /// The words for an unknown field, which list all that are known, with the one that was probably meant.
-fn with_hint(reason: &str) -> String {
+fn with_hint(reason: &str, others: &[&str]) -> String {
     let mut quoted = reason.split('`').skip(1).step_by(2);
     let near = match (reason.starts_with("unknown field"), quoted.next()) {
-        (true, Some(written)) => nearest(written, quoted.chain(["_meta"])),
+        (true, Some(written)) => nearest(written, quoted.chain(["_meta"]).chain(others.iter().copied())),
         _ => None,
     };
     near.map_or_else(|| reason.to_owned(), |near| format!("{reason}; did you mean `{near}`?"))
 }
+
+/// What makes two configurations the same one: their text without `_meta`, with the names in order.
+pub(crate) fn identity(config: &Value) -> String {
+    let mut config = config.clone();
+    if let Value::Object(fields) = &mut config {
+        fields.shift_remove("_meta");
+    }
+    config.sort_all_objects();
+    config.to_string()
+}
+
+/// Whether a text is written as a reference to a secret (contract section 2.3), in any case. What it stands for is not
+/// known before it is resolved; one that could not be stands as it was written.
+pub(crate) fn is_reference(text: &str) -> bool {
+    let begins =
+        |scheme: &str| text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+    REFERENCE_SCHEMES.iter().any(|scheme| begins(scheme))
+}
+
+const REFERENCE_SCHEMES: [&str; 2] = ["$secret://", "$env://"];
 
 #[cfg(test)]
 mod tests {

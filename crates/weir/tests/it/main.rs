@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod admin;
+mod authorization;
 mod bodies;
 mod body_variables;
 mod changes;
@@ -13,6 +14,7 @@ mod file_source;
 mod framing;
 mod listeners;
 mod load;
+mod loggers;
 mod names;
 mod observability;
 mod plugins_live;

@@ -1,0 +1,389 @@
+//! # forward-auth
+//!
+//! Asks another server whether a request may pass. The answer's status decides: below 300 the request goes on, with
+//! fields of the answer if they are listed; any other is what the client gets.
+//!
+//! ```json
+//! {
+//!   "uri": "http://127.0.0.1:9000/auth",
+//!   "request_headers": ["Authorization", "Cookie"],
+//!   "upstream_headers": ["X-User-ID"],
+//!   "client_headers": ["Location", "WWW-Authenticate"],
+//!   "timeout": 1000
+//! }
+//! ```
+//!
+//! **What the server is told.** `X-Forwarded-Proto`, `X-Forwarded-Method`, `X-Forwarded-Host`, `X-Forwarded-Uri` and
+//! `X-Forwarded-For` describe the request, whatever the client says in fields of these names. The path in
+//! `X-Forwarded-Uri` is the canonical one, the same that is matched and forwarded, so that the server cannot be shown
+//! another path than the origin sees. `request_headers` lists fields of the client that are passed on, `extra_headers`
+//! adds others, with variables in their values. With `request_method` `POST` the request's body is sent along, with
+//! its `Content-Encoding`; a body of more than 4 MiB is refused with 413.
+//!
+//! **What becomes of the answer.** Each field in `upstream_headers` is taken from the answer into the request for the
+//! origin; one that the answer lacks is taken away, since only the server can vouch for it. A refusal passes the answer's
+//! status, body and `Content-Type` to the client, and the fields in `client_headers`. Redirects are answers like any
+//! other. With `consumer_header` the named field holds the name of a consumer, whose plugins then join the route's;
+//! without the field, or with a consumer that does not exist, the request is refused with 403. The question is then
+//! asked in the rewrite phase, before a body is read: `consumer_header` and `POST` exclude each other.
+//!
+//! **When there is no answer** within `timeout` milliseconds, or none of at most 1 MiB, the client gets
+//! `status_on_error`; with `allow_degradation` the request passes. The error log says what failed, where and on whose
+//! side, at most once a second for each instance.
+//!
+//! Connections are kept: `keepalive_pool` of them, `keepalive_timeout` milliseconds, for each worker. `https` is not
+//! supported yet, so that `ssl_verify` has nothing to decide.
+
+use std::sync::Arc;
+
+use gateway::Exchange;
+use gateway::observe::pace::Pace;
+use gateway::plugin::outbound::{
+    Destination, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse, check_uri,
+};
+use gateway::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
+use gateway::upstream::KeepAlive;
+use http1::{FieldId, Headers, Method};
+use router::vars::Template;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::shared::config;
+use crate::shared::consumer::introduce;
+use crate::shared::fields::{is_token, text};
+use crate::shared::uri::encode_path;
+
+/// The plugin.
+pub(crate) const KIND: PluginKind = PluginKind {
+    name: "forward-auth",
+    priority: 2002,
+    phases: &[Phase::Rewrite, Phase::RequestBody, Phase::Access],
+    auth: false,
+    prefer_route: false,
+    schema,
+    consumer_schema: None,
+    metadata_schema: None,
+    check,
+    consumer_key: None,
+    build,
+    stream: None,
+    documentation: include_str!("forward_auth.rs"),
+};
+
+fn schema() -> Value {
+    let names = |description: &str| json!({ "description": description, "type": "array", "items": { "type": "string" }, "default": [] });
+    json!({
+        "type": "object",
+        "properties": {
+            "uri": { "description": "The server that is asked.", "type": "string" },
+            "allow_degradation": {
+                "description": "Lets requests pass while the server cannot be asked.",
+                "type": "boolean", "default": false,
+            },
+            "status_on_error": {
+                "description": "The status a client gets when the server cannot be asked.",
+                "type": "integer", "minimum": 200, "maximum": 599, "default": STATUS_ON_ERROR_DEFAULT,
+            },
+            "ssl_verify": {
+                "description": "Whether the server's certificate is checked.",
+                "type": "boolean", "default": true,
+            },
+            "request_method": {
+                "description": "How the server is asked; POST sends the request's body along.",
+                "type": "string", "enum": ["GET", "POST"], "default": "GET",
+            },
+            "request_headers": names("Fields of the client that are passed on to the server."),
+            "extra_headers": {
+                "description": "Further fields for the server; values may hold variables.",
+                "type": "object",
+                "minProperties": 1,
+                "patternProperties": { "^[^:]+$": { "type": "string" } },
+            },
+            "upstream_headers": names("Fields of the answer that the origin gets in place of the client's."),
+            "client_headers": names("Fields of the answer that a refused client gets."),
+            "consumer_header": {
+                "description": "The field of the answer that names the consumer.",
+                "type": "string", "minLength": 1,
+            },
+            "timeout": {
+                "description": "Milliseconds until the whole answer has to be there.",
+                "type": "integer", "minimum": 1, "maximum": 60_000, "default": TIMEOUT_DEFAULT_MS,
+            },
+            "keepalive": {
+                "description": "Keeps connections for further requests.",
+                "type": "boolean", "default": true,
+            },
+            "keepalive_timeout": {
+                "description": "Milliseconds a connection is kept without use.",
+                "type": "integer", "minimum": 1_000, "default": KEEPALIVE_TIMEOUT_DEFAULT_MS,
+            },
+            "keepalive_pool": {
+                "description": "The most connections kept by each worker.",
+                "type": "integer", "minimum": 1, "default": KEEPALIVE_POOL_DEFAULT,
+            },
+        },
+        "required": ["uri"],
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    uri: String,
+    #[serde(default)]
+    allow_degradation: bool,
+    status_on_error: Option<u16>,
+    #[serde(rename = "ssl_verify", default)]
+    _ssl_verify: Option<bool>,
+    #[serde(default)]
+    request_method: RequestMethod,
+    #[serde(default)]
+    request_headers: Vec<Box<str>>,
+    #[serde(default)]
+    extra_headers: Map<String, Value>,
+    #[serde(default)]
+    upstream_headers: Vec<Box<str>>,
+    #[serde(default)]
+    client_headers: Vec<Box<str>>,
+    consumer_header: Option<Box<str>>,
+    timeout: Option<u64>,
+    keepalive: Option<bool>,
+    keepalive_timeout: Option<u64>,
+    keepalive_pool: Option<u32>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "UPPERCASE")]
+enum RequestMethod {
+    #[default]
+    Get,
+    Post,
+}
+
+/// The compiled plugin.
+struct ForwardAuth {
+    destination: Destination,
+    limits: OutboundLimits,
+    method: RequestMethod,
+    request_headers: Vec<Box<str>>,
+    extra_headers: Vec<(Box<str>, Template)>,
+    upstream_headers: Vec<Box<str>>,
+    client_headers: Vec<Box<str>>,
+    consumer_header: Option<Box<str>>,
+    /// What clients get while the server cannot be asked; nothing if they pass.
+    on_error: Option<Reply>,
+    pace: Pace,
+}
+
+fn check(config: &Value) -> Result<(), String> {
+    let config: Config = config::parse(config)?;
+    if !config::is_reference(&config.uri) {
+        check_uri(&config.uri)?;
+    }
+    if config.consumer_header.is_some() && config.request_method == RequestMethod::Post {
+        return Err(
+            "consumer_header excludes request_method POST: consumers are told apart before a body is read"
+                .to_owned(),
+        );
+    }
+    let names = [&config.request_headers, &config.upstream_headers, &config.client_headers];
+    let names = names.into_iter().flatten().chain(config.consumer_header.as_ref()).map(|name| &**name);
+    for name in names.chain(config.extra_headers.keys().map(String::as_str)) {
+        if !is_token(name) {
+            return Err(format!("{name:?} is no field name"));
+        }
+    }
+    extra_headers(&config.extra_headers).map(drop)
+}
+
+fn extra_headers(written: &Map<String, Value>) -> Result<Vec<(Box<str>, Template)>, String> {
+    let compile = |(name, value): (&String, &Value)| {
+        let value =
+            Template::compile(&text(value)?).map_err(|error| format!("extra_headers.{name}: {error}"))?;
+        Ok((name.as_str().into(), value))
+    };
+    written.iter().map(compile).collect()
+}
+
+fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+    let config: Config = config::parse(config)?;
+    let keep_alive = KeepAlive {
+        size: if config.keepalive == Some(false) {
+            0
+        } else {
+            config.keepalive_pool.unwrap_or(KEEPALIVE_POOL_DEFAULT)
+        },
+        idle_timeout_ms: config.keepalive_timeout.unwrap_or(KEEPALIVE_TIMEOUT_DEFAULT_MS),
+        ..KeepAlive::default()
+    };
+    let timeout_ms = config.timeout.unwrap_or(TIMEOUT_DEFAULT_MS);
+    let status = config.status_on_error.unwrap_or(STATUS_ON_ERROR_DEFAULT);
+    Ok(Arc::new(ForwardAuth {
+        destination: build.services.destination(&config.uri, keep_alive)?,
+        limits: OutboundLimits {
+            connect_timeout_ms: timeout_ms,
+            total_timeout_ms: timeout_ms,
+            max_body_bytes: ANSWER_MAX_BYTES,
+        },
+        method: config.request_method,
+        request_headers: config.request_headers,
+        extra_headers: extra_headers(&config.extra_headers)?,
+        upstream_headers: config.upstream_headers,
+        client_headers: config.client_headers,
+        consumer_header: config.consumer_header,
+        on_error: (!config.allow_degradation).then(|| Reply::status(status)),
+        pace: Pace::every_ms(LOG_INTERVAL_MS),
+    }))
+}
+
+impl Plugin for ForwardAuth {
+    fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        // A consumer has to be known before its plugins can join.
+        match self.consumer_header {
+            Some(_) => Flow::Wait(Box::pin(self.ask(exchange))),
+            None => Flow::Continue,
+        }
+    }
+
+    fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        match self.consumer_header {
+            Some(_) => Flow::Continue,
+            None => Flow::Wait(Box::pin(self.ask(exchange))),
+        }
+    }
+
+    fn wants_request_body(&self, _exchange: &Exchange) -> BodyNeed {
+        match self.method {
+            RequestMethod::Get => BodyNeed::None,
+            RequestMethod::Post => BodyNeed::Buffer { limit_bytes: REQUEST_BODY_MAX_BYTES },
+        }
+    }
+}
+
+impl ForwardAuth {
+    async fn ask(&self, exchange: &mut Exchange) -> Decision {
+        let question = self.question(exchange);
+        let worker = exchange.worker().clone();
+        match worker.http.send(&self.destination, &question, &self.limits).await {
+            Ok(answer) if answer.status >= 300 => self.refuse(answer),
+            Ok(answer) => self.let_pass(exchange, &answer),
+            Err(error) => self.without_answer(&error, worker.now_ms()),
+        }
+    }
+
+    fn question(&self, exchange: &Exchange) -> OutboundRequest {
+        let request = &exchange.request;
+        let mut headers = Headers::new();
+        let mut target = Vec::new();
+        encode_path(exchange.path(), &mut target);
+        if let Some(query) = request.query() {
+            target.push(b'?');
+            target.extend_from_slice(query);
+        }
+        let client = exchange.client_address().to_string();
+        let about_it: [(&str, &[u8]); 5] = [
+            ("X-Forwarded-Proto", exchange.connection.scheme.as_str().as_bytes()),
+            ("X-Forwarded-Method", request.method_text()),
+            ("X-Forwarded-Host", exchange.host()),
+            ("X-Forwarded-Uri", &target),
+            ("X-Forwarded-For", client.as_bytes()),
+        ];
+        for (name, value) in about_it {
+            set(&mut headers, name, value);
+        }
+        let is_post = self.method == RequestMethod::Post;
+        if is_post && let Some(coding) = request.headers.get("content-encoding") {
+            set(&mut headers, "Content-Encoding", coding);
+        }
+        for (name, value) in &self.extra_headers {
+            let mut rendered = Vec::new();
+            value.render(exchange, &mut rendered);
+            set(&mut headers, name, &rendered);
+        }
+        for name in &self.request_headers {
+            if !headers.contains(name) {
+                request.headers.get_all(name).for_each(|value| append(&mut headers, name, value));
+            }
+        }
+        let body = if is_post { exchange.request_body().unwrap_or_default().to_vec() } else { Vec::new() };
+        let method = if is_post { Method::Post } else { Method::Get };
+        OutboundRequest { method, headers, body: body.into() }
+    }
+
+    fn refuse(&self, answer: OutboundResponse) -> Decision {
+        let mut reply = Reply::status(answer.status).with_body(answer.body);
+        let listed = |name: &str| self.client_headers.iter().any(|other| other.eq_ignore_ascii_case(name));
+        // The reply's length is its own.
+        let is_the_answers = |id: FieldId| !id.is_hop_by_hop() && id != FieldId::ContentLength;
+        for field in answer.headers.iter().filter(|field| is_the_answers(field.id)) {
+            let name = String::from_utf8_lossy(field.name);
+            if listed(&name) || name.eq_ignore_ascii_case("content-type") {
+                reply = reply.with_header(name.into_owned(), String::from_utf8_lossy(field.value));
+            }
+        }
+        Decision::Reply(Box::new(reply))
+    }
+
+    fn let_pass(&self, exchange: &mut Exchange, answer: &OutboundResponse) -> Decision {
+        if let Some(name) = &self.consumer_header {
+            let named = answer.headers.get(name).and_then(|value| std::str::from_utf8(value).ok());
+            let refused = match named.filter(|name| !name.is_empty()) {
+                None => "consumer header missing in auth response",
+                Some(username) => match exchange.consumer_named(username) {
+                    None => "consumer not found",
+                    Some(consumer) => {
+                        introduce(exchange, &consumer);
+                        exchange.authenticate(consumer);
+                        ""
+                    }
+                },
+            };
+            if !refused.is_empty() {
+                return Decision::Reply(Box::new(Reply::status(403).with_body(refused.as_bytes())));
+            }
+        }
+        for name in &self.upstream_headers {
+            let headers = &mut exchange.request.headers;
+            headers.remove(name);
+            answer.headers.get_all(name).for_each(|value| append(headers, name, value));
+        }
+        Decision::Continue
+    }
+
+    fn without_answer(&self, error: &OutboundError, now_ms: u64) -> Decision {
+        if let Some(requests) = self.pace.add(1, now_ms) {
+            let passes = self.on_error.is_none();
+            tracing::warn!(%error, requests, passes, "forward-auth got no answer");
+        }
+        match &self.on_error {
+            Some(reply) => Decision::Reply(Box::new(reply.clone())),
+            None => Decision::Continue,
+        }
+    }
+}
+
+/// A value that cannot stand in a field, such as one with a line break out of a variable, leaves the field out.
+fn set(headers: &mut Headers, name: &str, value: &[u8]) {
+    if headers.set(name, value).is_err() {
+        headers.remove(name);
+    }
+}
+
+/// As [`set`], behind fields of the same name. What came in a field can go in one, unless the list is full.
+fn append(headers: &mut Headers, name: &str, value: &[u8]) {
+    let _ = headers.append(name, value);
+}
+
+const STATUS_ON_ERROR_DEFAULT: u16 = 403;
+const TIMEOUT_DEFAULT_MS: u64 = 3_000;
+const KEEPALIVE_TIMEOUT_DEFAULT_MS: u64 = 60_000;
+const KEEPALIVE_POOL_DEFAULT: u32 = 5;
+/// The longest request body that is sent along: it is held in memory while the server is asked.
+const REQUEST_BODY_MAX_BYTES: usize = 4 * 1024 * 1024;
+/// The longest answer that is taken: a page with a login form, not a download.
+const ANSWER_MAX_BYTES: usize = 1024 * 1024;
+/// Milliseconds between two lines about a server that does not answer.
+const LOG_INTERVAL_MS: u64 = 1_000;
+
+#[cfg(test)]
+mod tests;

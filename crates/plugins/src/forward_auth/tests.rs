@@ -1,0 +1,170 @@
+//! Configurations, and what is asked and decided without a server; the rest is tried with real ones beside the binary.
+
+use gateway::testing::{Scene, accepts, consumer, lines};
+use model::catalog::SchemaType;
+
+use super::*;
+
+#[test]
+fn configurations() {
+    let check = |config: Value, fault: Option<&str>| {
+        let got = accepts(&KIND, SchemaType::Plugin, &config);
+        match fault {
+            None => assert_eq!(got, Ok(()), "{config}"),
+            Some(fault) => {
+                assert!(got.as_ref().is_err_and(|reason| reason.contains(fault)), "{config}: {got:?}")
+            }
+        }
+    };
+    let with = |fields: Value| {
+        let mut config = json!({"uri": "http://127.0.0.1:8199/auth"});
+        config.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        config
+    };
+    check(with(json!({})), None);
+    check(with(json!({"request_headers": ["test"], "keepalive": false, "timeout": 60_000})), None);
+    check(with(json!({"request_method": "POST", "extra_headers": {"X-A": "$post_arg.a"}})), None);
+    check(with(json!({"consumer_header": "X-User", "ssl_verify": false, "allow_degradation": true})), None);
+    check(json!({"request_headers": ["test"]}), Some("property \"uri\" is required"));
+    check(json!({"uri": 3233}), Some("wrong type: expected string"));
+    check(with(json!({"request_headers": "test"})), Some("wrong type: expected array"));
+    check(with(json!({"uri": "https://auth.example/"})), Some("https is not supported yet"));
+    check(with(json!({"uri": "auth.example"})), Some("absolute"));
+    check(with(json!({"request_method": "PUT"})), Some("request_method"));
+    check(with(json!({"status_on_error": 600})), Some("status_on_error"));
+    check(with(json!({"timeout": 0})), Some("timeout"));
+    check(with(json!({"keepalive_timeout": 999})), Some("keepalive_timeout"));
+    check(with(json!({"extra_headers": {}})), Some("extra_headers"));
+    check(with(json!({"extra_headers": {"X-A": "${"}})), Some("extra_headers.X-A"));
+    check(with(json!({"upstream_headers": ["a b"]})), Some("no field name"));
+    check(with(json!({"consumer_header": "X-A", "request_method": "POST"})), Some("excludes"));
+    check(with(json!({"host": "a"})), Some("host"));
+}
+
+#[test]
+fn a_reference_to_a_secret_is_read_when_it_is_resolved() {
+    assert_eq!(check(&json!({"uri": "$env://AUTH_SERVER"})), Ok(()));
+}
+
+/// The plugin itself, for what needs no server.
+fn compiled(config: &Value) -> ForwardAuth {
+    let services = gateway::testing::services();
+    let config: Config = config::parse(config).unwrap();
+    ForwardAuth {
+        destination: services.destination(&config.uri, KeepAlive::default()).unwrap(),
+        limits: OutboundLimits { connect_timeout_ms: 1, total_timeout_ms: 1, max_body_bytes: 1 },
+        method: config.request_method,
+        request_headers: config.request_headers,
+        extra_headers: extra_headers(&config.extra_headers).unwrap(),
+        upstream_headers: config.upstream_headers,
+        client_headers: config.client_headers,
+        consumer_header: config.consumer_header,
+        on_error: (!config.allow_degradation).then(|| Reply::status(403)),
+        pace: Pace::every_ms(LOG_INTERVAL_MS),
+    }
+}
+
+#[test]
+fn the_question_describes_the_request_and_nothing_a_client_makes_up() {
+    let check = |config: Value, head: &str, expected: &[&str], body: &str| {
+        let mut scene = Scene::new();
+        let mut config = config;
+        config["uri"] = json!("http://127.0.0.1:1/auth");
+        let exchange = scene.exchange(head.as_bytes());
+        let question = compiled(&config).question(&exchange);
+        assert_eq!(lines(&question.headers), expected, "{config}");
+        assert_eq!(&*question.body, body.as_bytes());
+    };
+    let get = "GET /a//b/%7ec/d%2fe?x=1 HTTP/1.1\r\nHost: Shop.example:9080\r\nX-Forwarded-Uri: /public\r\n\
+               Authorization: one\r\nAuthorization: two\r\nCookie: c\r\n\r\n";
+    let about_get = [
+        "X-Forwarded-Proto: http",
+        "X-Forwarded-Method: GET",
+        "X-Forwarded-Host: shop.example",
+        "X-Forwarded-Uri: /a/b/~c/d%2Fe?x=1",
+        "X-Forwarded-For: 127.0.0.1",
+    ];
+    check(json!({}), get, &about_get, "");
+    let mut with_fields = about_get.to_vec();
+    with_fields.extend(["authorization: one", "authorization: two"]);
+    check(json!({"request_headers": ["authorization", "X-Forwarded-Uri", "X-None"]}), get, &with_fields, "");
+    let extra =
+        json!({"extra_headers": {"X-Path": "$uri", "X-Forwarded-Proto": "other", "X-None": "$arg_none"}});
+    let mut expected = about_get.to_vec();
+    expected[0] = "X-Forwarded-Proto: other";
+    expected.extend(["X-Path: /a/b/~c/d%2Fe", "X-None: "]);
+    check(extra, get, &expected, "");
+    let post = "POST /f HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Encoding: gzip\r\nExpect: 100-continue\r\n\r\nhello";
+    let about_post = [
+        "X-Forwarded-Proto: http",
+        "X-Forwarded-Method: POST",
+        "X-Forwarded-Host: a",
+        "X-Forwarded-Uri: /f",
+        "X-Forwarded-For: 127.0.0.1",
+        "Content-Encoding: gzip",
+    ];
+    check(json!({"request_method": "POST"}), post, &about_post, "hello");
+    check(json!({}), post, &about_post[..5], "");
+}
+
+fn answer(status: u16, fields: &[(&str, &str)], body: &str) -> OutboundResponse {
+    let mut headers = Headers::new();
+    fields.iter().for_each(|(name, value)| headers.append(name, value.as_bytes()).unwrap());
+    OutboundResponse { status, headers, body: body.as_bytes().to_vec() }
+}
+
+#[test]
+fn a_refusal_is_the_servers_with_the_fields_that_are_listed() {
+    let plugin = compiled(
+        &json!({"uri": "http://127.0.0.1:1/", "client_headers": ["location", "Set-Cookie", "Connection", "Content-Length"]}),
+    );
+    let fields = [
+        ("Location", "/login"),
+        ("Set-Cookie", "a=1"),
+        ("Set-Cookie", "b=2"),
+        ("X-Internal", "no"),
+        ("Content-Type", "text/html"),
+        ("Connection", "close"),
+        ("Content-Length", "3"),
+    ];
+    let Decision::Reply(reply) = plugin.refuse(answer(302, &fields, "<a>")) else { panic!("it is refused") };
+    let got: Vec<String> = reply.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    assert_eq!(got, ["Location: /login", "Set-Cookie: a=1", "Set-Cookie: b=2", "Content-Type: text/html"]);
+    assert_eq!((reply.status, &*reply.body), (302, &b"<a>"[..]));
+}
+
+#[test]
+fn a_request_that_passes_carries_what_the_server_vouches_for() {
+    let head = b"GET / HTTP/1.1\r\nHost: a\r\nX-User-ID: forged\r\nX-Role: forged\r\nX-Own: mine\r\n\r\n";
+    let plugin =
+        compiled(&json!({"uri": "http://127.0.0.1:1/", "upstream_headers": ["X-User-ID", "X-Role"]}));
+    let mut scene = Scene::new();
+    let mut exchange = scene.exchange(head);
+    let fields = [("X-User-Id", "jack"), ("X-Other", "no")];
+    assert!(matches!(plugin.let_pass(&mut exchange, &answer(204, &fields, "")), Decision::Continue));
+    assert_eq!(lines(&exchange.request.headers), ["Host: a", "X-Own: mine", "X-User-ID: jack"]);
+}
+
+#[test]
+fn the_server_may_name_the_consumer() {
+    let config = json!({"uri": "http://127.0.0.1:1/", "consumer_header": "X-Consumer"});
+    let check = |fields: &[(&str, &str)], refused: Option<&str>| {
+        let mut scene = Scene::new().with_named_consumer(consumer("jack"));
+        let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        match (compiled(&config).let_pass(&mut exchange, &answer(200, fields, "")), refused) {
+            (Decision::Continue, None) => {
+                assert_eq!(exchange.consumer().map(|consumer| &*consumer.username), Some("jack"));
+                assert_eq!(exchange.request.headers.get("X-Consumer-Username"), Some(&b"jack"[..]));
+            }
+            (Decision::Reply(reply), Some(text)) => {
+                assert_eq!((reply.status, &*reply.body), (403, text.as_bytes()));
+                assert!(exchange.consumer().is_none());
+            }
+            _ => panic!("{fields:?}"),
+        }
+    };
+    check(&[("x-consumer", "jack")], None);
+    check(&[("x-consumer", "jill")], Some("consumer not found"));
+    check(&[("x-consumer", "")], Some("consumer header missing in auth response"));
+    check(&[], Some("consumer header missing in auth response"));
+}

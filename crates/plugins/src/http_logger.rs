@@ -1,0 +1,299 @@
+//! # http-logger
+//!
+//! Reports every request to a log server, in batches of JSON objects over HTTP. No request waits for it.
+//!
+//! ```json
+//! {
+//!   "uri": "http://127.0.0.1:3000/logs",
+//!   "auth_header": "Bearer letmein",
+//!   "log_format": { "host": "$host", "@timestamp": "$time_iso8601", "client_ip": "$remote_addr" },
+//!   "batch_max_size": 500,
+//!   "max_retry_count": 2
+//! }
+//! ```
+//!
+//! **What an entry says.** Without `log_format` everything: `request` (url, uri, method, headers, querystring, size),
+//! `response` (status, headers, size), `upstream`, `client_ip`, `consumer`, `start_time`, `latency`,
+//! `upstream_latency`, `apisix_latency` (milliseconds), `server`, `service_id` and `route_id`. Header fields are among
+//! it, credentials included: choose fields where the log server may not see them. `log_format` chooses: its values are
+//! texts, texts with variables if they begin with `$`, or objects of such, five deep; a variable that is not set leaves
+//! its field out. `route_id` and `service_id` are added. `log_format_extra` adds fields to the whole entry instead. The
+//! plugin's metadata may give both for all instances; what stands on the instance counts more.
+//!
+//! **Bodies.** `include_req_body` and `include_resp_body` add the bodies to the whole entry, their first
+//! `max_req_body_bytes` and `max_resp_body_bytes`; the bodies themselves pass untouched. With `include_req_body_expr`
+//! or `include_resp_body_expr`, [conditions](../guide/routing.md#expressions), only where they hold. In a format they are
+//! `$request_body` and `$resp_body`.
+//!
+//! **How it is sent.** By POST, with `auth_header` in `Authorization`: with `concat_method` `json` a list of entries as
+//! `application/json`, with `new_line` an entry a line as `text/plain`; with `batch_max_size` 1 the entry alone. Any
+//! answer below 400 within `timeout` seconds means that the batch has arrived. When a batch is sent, repeated and given
+//! up stands [in the guide](../guide/plugins.md#calls-and-queues); the metadata's `max_pending_entries` bounds each queue.
+//!
+//! `https` is not supported yet, so that `ssl_verify` has nothing to decide.
+
+mod sink;
+
+use std::sync::Arc;
+
+use gateway::Exchange;
+use gateway::plugin::batch::BatchQueue;
+use gateway::plugin::outbound::check_uri;
+use gateway::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind};
+use router::vars::Expression;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::shared::log_entry::{self, Bodies, BodyPart, LogFormat};
+use crate::shared::{batch, config};
+use sink::{ConcatMethod, LogServer};
+
+/// The plugin.
+pub(crate) const KIND: PluginKind = PluginKind {
+    name: "http-logger",
+    priority: 410,
+    phases: &[Phase::RequestBody, Phase::ResponseBody, Phase::Log],
+    auth: false,
+    prefer_route: false,
+    schema,
+    consumer_schema: None,
+    metadata_schema: Some(metadata_schema),
+    check: |config| read(config).and_then(|(config, _)| compile(&config, None).map(drop)),
+    consumer_key: None,
+    build,
+    stream: None,
+    documentation: include_str!("http_logger.rs"),
+};
+
+fn schema() -> Value {
+    let condition = |description: &str| json!({ "description": description, "type": "array", "minItems": 1, "items": { "type": "array" } });
+    let bytes = |description: &str| json!({ "description": description, "type": "integer", "minimum": 1, "default": BODY_DEFAULT_BYTES });
+    let mut schema = json!({
+        "type": "object",
+        "properties": {
+            "uri": { "description": "The log server.", "type": "string", "pattern": URI_PATTERN },
+            "auth_header": { "description": "What Authorization says to the log server.", "type": "string" },
+            "timeout": {
+                "description": "Seconds until the log server has to have answered.",
+                "type": "integer", "minimum": 1, "default": TIMEOUT_DEFAULT_S,
+            },
+            "log_format": {
+                "description": "The fields of an entry, in place of everything.",
+                "type": "object",
+            },
+            "log_format_extra": {
+                "description": "Further fields of an entry that holds everything.",
+                "type": "object",
+            },
+            "include_req_body": {
+                "description": "Adds the request's body.", "type": "boolean", "default": false,
+            },
+            "include_req_body_expr": condition("Adds the request's body only where this holds."),
+            "include_resp_body": {
+                "description": "Adds the response's body.", "type": "boolean", "default": false,
+            },
+            "include_resp_body_expr": condition("Adds the response's body only where this holds."),
+            "max_req_body_bytes": bytes("How much of the request's body is added."),
+            "max_resp_body_bytes": bytes("How much of the response's body is added."),
+            "concat_method": {
+                "description": "How the entries of a batch are put together.",
+                "type": "string", "enum": ["json", "new_line"], "default": "json",
+            },
+            "ssl_verify": {
+                "description": "Whether the log server's certificate is checked.",
+                "type": "boolean", "default": false,
+            },
+        },
+        "required": ["uri"],
+    });
+    batch::add_to_schema(&mut schema, NAME_DEFAULT);
+    schema
+}
+
+fn metadata_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "log_format": {
+                "description": "The fields of an entry, for instances without a format of their own.",
+                "type": "object",
+            },
+            "log_format_extra": {
+                "description": "Further fields of an entry, for instances without such of their own.",
+                "type": "object",
+            },
+            "max_pending_entries": batch::max_pending_schema(),
+        },
+        "additionalProperties": false,
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    uri: String,
+    auth_header: Option<String>,
+    timeout: Option<u64>,
+    log_format: Option<Map<String, Value>>,
+    log_format_extra: Option<Map<String, Value>>,
+    #[serde(default)]
+    include_req_body: bool,
+    include_req_body_expr: Option<Value>,
+    #[serde(default)]
+    include_resp_body: bool,
+    include_resp_body_expr: Option<Value>,
+    max_req_body_bytes: Option<usize>,
+    max_resp_body_bytes: Option<usize>,
+    #[serde(default)]
+    concat_method: ConcatMethod,
+    #[serde(rename = "ssl_verify", default)]
+    _ssl_verify: Option<bool>,
+}
+
+/// The compiled plugin.
+struct HttpLogger {
+    contents: Contents,
+    queue: Arc<Result<BatchQueue, String>>,
+}
+
+/// What entries say.
+struct Contents {
+    format: Option<LogFormat>,
+    extra: Option<LogFormat>,
+    bodies: Bodies,
+    /// How much of the bodies has to be kept, in bytes.
+    kept_request_bytes: usize,
+    kept_response_bytes: usize,
+}
+
+fn read(config: &Value) -> Result<(Config, batch::BatchFields), String> {
+    let mut fields = config.as_object().cloned().unwrap_or_default();
+    let batch = batch::take(&mut fields)?;
+    Ok((config::parse_among(&Value::Object(fields), &batch::NAMES)?, batch))
+}
+
+fn compile(config: &Config, metadata: Option<&Value>) -> Result<Contents, String> {
+    if !config::is_reference(&config.uri) {
+        check_uri(&config.uri)?;
+    }
+    let of_metadata =
+        |name: &str| metadata.and_then(|metadata| metadata.get(name)).and_then(Value::as_object);
+    let format = |own: &Option<Map<String, Value>>, name: &str| {
+        let written = own.as_ref().or(of_metadata(name)).filter(|fields| !fields.is_empty());
+        written.map(LogFormat::compile).transpose()
+    };
+    let part = |included: bool, written: &Option<Value>, name: &str, max_bytes: Option<usize>| {
+        let condition = written.as_ref().map(Expression::compile).transpose();
+        let condition =
+            condition.map_err(|error| format!("failed to validate the '{name}' expression: {error}"))?;
+        let max_bytes = max_bytes.unwrap_or(BODY_DEFAULT_BYTES);
+        Ok::<_, String>(included.then_some(BodyPart { condition, max_bytes }))
+    };
+    let request = part(
+        config.include_req_body,
+        &config.include_req_body_expr,
+        "include_req_body_expr",
+        config.max_req_body_bytes,
+    )?;
+    let response = part(
+        config.include_resp_body,
+        &config.include_resp_body_expr,
+        "include_resp_body_expr",
+        config.max_resp_body_bytes,
+    )?;
+    let format = format(&config.log_format, "log_format")?;
+    let extra = match &format {
+        Some(_) => None,
+        None => format_extra(config, of_metadata("log_format_extra"))?,
+    };
+    let any = |uses: fn(&LogFormat) -> bool| format.iter().chain(&extra).any(uses);
+    let kept = |named: bool, part: &Option<BodyPart>, max_bytes: Option<usize>| {
+        let named = if named { max_bytes.unwrap_or(BODY_DEFAULT_BYTES) } else { 0 };
+        part.as_ref().filter(|_| format.is_none()).map_or(named, |part| part.max_bytes)
+    };
+    Ok(Contents {
+        kept_request_bytes: kept(any(LogFormat::uses_request_body), &request, config.max_req_body_bytes),
+        kept_response_bytes: kept(any(LogFormat::uses_response_body), &response, config.max_resp_body_bytes),
+        bodies: Bodies { request, response },
+        format,
+        extra,
+    })
+}
+
+fn format_extra(
+    config: &Config,
+    of_metadata: Option<&Map<String, Value>>,
+) -> Result<Option<LogFormat>, String> {
+    config.log_format_extra.as_ref().or(of_metadata).map(LogFormat::compile).transpose()
+}
+
+fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+    let (parsed, batch) = read(config)?;
+    let contents = compile(&parsed, build.metadata)?;
+    let settings = batch.settings(NAME_DEFAULT, build.owner, build.metadata);
+    // The queue outlives changes of everything but the configuration itself and the bound on entries.
+    let pending = settings.max_pending_entries;
+    let key = format!("http-logger/{}/{pending}/{}", build.owner, config::identity(config));
+    let server = LogServer::new(
+        build.services,
+        &parsed.uri,
+        parsed.auth_header.as_deref(),
+        parsed.timeout.unwrap_or(TIMEOUT_DEFAULT_S).saturating_mul(1_000),
+        parsed.concat_method,
+        settings.batch_max_entries == 1,
+    )?;
+    let queue = build.states.keep(&key, || build.services.queue(settings, server));
+    if let Err(reason) = &*queue {
+        return Err(reason.clone());
+    }
+    Ok(Arc::new(HttpLogger { contents, queue }))
+}
+
+impl Plugin for HttpLogger {
+    fn wants_request_body(&self, _exchange: &Exchange) -> BodyNeed {
+        copy(self.contents.kept_request_bytes)
+    }
+
+    fn wants_response_body(&self, exchange: &Exchange) -> BodyNeed {
+        let part = self.contents.bodies.response.as_ref();
+        match self.contents.format {
+            None if !part.is_none_or(|part| part.applies(exchange)) => BodyNeed::None,
+            _ => copy(self.contents.kept_response_bytes),
+        }
+    }
+
+    fn log(&self, exchange: &Exchange) {
+        if let Ok(queue) = &*self.queue {
+            // A dropped entry was counted and said by the queue.
+            queue.push(self.contents.entry(exchange));
+        }
+    }
+}
+
+impl Contents {
+    /// The entry of an exchange that has ended, as JSON.
+    fn entry(&self, exchange: &Exchange) -> Vec<u8> {
+        let mut entry = match &self.format {
+            Some(format) => format.render(exchange),
+            None => log_entry::full(exchange, &self.bodies),
+        };
+        if let Some(extra) = &self.extra {
+            entry.extend(extra.render(exchange));
+        }
+        log_entry::add_route(&mut entry, exchange, self.format.is_none());
+        Value::Object(entry).to_string().into_bytes()
+    }
+}
+
+fn copy(limit_bytes: usize) -> BodyNeed {
+    if limit_bytes == 0 { BodyNeed::None } else { BodyNeed::Copy { limit_bytes } }
+}
+
+const NAME_DEFAULT: &str = "http logger";
+const TIMEOUT_DEFAULT_S: u64 = 3;
+const BODY_DEFAULT_BYTES: usize = 512 * 1024;
+/// A scheme, then a name or an address, and perhaps a port; what can be reached of it is the plugin's own check.
+const URI_PATTERN: &str = r"^[^/]+://([0-9a-zA-Z.-]+|\[[0-9a-fA-F:]+\])(:[0-9]+)?";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,22 @@
+//! What plugins that find out who calls have in common. It finds nobody out itself.
+
+use gateway::Exchange;
+use gateway::runtime::Consumer;
+
+/// Tells the node who the client is, in fields that a client cannot forge.
+pub(crate) fn introduce(exchange: &mut Exchange, consumer: &Consumer) {
+    let custom_id =
+        consumer.labels.iter().find(|(name, _)| &**name == "custom_id").map(|(_, value)| &**value);
+    let fields = [
+        ("X-Consumer-Username", Some(&*consumer.username)),
+        ("X-Credential-Identifier", consumer.credential_id.as_deref()),
+        ("X-Consumer-Custom-ID", custom_id),
+    ];
+    let headers = &mut exchange.request.headers;
+    for (name, value) in fields {
+        // A label that cannot stand in a field leaves the field out; a forged one never stays.
+        if value.is_none_or(|value| headers.set(name, value.as_bytes()).is_err()) {
+            headers.remove(name);
+        }
+    }
+}

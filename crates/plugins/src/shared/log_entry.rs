@@ -1,0 +1,359 @@
+//! What a logger says of one request: the fields a user chose, or everything (contract: APISIX's log utilities). It
+//! knows no logger and sends nothing.
+
+use std::sync::LazyLock;
+
+use gateway::Exchange;
+use router::vars::{
+    BuiltinVariable as Builtin, Expression, Template, Value as VariableValue, Variable, VariableSource,
+};
+use serde_json::{Map, Value, json};
+
+use super::query::{arguments, decode};
+
+/// Objects inside a format are followed so deep; what is deeper is left out.
+const DEPTH_MAX: usize = 5;
+/// Arguments of a query that are told apart, as many as nginx does.
+const ARGUMENTS_MAX: usize = 100;
+
+/// The fields a user chose: names, and texts, variables or objects of such.
+pub(crate) struct LogFormat {
+    fields: Vec<(String, Field)>,
+}
+
+enum Field {
+    Constant(Value),
+    Variable(Variable),
+    Text(Template),
+    Object(LogFormat),
+}
+
+/// Which parts of the bodies an entry holds.
+pub(crate) struct Bodies {
+    /// The request's, where its expression holds.
+    pub(crate) request: Option<BodyPart>,
+    /// The response's, where its expression holds.
+    pub(crate) response: Option<BodyPart>,
+}
+
+/// How much of a body is logged, and when.
+pub(crate) struct BodyPart {
+    pub(crate) condition: Option<Expression>,
+    pub(crate) max_bytes: usize,
+}
+
+impl LogFormat {
+    /// Compiles a format. A text that begins with `$` holds variables, any other is itself.
+    ///
+    /// # Errors
+    /// A variable that cannot be one.
+    pub(crate) fn compile(written: &Map<String, Value>) -> Result<LogFormat, String> {
+        LogFormat::compile_at(written, 1)
+    }
+
+    fn compile_at(written: &Map<String, Value>, depth: usize) -> Result<LogFormat, String> {
+        let mut fields = Vec::new();
+        for (name, value) in written {
+            let field = match value {
+                Value::String(text) if text.starts_with('$') => variables(name, text)?,
+                Value::Object(_) if depth >= DEPTH_MAX => continue,
+                Value::Object(inside) => Field::Object(LogFormat::compile_at(inside, depth + 1)?),
+                other => Field::Constant(other.clone()),
+            };
+            fields.push((name.clone(), field));
+        }
+        Ok(LogFormat { fields })
+    }
+
+    /// The fields with their values of now; an unset variable leaves its field out.
+    pub(crate) fn render(&self, exchange: &Exchange) -> Map<String, Value> {
+        let value = |(name, field): &(String, Field)| Some((name.clone(), field.value(exchange)?));
+        self.fields.iter().filter_map(value).collect()
+    }
+
+    /// Whether a field may look into the request's body.
+    pub(crate) fn uses_request_body(&self) -> bool {
+        self.fields.iter().any(|(_, field)| match field {
+            Field::Variable(variable) => {
+                is_body(variable, Builtin::RequestBody) || variable.uses_request_body()
+            }
+            Field::Text(text) => text.uses_request_body(),
+            Field::Object(inside) => inside.uses_request_body(),
+            Field::Constant(_) => false,
+        })
+    }
+
+    /// Whether a field holds the response's body.
+    pub(crate) fn uses_response_body(&self) -> bool {
+        self.fields.iter().any(|(_, field)| match field {
+            Field::Variable(variable) => is_body(variable, Builtin::RespBody),
+            Field::Text(text) => text.variables().any(|variable| is_body(variable, Builtin::RespBody)),
+            Field::Object(inside) => inside.uses_response_body(),
+            Field::Constant(_) => false,
+        })
+    }
+}
+
+fn is_body(variable: &Variable, body: Builtin) -> bool {
+    *variable == Variable::Builtin(body)
+}
+
+/// A single variable keeps its type, and is left out where it is unset; more text around it makes it a text.
+fn variables(name: &str, text: &str) -> Result<Field, String> {
+    let template = Template::compile(text).map_err(|error| format!("log_format.{name}: {error}"))?;
+    let inside = text.strip_prefix("${").and_then(|inside| inside.strip_suffix('}'));
+    let is_braced = inside.is_some_and(|inside| !inside.contains(['{', '}']));
+    let is_plain = text[1..].bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let first = template.variables().next().cloned();
+    Ok(match first {
+        Some(variable) if is_braced || is_plain => Field::Variable(variable),
+        Some(_) => Field::Text(template),
+        None => Field::Constant(Value::from(text)),
+    })
+}
+
+impl Field {
+    fn value(&self, exchange: &Exchange) -> Option<Value> {
+        match self {
+            Field::Constant(value) => Some(value.clone()),
+            Field::Variable(variable) => exchange.variable(variable).map(|value| typed(variable, &value)),
+            Field::Text(template) => {
+                let mut text = Vec::new();
+                template.render(exchange, &mut text);
+                Some(lossy(&text))
+            }
+            Field::Object(inside) => Some(Value::Object(inside.render(exchange))),
+        }
+    }
+}
+
+/// In the contract's data plane these three are numbers and every other variable is a text.
+const NUMBERS: [Builtin; 3] = [Builtin::Status, Builtin::RequestLength, Builtin::BytesSent];
+
+fn typed(variable: &Variable, value: &VariableValue<'_>) -> Value {
+    match (variable, value) {
+        (Variable::Builtin(builtin), VariableValue::Number(number)) if NUMBERS.contains(builtin) => {
+            // Counts of bytes and statuses are whole and far below where a double loses digits.
+            Value::from(*number as u64)
+        }
+        _ => lossy(&value.text()),
+    }
+}
+
+/// A text as JSON can hold it: bytes that are no UTF-8 become the replacement character.
+fn lossy(bytes: &[u8]) -> Value {
+    Value::String(String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// Everything about a request, as the contract's data plane says it when no format was chosen.
+pub(crate) fn full(exchange: &Exchange, bodies: &Bodies) -> Map<String, Value> {
+    let text = |builtin: Builtin| {
+        exchange.variable(&Variable::Builtin(builtin)).map(|value| lossy(&value.text())).unwrap_or_default()
+    };
+    let uri = text(Builtin::RequestUri);
+    let url = format!(
+        "{}://{}:{}{}",
+        exchange.connection.scheme.as_str(),
+        String::from_utf8_lossy(exchange.host()),
+        exchange.connection.local.port(),
+        uri.as_str().unwrap_or_default()
+    );
+    let mut request = json!({
+        "url": url,
+        "uri": uri,
+        "method": text(Builtin::RequestMethod),
+        "headers": fields(&exchange.request.headers),
+        "querystring": query(exchange.request.query().unwrap_or_default()),
+        "size": exchange.request_bytes,
+    });
+    let mut response = json!({
+        "status": exchange.status(),
+        "headers": fields(&exchange.response.headers),
+        "size": exchange.response_bytes,
+    });
+    if let Some(part) = bodies.request.as_ref().filter(|part| part.applies(exchange))
+        && let Some(body) = exchange.read_request_body(|body| part.of(body))
+    {
+        request["body"] = body;
+    }
+    if let Some(part) = bodies.response.as_ref().filter(|part| part.applies(exchange))
+        && let Some(body) = exchange.response_copy()
+    {
+        response["body"] = part.of(body);
+    }
+    let mut entry = Map::new();
+    let mut add = |name: &str, value: Value| entry.insert(name.to_owned(), value);
+    add("request", request);
+    add("response", response);
+    add("server", json!({ "hostname": &**HOSTNAME, "version": env!("CARGO_PKG_VERSION") }));
+    if !exchange.attempts.is_empty() {
+        add("upstream", text(Builtin::UpstreamAddr));
+    }
+    if let Some(consumer) = exchange.consumer() {
+        add("consumer", json!({ "username": &*consumer.username }));
+    }
+    add("client_ip", text(Builtin::RemoteAddr));
+    add("start_time", start_ms(exchange).into());
+    let (all, upstream) = (exchange.times.total_ns(), exchange.times.upstream_ns());
+    add("latency", ms(all));
+    if !exchange.attempts.is_empty() {
+        add("upstream_latency", ms(upstream));
+    }
+    add("apisix_latency", ms(all.saturating_sub(upstream)));
+    entry
+}
+
+/// Says which route it was, and which service.
+pub(crate) fn add_route(entry: &mut Map<String, Value>, exchange: &Exchange, is_full: bool) {
+    let service = exchange.route().map(|route| route.service.as_ref().map(|service| &*service.id));
+    let service = match service {
+        Some(Some(id)) => Some(id.to_owned()),
+        // Only the full entry says that there is none, and of a request without a route which host it asked for.
+        Some(None) => is_full.then(String::new),
+        None => is_full.then(|| String::from_utf8_lossy(exchange.host()).into_owned()),
+    };
+    if let Some(service) = service {
+        entry.insert("service_id".to_owned(), service.into());
+    }
+    let route = exchange.route().map_or("no-matched", |route| &route.id);
+    entry.insert("route_id".to_owned(), route.into());
+}
+
+impl BodyPart {
+    /// Whether the body is logged for this exchange.
+    pub(crate) fn applies(&self, exchange: &Exchange) -> bool {
+        self.condition.as_ref().is_none_or(|condition| condition.evaluate(exchange))
+    }
+
+    fn of(&self, body: &[u8]) -> Value {
+        lossy(&body[..body.len().min(self.max_bytes)])
+    }
+}
+
+/// The fields by name in lower case; several of a name are a list.
+fn fields(headers: &http1::Headers) -> Value {
+    let mut all = Map::new();
+    for field in headers {
+        let name = String::from_utf8_lossy(field.name).to_ascii_lowercase();
+        push(&mut all, name, lossy(field.value));
+    }
+    Value::Object(all)
+}
+
+/// The arguments by name; several of a name are a list, and one without a value is `true`.
+fn query(query: &[u8]) -> Value {
+    let mut all = Map::new();
+    for (whole, name, value) in arguments(query).take(ARGUMENTS_MAX) {
+        let name_text = String::from_utf8_lossy(&decode(name)).into_owned();
+        let value = if whole.len() == name.len() { Value::Bool(true) } else { lossy(&decode(value)) };
+        push(&mut all, name_text, value);
+    }
+    Value::Object(all)
+}
+
+fn push(all: &mut Map<String, Value>, name: String, value: Value) {
+    match all.get_mut(&name) {
+        None => {
+            all.insert(name, value);
+        }
+        Some(Value::Array(values)) => values.push(value),
+        Some(first) => *first = Value::Array(vec![first.take(), value]),
+    }
+}
+
+fn ms(ns: u64) -> Value {
+    Value::from(ns as f64 / 1e6)
+}
+
+/// When the request began, in milliseconds since the Unix epoch.
+fn start_ms(exchange: &Exchange) -> u64 {
+    let (seconds, nanoseconds) = exchange.worker().wall_at(exchange.times.started_ns);
+    seconds * 1_000 + u64::from(nanoseconds) / 1_000_000
+}
+
+static HOSTNAME: LazyLock<String> =
+    LazyLock::new(|| rustix::system::uname().nodename().to_string_lossy().into_owned());
+
+#[cfg(test)]
+mod tests {
+    use gateway::testing::{Scene, respond, route};
+
+    use super::*;
+
+    const HEAD: &[u8] =
+        b"POST /a?x=1&y&x=2&z=%20+ HTTP/1.1\r\nHost: Shop.example\r\nAccept: a\r\nAccept: b\r\n\r\nbody";
+
+    #[test]
+    fn chosen_fields() {
+        let mut scene = Scene::new().with_route(route("r1"));
+        let mut exchange = scene.exchange(HEAD);
+        respond(&mut exchange, 201, &[]);
+        let check = |format: Value, expected: Value| {
+            let format = LogFormat::compile(format.as_object().unwrap()).unwrap();
+            assert_eq!(Value::Object(format.render(&exchange)), expected);
+        };
+        check(
+            json!({"host": "$host", "text": "host", "n": 1}),
+            json!({"host": "shop.example", "text": "host", "n": 1}),
+        );
+        check(json!({"status": "$status", "port": "$remote_port"}), json!({"status": 201, "port": "40000"}));
+        check(json!({"gone": "$arg_none", "kept": "$arg_x"}), json!({"kept": "1"}));
+        check(
+            json!({"a": "$host:$arg_x", "b": "${arg_x}", "c": "a $host"}),
+            json!({"a": "shop.example:1", "b": "1", "c": "a $host"}),
+        );
+        check(json!({"a": {"b": {"c": "$host"}}}), json!({"a": {"b": {"c": "shop.example"}}}));
+        check(
+            json!({"1": {"2": {"3": {"4": {"5": "$host", "deeper": {"6": "$host"}}}}}}),
+            json!({"1": {"2": {"3": {"4": {"5": "shop.example"}}}}}),
+        );
+        check(json!({"body": "$request_body", "resp": "$resp_body"}), json!({"body": "body"}));
+        check(json!({}), json!({}));
+        assert!(LogFormat::compile(json!({"a": "${"}).as_object().unwrap()).is_err());
+        let uses = |format: Value| {
+            let format = LogFormat::compile(format.as_object().unwrap()).unwrap();
+            (format.uses_request_body(), format.uses_response_body())
+        };
+        assert_eq!(uses(json!({"a": "$host"})), (false, false));
+        assert_eq!(uses(json!({"a": {"b": "$request_body"}})), (true, false));
+        assert_eq!(uses(json!({"a": "$post_arg_x", "b": "$resp_body!"})), (true, true));
+    }
+
+    #[test]
+    fn everything() {
+        let mut scene = Scene::new().with_route(route("r1"));
+        let mut exchange = scene.exchange(HEAD);
+        respond(&mut exchange, 200, &[("X-A", "1"), ("X-A", "2")]);
+        exchange.times.ended_ns = exchange.times.started_ns + 2_500_000;
+        let part = |condition: Option<Value>, max_bytes| {
+            Some(BodyPart {
+                condition: condition.map(|value| Expression::compile(&value).unwrap()),
+                max_bytes,
+            })
+        };
+        let bodies =
+            Bodies { request: part(Some(json!([["arg_x", "==", "1"]])), 3), response: part(None, 3) };
+        let mut entry = full(&exchange, &bodies);
+        add_route(&mut entry, &exchange, true);
+        let entry = Value::Object(entry);
+        assert_eq!(
+            entry["request"],
+            json!({
+                "url": "http://shop.example:9080/a?x=1&y&x=2&z=%20+", "uri": "/a?x=1&y&x=2&z=%20+", "method": "POST",
+                "headers": {"host": "Shop.example", "accept": ["a", "b"]},
+                "querystring": {"x": ["1", "2"], "y": true, "z": "  "}, "size": HEAD.len(), "body": "bod",
+            })
+        );
+        assert_eq!(entry["response"], json!({"status": 200, "headers": {"x-a": ["1", "2"]}, "size": 0}));
+        assert_eq!((&entry["client_ip"], &entry["route_id"]), (&json!("127.0.0.1"), &json!("r1")));
+        assert_eq!((&entry["service_id"], &entry["latency"]), (&json!(""), &json!(2.5)));
+        assert!(entry["start_time"].as_u64().unwrap() > 1_600_000_000_000, "{entry}");
+        assert!(entry.get("upstream").is_none() && entry.get("consumer").is_none());
+        assert_eq!(entry["server"]["version"], env!("CARGO_PKG_VERSION"));
+        let closed = Bodies { request: part(Some(json!([["arg_x", "==", "9"]])), 3), response: None };
+        assert!(full(&exchange, &closed)["request"].get("body").is_none());
+        let mut unmatched = Map::new();
+        add_route(&mut unmatched, &Scene::new().exchange(HEAD), false);
+        assert_eq!(Value::Object(unmatched), json!({"route_id": "no-matched"}));
+    }
+}

@@ -1,0 +1,241 @@
+//! http-logger through the real gateway, with a real log server: what arrives and when, while the server is there, is
+//! gone, comes back, or does not keep up; and that nothing is forgotten when the node ends.
+
+use serde_json::{Value, json};
+use testkit::{Client, Origin, Reply, Signal, Step, Weir, wait_until};
+
+use crate::support::BINARY;
+
+/// A gateway in front of an origin that answers `hello`.
+struct Stage {
+    weir: Weir,
+    origin: Origin,
+}
+
+impl Stage {
+    fn new() -> Stage {
+        Stage { weir: Weir::start(BINARY), origin: Origin::answering("hello") }
+    }
+
+    /// Puts the route `id` at `/id` that reports to `server`.
+    fn log(&self, id: &str, server: &str, more: Value) {
+        let mut logger = json!({"uri": server});
+        logger.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let nodes = json!({self.origin.address().to_string(): 1});
+        self.weir.put(
+            &format!("routes/{id}"),
+            json!({"uri": format!("/{id}"), "upstream": {"nodes": nodes}, "plugins": {"http-logger": logger}}),
+        );
+    }
+
+    fn post(&self, path: &str, body: &[u8]) -> u16 {
+        self.weir.client().request("POST", path, &[("X-A", "b")], body).status
+    }
+
+    /// The value of a metric's line with this label.
+    fn metric(&self, name: &str, label: &str) -> Option<f64> {
+        let text = Client::connect(self.weir.address("metrics")).get("/apisix/prometheus/metrics").text();
+        let line = text.lines().find(|line| line.starts_with(name) && line.contains(label))?;
+        line.rsplit(' ').next()?.parse().ok()
+    }
+}
+
+fn uri(server: &Origin) -> String {
+    format!("http://{}/logs", server.address())
+}
+
+/// The entries of all batches that a log server got, in order.
+fn entries(server: &Origin) -> Vec<Value> {
+    let batches = server.requests().into_iter().map(|request| serde_json::from_slice(&request.body).unwrap());
+    batches.flat_map(|batch: Value| batch.as_array().cloned().unwrap_or_else(|| vec![batch])).collect()
+}
+
+#[test]
+fn an_entry_says_everything_or_what_was_chosen() {
+    let (stage, server) = (Stage::new(), Origin::answering(""));
+    stage.log(
+        "whole",
+        &uri(&server),
+        json!({"batch_max_size": 1, "auth_header": "Bearer letmein", "include_req_body": true, "include_resp_body": true,
+               "max_resp_body_bytes": 4, "log_format_extra": {"tenant": "$http_x_a"}}),
+    );
+    assert_eq!(stage.post("/whole?x=1", b"ping"), 200);
+    let sent = server.wait_for_requests(1).remove(0);
+    assert_eq!((sent.method.as_str(), sent.target.as_str()), ("POST", "/logs"));
+    assert_eq!(sent.header("content-type"), Some("application/json"));
+    assert_eq!(sent.header("authorization"), Some("Bearer letmein"));
+    let entry: Value = serde_json::from_slice(&sent.body).unwrap();
+    let at = |pointer: &str| entry.pointer(pointer).cloned().unwrap_or_default();
+    for (pointer, expected) in [
+        ("/request/uri", json!("/whole?x=1")),
+        ("/request/method", json!("POST")),
+        ("/request/headers/x-a", json!("b")),
+        ("/request/querystring", json!({"x": "1"})),
+        ("/request/body", json!("ping")),
+        ("/response/status", json!(200)),
+        ("/response/body", json!("hell")),
+        ("/upstream", json!(stage.origin.address().to_string())),
+        ("/client_ip", json!("127.0.0.1")),
+        ("/route_id", json!("whole")),
+        ("/service_id", json!("")),
+        ("/tenant", json!("b")),
+    ] {
+        assert_eq!(at(pointer), expected, "{pointer} of {entry}");
+    }
+    assert!(at("/latency").as_f64().unwrap() >= at("/upstream_latency").as_f64().unwrap(), "{entry}");
+    assert_eq!(stage.origin.last_request().text(), "ping", "the body passed on its way");
+
+    stage
+        .weir
+        .put("plugin_metadata/http-logger", json!({"log_format": {"path": "$uri", "status": "$status"}}));
+    stage.log("chosen", &uri(&server), json!({"batch_max_size": 1}));
+    stage.post("/chosen", b"");
+    wait_until("the chosen entry has come", || entries(&server).len() == 2);
+    let chosen = json!({"path": "/chosen", "status": 200, "route_id": "chosen"});
+    assert_eq!(entries(&server)[1], chosen);
+    stage.weir.delete("plugin_metadata/http-logger");
+    wait_until("the metadata is out of force", || {
+        stage.post("/chosen", b"");
+        entries(&server).last().unwrap().get("request").is_some()
+    });
+}
+
+#[test]
+fn batches_are_filled_or_sent_in_time() {
+    let (stage, server) = (Stage::new(), Origin::answering(""));
+    stage.log(
+        "full",
+        &uri(&server),
+        json!({"batch_max_size": 3, "inactive_timeout": 3_600, "buffer_duration": 3_600}),
+    );
+    for _ in 0..5 {
+        stage.post("/full", b"");
+    }
+    let sent = server.wait_for_requests(1);
+    let batch: Value = serde_json::from_slice(&sent[0].body).unwrap();
+    assert_eq!((sent.len(), batch.as_array().map(Vec::len)), (1, Some(3)));
+    wait_until("two entries wait", || {
+        stage.metric("apisix_batch_process_entries", "route_id=\"full\"") == Some(2.0)
+    });
+
+    let lines = Origin::answering("");
+    stage.log(
+        "line",
+        &uri(&lines),
+        json!({"batch_max_size": 100, "inactive_timeout": 1, "concat_method": "new_line"}),
+    );
+    stage.post("/line", b"");
+    stage.post("/line", b"");
+    let sent = lines.wait_for_requests(1);
+    assert_eq!((sent[0].header("content-type"), sent[0].text().lines().count()), (Some("text/plain"), 2));
+}
+
+#[test]
+fn what_is_queued_outlives_other_changes_and_goes_out_with_its_route() {
+    let (stage, server) = (Stage::new(), Origin::answering(""));
+    let waiting = json!({"batch_max_size": 3, "inactive_timeout": 3_600, "buffer_duration": 3_600});
+    stage.log("1", &uri(&server), waiting.clone());
+    stage.post("/1", b"");
+    stage.weir.put("routes/other", json!({"uri": "/other", "upstream": {"nodes": {"127.0.0.1:1": 1}}}));
+    let nodes = json!({stage.origin.address().to_string(): 1});
+    let mut logger = waiting;
+    logger["uri"] = json!(uri(&server));
+    let again = json!({"uri": "/1", "upstream": {"nodes": nodes}, "name": "changed", "plugins": {"http-logger": logger}});
+    stage.weir.put("routes/1", again);
+    stage.post("/1", b"");
+    stage.post("/1", b"");
+    assert_eq!((server.wait_for_requests(1).len(), entries(&server).len()), (1, 3), "one batch of all three");
+    stage.post("/1", b"");
+    stage.weir.delete("routes/1");
+    wait_until("what was left goes out with the route", || entries(&server).len() == 4);
+}
+
+#[test]
+fn a_server_that_comes_back_gets_what_was_kept() {
+    let (stage, address) = (Stage::new(), Origin::nowhere());
+    let server = format!("http://{address}/logs");
+    stage.log("kept", &server, json!({"batch_max_size": 1, "max_retry_count": 10_000, "retry_delay": 0}));
+    stage.log("lost", &server, json!({"batch_max_size": 1, "retry_delay": 0}));
+    assert_eq!(
+        (stage.post("/kept", b""), stage.post("/lost", b"")),
+        (200, 200),
+        "no request waits for the log"
+    );
+    let failed = "weir_batch_entries_total{name=\"http logger\",route_id=\"lost\"";
+    wait_until("what may not be repeated is given up", || {
+        stage.metric(failed, "result=\"failed\"") == Some(1.0)
+    });
+    wait_until("and told", || stage.weir.stderr().join("\n").contains("could not be delivered and are lost"));
+    assert!(stage.weir.stderr().join("\n").contains(&format!("cannot connect to {address}")));
+    let back = Origin::start_at(&address.to_string(), |_| Reply::ok(""));
+    let sent = back.wait_for_requests(1);
+    assert!(sent[0].text().contains("/kept"), "{}", sent[0].text());
+    let counted = "weir_batch_entries_total{name=\"http logger\",route_id=\"kept\"";
+    wait_until("it is counted", || stage.metric(counted, "result=\"sent\"") == Some(1.0));
+
+    let refusing = Origin::start(|_| Reply::status(500, "disk full"));
+    stage.log(
+        "refused",
+        &uri(&refusing),
+        json!({"batch_max_size": 1, "max_retry_count": 1, "retry_delay": 0}),
+    );
+    stage.post("/refused", b"");
+    assert_eq!(refusing.wait_for_requests(2).len(), 2, "once more and no oftener");
+    let failed = "weir_batch_entries_total{name=\"http logger\",route_id=\"refused\"";
+    wait_until("a refusal is a failure", || stage.metric(failed, "result=\"failed\"") == Some(1.0));
+}
+
+#[test]
+fn a_server_that_does_not_keep_up_costs_entries_and_nothing_else() {
+    let stage = Stage::new();
+    let gate = Signal::new();
+    let waiting = gate.clone();
+    let server = Origin::start(move |_| Reply::new().wait(&waiting).then(Step::Close));
+    stage.weir.put("plugin_metadata/http-logger", json!({"max_pending_entries": 20}));
+    stage.log("slow", &uri(&server), json!({"batch_max_size": 1, "timeout": 600}));
+    let mut client = stage.weir.client();
+    for _ in 0..50 {
+        assert_eq!(client.get("/slow").status, 200);
+    }
+    let series = "weir_batch_entries_total{name=\"http logger\",route_id=\"slow\"";
+    assert_eq!(stage.metric(series, "result=\"dropped\""), Some(30.0));
+    assert_eq!(stage.metric("apisix_batch_process_entries", "route_id=\"slow\""), Some(20.0));
+    let told = |weir: &Weir| weir.stderr().iter().filter(|line| line.contains("a queue is full")).count();
+    wait_until("the loss is told", || told(&stage.weir) > 0);
+    assert_eq!(told(&stage.weir), 1, "once, not for each entry");
+    gate.set();
+}
+
+#[test]
+fn the_end_of_the_node_delivers_what_is_queued() {
+    let (mut stage, server) = (Stage::new(), Origin::answering(""));
+    stage.log(
+        "1",
+        &uri(&server),
+        json!({"batch_max_size": 100, "inactive_timeout": 3_600, "buffer_duration": 3_600}),
+    );
+    for _ in 0..3 {
+        stage.post("/1", b"");
+    }
+    assert_eq!(server.requests().len(), 0);
+    stage.weir.terminate();
+    assert!(stage.weir.wait_for_exit().success());
+    assert_eq!(entries(&server).len(), 3);
+}
+
+#[test]
+fn the_end_does_not_wait_for_a_server_that_is_stuck() {
+    let never = Signal::new();
+    let waiting = never.clone();
+    let server = Origin::start(move |_| Reply::new().wait(&waiting).then(Step::Close));
+    let weir = Weir::builder(BINARY).arguments(&["--grace", "1"]).start();
+    let mut stage = Stage { weir, origin: Origin::answering("hello") };
+    stage.log("1", &uri(&server), json!({"batch_max_size": 1, "timeout": 3_600}));
+    stage.post("/1", b"");
+    server.wait_for_requests(1);
+    stage.weir.terminate();
+    assert!(stage.weir.wait_for_exit().success());
+    let log = stage.weir.stderr().join("\n");
+    assert!(log.contains("was not delivered in time and is lost"), "{log}");
+    never.set();
+}
