@@ -26,6 +26,7 @@ use model::Snapshot;
 use serde_json::Value;
 
 use crate::cli::explain::Question;
+use crate::code_pages;
 use crate::log;
 use crate::settings::{Settings, SettingsSource};
 use crate::terminal::{print, print_error};
@@ -65,6 +66,7 @@ pub(crate) fn run(source_of_settings: SettingsSource) -> anyhow::Result<ExitCode
     engine.open(sockets.proxy);
     lines.iter().for_each(print);
     print("ready");
+    code_pages::release();
     let live = LiveSettings::new(source_of_settings, settings.clone());
     let stopped = signals::serve(&settings, live, &control, &gateway, &log, log_writer.as_ref());
     control.shutdown();

@@ -4,6 +4,7 @@
 mod allocator;
 mod boot;
 mod cli;
+mod code_pages;
 mod log;
 mod settings;
 mod terminal;
