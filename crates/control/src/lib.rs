@@ -25,7 +25,7 @@ mod testing;
 
 pub use admin::auth::{AdminKey, Role};
 pub use clock::{Clock, SystemClock};
-pub use reconcile::Publisher;
+pub use reconcile::{HandOver, Publisher, Released};
 pub use report::Reports;
 pub use source::file::{FileFault, check};
 pub use start::{AdminConfig, Control, ControlConfig, Listeners, SourceConfig, StartError};

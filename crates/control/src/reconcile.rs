@@ -6,6 +6,7 @@
 
 mod batch;
 mod file;
+mod release;
 mod write;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,6 +25,7 @@ use crate::source::store::{Store, StoreError};
 use crate::stored_key;
 use crate::view::{SharedView, View};
 
+pub use release::{HandOver, Released};
 pub use write::{Done, Part, Refused, Write};
 
 /// Makes a snapshot the one that requests are served by.
@@ -87,6 +89,7 @@ pub struct Reconcile {
 enum Command {
     Write(Write, oneshot::Sender<Result<Done, Refused>>),
     Reload(oneshot::Sender<Vec<String>>),
+    Release(release::Release),
     Stop,
 }
 
@@ -102,6 +105,7 @@ impl Reconcile {
             snapshot: Snapshot::default(),
             faults: Vec::new(),
             compile_faults: Vec::new(),
+            behind: false,
         };
         reconciler.load()?;
         let (commands, inbox) = sync_channel(MAX_WAITING);
@@ -157,6 +161,8 @@ struct Reconciler {
     faults: Vec<String>,
     /// What compiling found and no later change has mended.
     compile_faults: Vec<Fault>,
+    /// The store was lent to another process and may hold more than the snapshot.
+    behind: bool,
 }
 
 impl Reconciler {
@@ -209,6 +215,7 @@ impl Reconciler {
                 let _ = reply.send(faults);
                 Flow::Continue
             }
+            Command::Release(release) => self.release(&release),
             Command::Stop => Flow::Stop,
             Command::Write(..) => unreachable!("writes are gathered by the caller"),
         }

@@ -43,13 +43,19 @@ pub trait Handler: Send + Sync + 'static {
     fn answer(&self, request: Request<Bytes>) -> Answer;
 }
 
-/// Serves `listener` until `stop` says true; connections then finish the request they are at.
-pub async fn serve(listener: TcpListener, handler: Arc<dyn Handler>, mut stop: watch::Receiver<bool>) {
+/// Serves `listener` until `stop` says true; connections then finish the request they are at. While `paused` says true,
+/// who connects waits in the kernel's queue.
+pub async fn serve(
+    listener: TcpListener,
+    handler: Arc<dyn Handler>,
+    mut paused: watch::Receiver<bool>,
+    mut stop: watch::Receiver<bool>,
+) {
     let seats = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let seat = Arc::clone(&seats).acquire_owned().await.expect("the semaphore is never closed");
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = accept(&listener, &mut paused) => accepted,
             () = stopped(&mut stop) => return,
         };
         match accepted {
@@ -66,6 +72,21 @@ pub async fn serve(listener: TcpListener, handler: Arc<dyn Handler>, mut stop: w
                 tracing::warn!(%fault, "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
+        }
+    }
+}
+
+/// The next connection that is accepted outside a pause.
+async fn accept(
+    listener: &TcpListener,
+    paused: &mut watch::Receiver<bool>,
+) -> std::io::Result<(TcpStream, SocketAddr)> {
+    loop {
+        // Whoever could pause being gone, there are no pauses.
+        let _ = paused.wait_for(|paused| !*paused).await;
+        tokio::select! {
+            accepted = listener.accept() => return accepted,
+            Ok(_) = paused.wait_for(|paused| *paused) => {}
         }
     }
 }

@@ -17,11 +17,11 @@ use crate::admin::{Admin, AdminParts, Dress};
 use crate::clock::Clock;
 use crate::control_api::{ControlApi, ControlParts};
 use crate::metrics_server::Metrics;
-use crate::reconcile::{LoadError, Parts, Publisher, Reconcile, Source};
+use crate::reconcile::{HandOver, LoadError, Parts, Publisher, Reconcile, Source};
 use crate::report::Reports;
 use crate::serve::{Handler, serve};
 use crate::source::file::FileSource;
-use crate::source::store::Store;
+use crate::source::store::{DirectoryLock, Store};
 use crate::status::Status;
 use crate::view::SharedView;
 
@@ -37,8 +37,8 @@ pub struct ControlConfig {
     pub reports: Reports,
     /// The time of day.
     pub clock: Arc<dyn Clock>,
-    /// Sockets that are bound already.
-    pub listeners: Listeners,
+    /// The lock of the store's directory, if it is held already.
+    pub lock: Option<DirectoryLock>,
     /// The Admin API's rules.
     pub admin: AdminConfig,
 }
@@ -115,24 +115,30 @@ pub enum StartError {
 }
 
 /// The running control side.
-#[derive(Debug)]
 pub struct Control {
     reconcile: Reconcile,
     view: SharedView,
     reconcile_thread: Option<JoinHandle<()>>,
     runtime: Option<tokio::runtime::Runtime>,
     stop: watch::Sender<bool>,
+    admin_paused: watch::Sender<bool>,
+    handlers: Handlers,
 }
 
 impl Control {
-    /// Loads the configuration, publishes it (both before this returns), then opens the listeners.
+    /// Loads the configuration and publishes it, both before this returns. Nobody is listened to until
+    /// [`Control::listen`].
     ///
     /// # Errors
     /// See [`StartError`]; nothing is left running then.
     pub fn start(config: ControlConfig) -> Result<Control, StartError> {
         let source = match config.source {
             SourceConfig::Store { directory } => {
-                Source::Store(Store::open(&directory).map_err(LoadError::Store)?)
+                let opened = match config.lock {
+                    Some(lock) => Store::open_locked(lock),
+                    None => Store::open(&directory),
+                };
+                Source::Store(opened.map_err(LoadError::Store)?)
             }
             SourceConfig::File { path, strict } => Source::File { file: FileSource::new(path), strict },
         };
@@ -144,17 +150,49 @@ impl Control {
             clock: config.clock,
             view: view.clone(),
         })?;
-        let (stop, stopped) = watch::channel(false);
-        let mut control = Control { reconcile, view, reconcile_thread: Some(thread), runtime: None, stop };
-        let handlers = control.handlers(config.admin, config.catalog, config.reports);
-        match listen(config.listeners, handlers, &stopped) {
-            Ok(runtime) => control.runtime = Some(runtime),
-            Err(fault) => {
-                control.end();
-                return Err(fault.into());
-            }
-        }
+        let (stop, admin_paused) = (watch::Sender::new(false), watch::Sender::new(false));
+        let handlers = handlers(&reconcile, &view, config.admin, config.catalog, config.reports);
+        let mut control = Control {
+            reconcile,
+            view,
+            reconcile_thread: Some(thread),
+            runtime: None,
+            stop,
+            admin_paused,
+            handlers,
+        };
+        // If there is none, dropping what has been made ends the thread.
+        control.runtime = Some(runtime()?);
         Ok(control)
+    }
+
+    /// Serves on these sockets from now on.
+    ///
+    /// # Errors
+    /// A socket that cannot be watched; those before it are served.
+    pub fn listen(&self, listeners: Listeners) -> std::io::Result<()> {
+        let Some(runtime) = &self.runtime else { return Ok(()) };
+        let never = watch::Sender::new(false);
+        let all = [
+            (listeners.admin, &self.handlers.admin, &self.admin_paused),
+            (listeners.control, &self.handlers.control, &never),
+            (listeners.status, &self.handlers.status, &never),
+            (listeners.metrics, &self.handlers.metrics, &never),
+        ];
+        for (listener, handler, paused) in all {
+            let Some(listener) = listener else { continue };
+            listener.set_nonblocking(true)?;
+            let entered = runtime.enter();
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            drop(entered);
+            runtime.spawn(serve(listener, Arc::clone(handler), paused.subscribe(), self.stop.subscribe()));
+        }
+        Ok(())
+    }
+
+    /// The way to have the source taken over by another process.
+    pub fn hand_over(&self) -> HandOver {
+        HandOver::new(self.reconcile.clone(), self.admin_paused.clone())
     }
 
     /// The revision in force.
@@ -175,32 +213,6 @@ impl Control {
     /// Stops the listeners, finishes the writes that wait and lets go of the data directory.
     pub fn shutdown(mut self) {
         self.end();
-    }
-
-    fn handlers(&self, admin: AdminConfig, catalog: Arc<Catalog>, reports: Reports) -> Handlers {
-        let control = ControlApi::new(ControlParts {
-            view: self.view.clone(),
-            reconcile: self.reconcile.clone(),
-            catalog: Arc::clone(&catalog),
-            reports: reports.clone(),
-        });
-        let status = Status::new(Arc::clone(&reports.readiness));
-        let metrics = Metrics::new(Arc::clone(&reports.metrics));
-        let admin = Admin::new(AdminParts {
-            gate: Gate::new(admin.keys, admin.key_required, admin.allow),
-            dress: Dress::new(&admin.emulated_version, admin.cors),
-            view: self.view.clone(),
-            reconcile: self.reconcile.clone(),
-            catalog,
-            reports,
-            stream_enabled: admin.stream_enabled,
-        });
-        Handlers {
-            admin: Arc::new(admin),
-            control: Arc::new(control),
-            status: Arc::new(status),
-            metrics: Arc::new(metrics),
-        }
     }
 
     fn end(&mut self) {
@@ -231,32 +243,45 @@ struct Handlers {
     metrics: Arc<dyn Handler>,
 }
 
-fn listen(
-    listeners: Listeners,
-    handlers: Handlers,
-    stopped: &watch::Receiver<bool>,
-) -> std::io::Result<tokio::runtime::Runtime> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+fn handlers(
+    reconcile: &Reconcile,
+    view: &SharedView,
+    admin: AdminConfig,
+    catalog: Arc<Catalog>,
+    reports: Reports,
+) -> Handlers {
+    let control = ControlApi::new(ControlParts {
+        view: view.clone(),
+        reconcile: reconcile.clone(),
+        catalog: Arc::clone(&catalog),
+        reports: reports.clone(),
+    });
+    let status = Status::new(Arc::clone(&reports.readiness));
+    let metrics = Metrics::new(Arc::clone(&reports.metrics));
+    let admin = Admin::new(AdminParts {
+        gate: Gate::new(admin.keys, admin.key_required, admin.allow),
+        dress: Dress::new(&admin.emulated_version, admin.cors),
+        view: view.clone(),
+        reconcile: reconcile.clone(),
+        catalog,
+        reports,
+        stream_enabled: admin.stream_enabled,
+    });
+    Handlers {
+        admin: Arc::new(admin),
+        control: Arc::new(control),
+        status: Arc::new(status),
+        metrics: Arc::new(metrics),
+    }
+}
+
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
         .worker_threads(RUNTIME_THREADS)
         .max_blocking_threads(MAX_BLOCKING_THREADS)
         .thread_name("control")
         .enable_all()
-        .build()?;
-    let all = [
-        (listeners.admin, handlers.admin),
-        (listeners.control, handlers.control),
-        (listeners.status, handlers.status),
-        (listeners.metrics, handlers.metrics),
-    ];
-    for (listener, handler) in all {
-        let Some(listener) = listener else { continue };
-        listener.set_nonblocking(true)?;
-        let entered = runtime.enter();
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        drop(entered);
-        runtime.spawn(serve(listener, handler, stopped.clone()));
-    }
-    Ok(runtime)
+        .build()
 }
 
 /// The interface emulated: 3.14 and later do not write schema defaults back, as Weir does not.
@@ -276,7 +301,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{SocketAddr, TcpStream};
 
-    fn config(source: SourceConfig, listeners: Listeners) -> ControlConfig {
+    fn config(source: SourceConfig) -> ControlConfig {
         let keys = vec![AdminKey { key: "boss".to_owned(), role: crate::Role::Admin }];
         ControlConfig {
             source,
@@ -284,7 +309,7 @@ mod tests {
             publisher: Box::new(Recorder::default()),
             reports: reports(),
             clock: Arc::new(SystemClock),
-            listeners,
+            lock: None,
             admin: AdminConfig { keys, ..AdminConfig::default() },
         }
     }
@@ -310,7 +335,8 @@ mod tests {
             (bound(), bound(), bound(), bound());
         let listeners = Listeners { admin, control, status, metrics };
         let source = SourceConfig::Store { directory: directory.path().to_owned() };
-        let running = Control::start(config(source.clone(), listeners)).unwrap();
+        let running = Control::start(config(source.clone())).unwrap();
+        running.listen(listeners).unwrap();
         let check = |address: SocketAddr, target: &str, expected: &str| {
             let request =
                 format!("GET {target} HTTP/1.1\r\nHost: x\r\nX-API-KEY: boss\r\nConnection: close\r\n\r\n");
@@ -331,15 +357,16 @@ mod tests {
         assert_eq!(running.revision(), 0);
         running.shutdown();
         assert!(TcpStream::connect(admin_at).is_err());
-        Control::start(config(source, Listeners::default())).unwrap();
+        Control::start(config(source)).unwrap();
     }
 
     #[test]
     fn a_directory_in_use_is_said_so() {
         let directory = tempfile::tempdir().unwrap();
         let source = SourceConfig::Store { directory: directory.path().to_owned() };
-        let running = Control::start(config(source.clone(), Listeners::default())).unwrap();
-        let refusal = Control::start(config(source, Listeners::default())).unwrap_err().to_string();
+        let running = Control::start(config(source.clone())).unwrap();
+        let Err(refusal) = Control::start(config(source)) else { panic!("two processes on one store") };
+        let refusal = refusal.to_string();
         assert!(refusal.contains("in use by process"), "{refusal}");
         running.shutdown();
     }

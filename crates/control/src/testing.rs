@@ -26,7 +26,7 @@ use crate::reconcile::{LoadError, Parts, Publisher, Reconcile, Source};
 use crate::report::Reports;
 use crate::serve::{Handler, respond};
 use crate::source::file::FileSource;
-use crate::source::store::Store;
+use crate::source::store::{DirectoryLock, Store};
 use crate::view::SharedView;
 
 /// Asks `handler` from the loopback address; gives back status, headers and body.
@@ -194,6 +194,11 @@ impl Rig {
     /// Over the store in `directory`.
     pub(crate) fn store(directory: &Path) -> Rig {
         Rig::start(Source::Store(Store::open(directory).unwrap())).unwrap()
+    }
+
+    /// Over the store in a directory that is locked already.
+    pub(crate) fn locked_store(lock: DirectoryLock) -> Rig {
+        Rig::start(Source::Store(Store::open_locked(lock).unwrap())).unwrap()
     }
 
     /// Over a resource file.

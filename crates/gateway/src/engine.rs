@@ -143,11 +143,6 @@ impl Engine {
         self.listening.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether every worker has turned its loop: from then on it serves.
-    pub fn is_running(&self) -> bool {
-        self.workers.iter().all(|worker| worker.status.beat_ms.load(Ordering::Relaxed) > 0)
-    }
-
     /// The revision that each worker has taken up.
     pub fn revisions(&self) -> Vec<u64> {
         self.workers.iter().map(|worker| worker.status.revision.load(Ordering::Acquire)).collect()

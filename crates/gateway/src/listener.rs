@@ -7,7 +7,7 @@ mod set;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::env::{self, BoundSocket};
 
@@ -156,10 +156,14 @@ impl Listener {
     }
 }
 
-/// Binds all that are `wanted`, each for all of `workers`.
+/// All that are `wanted`: those of `inherited` that are the same, the others bound for all of `workers`.
 ///
 /// # Errors
 /// The first that cannot be bound; none is then.
-pub fn bind_all(wanted: &[Wanted], workers: usize) -> Result<ListenerSet, ListenFault> {
-    plan(&[], wanted, workers).map(|plan| plan.set)
+pub fn bind_all(
+    inherited: &[Arc<Listener>],
+    wanted: &[Wanted],
+    workers: usize,
+) -> Result<ListenerSet, ListenFault> {
+    plan(inherited, wanted, workers).map(|plan| plan.set)
 }

@@ -19,4 +19,4 @@ pub use nginx::Nginx;
 pub use origin::{Origin, Reply, Request, Step};
 pub use signal::Signal;
 pub use wait::{WAIT_LIMIT, wait_for, wait_until};
-pub use weir::{ADMIN_KEY, Exited, Weir, WeirBuilder};
+pub use weir::{ADMIN_KEY, Exited, Successor, Weir, WeirBuilder};

@@ -44,6 +44,11 @@ impl Process {
         Some(status)
     }
 
+    /// The exit status once it has ended, though others may still write where it wrote.
+    pub(crate) fn gone(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("a child of this process")
+    }
+
     /// Waits for its end.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         wait_for("the process has ended", || self.ended())

@@ -1,6 +1,7 @@
 //! The real binary as a child process on free ports; knows its command line and its output, nothing of its insides.
 
 mod builder;
+mod successor;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -13,6 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 pub use builder::{Exited, WeirBuilder};
+pub use successor::Successor;
 
 use crate::client::{Client, Response};
 use crate::process::Process;

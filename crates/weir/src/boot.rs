@@ -3,11 +3,15 @@
 
 mod bridge;
 mod catalog;
+mod data;
 mod live;
 mod metrics;
+mod node;
+mod notify;
 mod options;
 mod signals;
 mod sockets;
+pub(crate) mod upgrade;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -15,10 +19,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use control::{Control, ControlConfig, SourceConfig, SystemClock};
+use control::SourceConfig;
 use gateway::compile::Compiler;
-use gateway::engine::EngineConfig;
-use gateway::observe::access_log::LogWriter;
 use gateway::plugin::outbound::OutboundPolicy;
 use gateway::plugin::services::Services;
 use gateway::upstream::dns::{LookupOptions, Resolver, SystemLookup, TtlBounds};
@@ -26,51 +28,30 @@ use model::Snapshot;
 use serde_json::Value;
 
 use crate::cli::explain::Question;
-use crate::code_pages;
-use crate::log;
 use crate::settings::{Settings, SettingsSource};
-use crate::terminal::{print, print_error};
+use crate::terminal::print_error;
 
 pub(crate) use catalog::catalog;
 
-use bridge::{Bridge, Gateway};
-use live::LiveSettings;
+use node::Node;
+use upgrade::{Executable, Predecessor};
 
 /// Runs a node until it has stopped.
 ///
 /// # Errors
 /// Whatever keeps it from starting: faulty settings, an address in use, an unreadable store, a faulty strict file.
-pub(crate) fn run(source_of_settings: SettingsSource) -> anyhow::Result<ExitCode> {
-    let settings = source_of_settings.load()?;
-    let log = log::start(&settings.error_log, &settings.log_level)?;
-    let sockets = sockets::bind(&settings)?;
-    let access_log = options::access_log(&settings)?;
-    let log_writer: Option<LogWriter> = access_log.as_ref().map(|(_, writer)| writer.clone());
-    let options = Arc::new(options::engine(&settings));
-    let gateway = Arc::new(Gateway::default());
-    let services = services(&settings)?;
-    let compiler = compiler(&settings, services.clone());
-    let admin_keys = admin_keys(&settings)?;
-    let lines = sockets.lines();
-    let control = Control::start(ControlConfig {
-        source: source(&settings),
-        catalog: Arc::new(catalog()),
-        publisher: Box::new(Bridge::new(compiler, gateway.clone())),
-        reports: bridge::reports(&gateway, &options, &log, log_writer.clone(), sockets.reports.clone()),
-        clock: Arc::new(SystemClock),
-        listeners: sockets.control,
-        admin: options::admin(&settings, admin_keys),
+pub(crate) fn run(source: SettingsSource) -> anyhow::Result<ExitCode> {
+    let watch = signals::Watch::start()?;
+    let executable = Executable::of_this_process();
+    let predecessor = Predecessor::meet()?;
+    let node = Node::start(source, executable.ok(), predecessor.as_ref()).inspect_err(|error| {
+        if let Some(predecessor) = &predecessor {
+            predecessor.fail(error);
+        }
     })?;
-    let workers = settings.workers;
-    let engine = gateway.start(|runtime| EngineConfig { options, workers, runtime, access_log, services })?;
-    engine.open(sockets.proxy);
-    lines.iter().for_each(print);
-    print("ready");
-    code_pages::release();
-    let live = LiveSettings::new(source_of_settings, settings.clone());
-    let stopped = signals::serve(&settings, live, &control, &gateway, &log, log_writer.as_ref());
-    control.shutdown();
-    stopped
+    // What it had to say is said; the line closes.
+    drop(predecessor);
+    watch.serve(node)
 }
 
 /// What `POST /v1/weir/explain` answers, worked out from the configuration on disk.

@@ -8,6 +8,7 @@ mod completions;
 pub(crate) mod explain;
 mod origin;
 mod run;
+mod upgrade;
 mod version;
 
 use std::process::ExitCode;
@@ -36,6 +37,7 @@ enum Command {
     Explain(explain::ExplainArguments),
     /// Serve a built-in echo origin, to try the gateway with
     Origin(origin::OriginArguments),
+    Upgrade(upgrade::UpgradeArguments),
     Completions(completions::CompletionsArguments),
     Version(version::VersionArguments),
 }
@@ -58,6 +60,7 @@ impl Command {
             Self::Check(arguments) => check::run(&arguments),
             Self::Explain(arguments) => explain::run(arguments),
             Self::Origin(arguments) => origin::run(arguments).map(|()| ExitCode::SUCCESS),
+            Self::Upgrade(arguments) => upgrade::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments, &mut CommandLine::command()),
             Self::Version(arguments) => version::run(&arguments),
         }

@@ -30,13 +30,14 @@ pub(crate) use parse::{available_cores, log_filter};
 pub(crate) use reference::check_page;
 pub(crate) use table::Setting;
 pub(crate) use values::{AccessLogFormat, AdminKey, ErrorLog, LogTarget};
-pub(crate) use written::Written;
+pub(crate) use written::{UPGRADE_VARIABLE, Written};
 
 use table::settings;
 
 settings! {
     section "Listeners" {
-        /// Addresses the proxy listens on. Port 0 takes any free port; `off` listens nowhere.
+        /// Addresses the proxy listens on. Port 0 takes any free port; `off` listens nowhere. A list that was changed in
+        /// the settings file comes into force with HUP, without a restart.
         proxy: Vec<SocketAddr> = parse::listeners("ADDR,…", "0.0.0.0:9080"),
         /// Addresses the proxy listens on for TLS. This version has no TLS yet, so only `off` is accepted.
         proxy_tls: Vec<SocketAddr> = parse::no_tls_yet("off", "off"),
@@ -71,8 +72,11 @@ settings! {
         workers: usize = parse::workers("N|auto", "auto"),
         /// Pin each worker to one core.
         pin: bool = parse::switch("true|false", "false"),
-        /// Seconds that open requests get to finish after TERM or QUIT.
+        /// Seconds that open requests get to finish after TERM or QUIT, and in the old process after an upgrade.
         grace_seconds ("grace"): u64 = parse::number::<0, 86_400>("SECONDS", "30"),
+        /// Seconds that a new process gets to take over after USR2 (`weir upgrade`), until it is ended and this one goes
+        /// on.
+        upgrade_timeout_seconds ("upgrade_timeout"): u64 = parse::number::<1, 86_400>("SECONDS", "60"),
     }
     section "Routing" {
         /// How routes are found: `radixtree_host_uri` (host first, then path), `radixtree_uri` (path first, the

@@ -18,6 +18,9 @@ impl Reconciler {
     pub(super) fn write(&mut self, writes: Vec<Write>) -> Vec<Result<Done, Refused>> {
         let now_ms = self.parts.clock.unix_ms();
         let count = writes.len();
+        if let Err(fault) = self.catch_up() {
+            return vec![Err(Refused::Store(fault.to_string())); count];
+        }
         let store = match &mut self.parts.source {
             Source::Store(store) => store,
             Source::File { file, .. } => {
@@ -53,6 +56,10 @@ impl Reconciler {
     /// Removes objects whose time is up.
     pub(super) fn sweep(&mut self) {
         let now_ms = self.parts.clock.unix_ms();
+        if let Err(fault) = self.catch_up() {
+            tracing::error!(%fault, "the store cannot be taken back; it is tried again");
+            return;
+        }
         let Source::Store(store) = &mut self.parts.source else { return };
         let expired = store.expired(now_ms, MAX_SWEPT);
         if expired.is_empty() {

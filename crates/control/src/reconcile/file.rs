@@ -74,7 +74,7 @@ impl Reconciler {
         changes
     }
 
-    fn written(&self, key: &Key) -> Option<&Written> {
+    pub(super) fn written(&self, key: &Key) -> Option<&Written> {
         match self.snapshot.faulty_at(key) {
             Some(faulty) => Some(&faulty.written),
             None => self.snapshot.get(key).map(|object| &object.written),

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::HandOver;
+use crate::source::store::DirectoryLock;
 use crate::testing::{Rig, block_on};
 
 fn upstream() -> Value {
@@ -86,6 +88,7 @@ fn objects_end_when_their_time_is_up() {
         snapshot: model::Snapshot::default(),
         faults: Vec::new(),
         compile_faults: Vec::new(),
+        behind: false,
     };
     let clock = std::sync::Arc::new(crate::testing::HandClock::default());
     reconciler.parts.clock = std::sync::Arc::clone(&clock) as std::sync::Arc<dyn crate::clock::Clock>;
@@ -316,4 +319,49 @@ fn a_check_finds_what_a_start_would() {
         &["weir.yaml:6: routes[0].plugins.count.count: ", "weir.yaml:7: routes[0].desc: "],
     );
     check("consumers:\n- username: j\n  plugins: {none: {}}\nx: 1\n", &["weir.yaml:3: ", "weir.yaml:4: x: "]);
+}
+
+fn hand_over(rig: &Rig) -> HandOver {
+    HandOver::new(rig.reconcile.clone(), tokio::sync::watch::Sender::new(false))
+}
+
+#[test]
+fn a_store_that_was_lent_comes_back_with_what_was_written_meanwhile() {
+    let directory = tempfile::tempdir().unwrap();
+    let lock = DirectoryLock::take(directory.path()).unwrap();
+    let rig = Rig::locked_store(lock.try_clone().unwrap());
+    rig.json("PUT", "/apisix/admin/upstreams/kept", &upstream());
+    rig.json("PUT", "/apisix/admin/upstreams/removed", &upstream());
+    let released = hand_over(&rig).release(None).unwrap();
+    let (status, _) = rig.json("GET", "/apisix/admin/upstreams/kept", &Value::Null);
+    assert_eq!(status, 200, "reading goes on");
+    let other = Rig::locked_store(lock.try_clone().unwrap());
+    assert_eq!(other.json("PUT", "/apisix/admin/upstreams/new", &upstream()).0, 201);
+    assert_eq!(other.json("DELETE", "/apisix/admin/upstreams/removed", &Value::Null).0, 200);
+    std::thread::scope(|scope| {
+        // A write that comes meanwhile waits, and is done on top of what the other one did.
+        let waiting = scope.spawn(|| rig.json("PUT", "/apisix/admin/upstreams/late", &upstream()).0);
+        drop(other);
+        drop(released);
+        assert_eq!(waiting.join().unwrap(), 201);
+    });
+    assert_eq!(rig.view.load().revision(), 5);
+    let status = |id: &str| rig.json("GET", &format!("/apisix/admin/upstreams/{id}"), &Value::Null).0;
+    assert_eq!(["kept", "removed", "new", "late"].map(status), [200, 404, 200, 200]);
+}
+
+#[test]
+fn a_store_that_was_given_away_is_not_written_any_more() {
+    let directory = tempfile::tempdir().unwrap();
+    let lock = DirectoryLock::take(directory.path()).unwrap();
+    let rig = Rig::locked_store(lock.try_clone().unwrap());
+    let released = hand_over(&rig).release(None).unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| rig.json("PUT", "/apisix/admin/upstreams/late", &upstream()));
+        released.for_good();
+        let (status, answer) = waiting.join().unwrap();
+        assert_eq!(status, 503, "{answer}");
+    });
+    let heir = Rig::locked_store(lock);
+    assert_eq!(heir.json("GET", "/apisix/admin/upstreams/late", &Value::Null).0, 404);
 }

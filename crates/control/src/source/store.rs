@@ -75,7 +75,15 @@ impl Store {
     /// # Errors
     /// The directory is in use; the file is foreign, damaged or of a newer format. It is never reset.
     pub fn open(directory: &Path) -> Result<Store, StoreError> {
-        let lock = DirectoryLock::take(directory)?;
+        Store::open_locked(DirectoryLock::take(directory)?)
+    }
+
+    /// As [`Store::open`], in a directory that is locked already.
+    ///
+    /// # Errors
+    /// The file is foreign, damaged, of a newer format, or open in another process. It is never reset.
+    pub fn open_locked(lock: DirectoryLock) -> Result<Store, StoreError> {
+        let directory = lock.directory();
         let path = directory.join(STORE_FILE);
         if !path.exists() {
             create(directory, &path)?;
@@ -124,6 +132,25 @@ impl Store {
         Ok(objects)
     }
 
+    /// Lets go of the file, so that another process can open it; the lock stays.
+    pub fn close(&mut self) {
+        self.database = None;
+    }
+
+    /// Opens the file again, if it is closed. What another process has written meanwhile is there: its revision too.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn reopen(&mut self) -> Result<(), StoreError> {
+        if self.database.is_none() {
+            let database = open_database(&self.path)?;
+            // A commit that failed may have reached the disk nevertheless; its revisions are not given twice.
+            self.revision = self.revision.max(read_meta(&self.path, &database)?.revision);
+            self.database = Some(database);
+        }
+        Ok(())
+    }
+
     fn read_all(&self) -> Result<Vec<(String, Record)>, StoreError> {
         let database = self.database.as_ref().ok_or_else(|| self.unusable(NOT_OPEN))?;
         let read = database.begin_read().map_err(|fault| self.unusable(fault))?;
@@ -154,12 +181,7 @@ impl Store {
     /// The file cannot be used. After an I/O fault (a full disk) the file is opened anew, so that writing goes
     /// on once the cause is gone.
     pub fn begin(&mut self) -> Result<Transaction<'_>, StoreError> {
-        if self.database.is_none() {
-            let database = open_database(&self.path)?;
-            // A commit that failed may have reached the disk nevertheless; its revisions are not given twice.
-            self.revision = self.revision.max(read_meta(&self.path, &database)?.revision);
-            self.database = Some(database);
-        }
+        self.reopen()?;
         let database = self.database.as_ref().expect("opened in the line above");
         let began = database.begin_write();
         match began {

@@ -131,7 +131,7 @@ impl WeirBuilder {
             let off = self.off.iter().any(|off| off == name);
             command.arg(format!("--{name}")).arg(if off { "off" } else { "127.0.0.1:0" });
         }
-        if !self.arguments.iter().any(|argument| argument == "--workers") {
+        if !self.arguments.iter().any(|argument| argument == "--workers") && !named("workers") {
             command.args(["--workers", "1"]);
         }
         if self.settings.is_some() {

@@ -38,7 +38,7 @@ impl LiveSettings {
             self.started_with.differing(&settings).into_iter().filter(|name| *name != "proxy").collect();
         if !waiting.is_empty() {
             let settings = waiting.join(", ");
-            tracing::warn!(%settings, "these settings have changed and wait for a restart");
+            tracing::warn!(%settings, "these settings have changed and wait for a restart or an upgrade");
         }
         if settings.proxy != self.proxy {
             self.listen(settings, gateway);

@@ -1,5 +1,5 @@
-//! What the node does when it is sent a signal, from its start to its end: HUP reloads, USR1 opens the logs anew, TERM
-//! and QUIT drain, INT or a second TERM end it at once.
+//! What the node does when it is sent a signal, from its start to its end: HUP reloads, USR1 opens the logs anew, USR2 has
+//! another process take over, TERM and QUIT drain, INT or a second TERM end it at once.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -7,72 +7,174 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use control::Control;
-use gateway::observe::access_log::LogWriter;
+use gateway::engine::Engine;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinHandle;
 
 use super::bridge::Gateway;
-use super::live::LiveSettings;
-use crate::log::LogControl;
-use crate::settings::Settings;
+use super::node::Node;
+use super::notify;
+use super::upgrade::{Outcome, Successor, start_successor, write_outcome};
+use crate::code_pages;
+use crate::terminal::print;
 
 /// Exit code after an end without draining, as shells report a process that INT ended.
 const INTERRUPTED: u8 = 130;
 
-/// Obeys signals until one of them ends the node.
-///
-/// # Errors
-/// When the handlers cannot be installed.
-pub(super) fn serve(
-    settings: &Settings,
-    mut live: LiveSettings,
-    control: &Control,
-    gateway: &Arc<Gateway>,
-    log: &LogControl,
-    access_log: Option<&LogWriter>,
-) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let mut signals = Signals::install().context("cannot install signal handlers")?;
-        loop {
-            match signals.next().await {
-                Asked::Reload => {
-                    control.reload();
-                    live.reload(gateway);
+/// Receives signals from now on. Those that ask something of a node wait for it while it starts; those that end a process
+/// end its start.
+pub(super) struct Watch {
+    runtime: tokio::runtime::Runtime,
+    requests: Requests,
+}
+
+impl Watch {
+    /// Before the lock of the data folder tells anybody whom to send signals to.
+    ///
+    /// # Errors
+    /// When the handlers cannot be installed.
+    pub(super) fn start() -> anyhow::Result<Watch> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let entered = runtime.enter();
+        let requests = Requests::install().context(CANNOT_INSTALL)?;
+        drop(entered);
+        Ok(Watch { runtime, requests })
+    }
+
+    /// Announces the node and obeys signals until one of them ends it.
+    ///
+    /// # Errors
+    /// When the handlers cannot be installed.
+    pub(super) fn serve(self, node: Node) -> anyhow::Result<ExitCode> {
+        let Watch { runtime, requests } = self;
+        runtime.block_on(async {
+            let ends = Ends::install().context(CANNOT_INSTALL)?;
+            node.lines.iter().for_each(print);
+            print("ready");
+            notify::tell(notify::READY);
+            code_pages::release();
+            Ok(obey(node, Signals { requests, ends }).await)
+        })
+    }
+}
+
+async fn obey(mut node: Node, mut signals: Signals) -> ExitCode {
+    let mut upgrade = Upgrade::default();
+    loop {
+        tokio::select! {
+            asked = signals.next() => match asked {
+                Asked::Reload => reload(&mut node, &upgrade),
+                Asked::Reopen => reopen(&node),
+                Asked::Upgrade => upgrade.begin(&node),
+                Asked::Drain => {
+                    return match upgrade.abandon(&node).await {
+                        Some(successor) => give_way(node, successor, &mut signals).await,
+                        None => end(node, &mut signals).await,
+                    };
                 }
-                Asked::Reopen => reopen(log, access_log),
-                Asked::Upgrade => tracing::error!("USR2 asks for a binary upgrade, which this version cannot do; start the new binary after this one has stopped"),
-                Asked::Drain => return Ok(drain(settings, gateway, &mut signals).await),
                 Asked::Stop => {
-                    if let Some(engine) = gateway.engine() {
+                    if let Some(successor) = upgrade.abandon(&node).await {
+                        successor.released.for_good();
+                    }
+                    if let Some(engine) = node.gateway.engine() {
                         engine.stop();
                     }
-                    return Ok(ExitCode::from(INTERRUPTED));
+                    shut_down(node).await;
+                    return ExitCode::from(INTERRUPTED);
+                }
+            },
+            successor = upgrade.finished(&node) => {
+                if let Some(successor) = successor {
+                    return give_way(node, successor, &mut signals).await;
                 }
             }
         }
-    })
+    }
 }
 
-fn reopen(log: &LogControl, access_log: Option<&LogWriter>) {
-    if let Err(error) = log.reopen() {
+fn reload(node: &mut Node, upgrade: &Upgrade) {
+    node.control.reload();
+    if upgrade.is_under_way() {
+        // The listeners are being handed over as they are.
+        tracing::warn!("the settings are not read while an upgrade is under way");
+    } else {
+        node.live.reload(&node.gateway);
+    }
+}
+
+fn reopen(node: &Node) {
+    if let Err(error) = node.log.reopen() {
         tracing::error!(%error, "cannot open the error log anew; writing to the old one");
     }
-    if let Some(writer) = access_log {
+    if let Some(writer) = &node.access_log {
         writer.reopen();
     }
 }
 
-async fn drain(settings: &Settings, gateway: &Arc<Gateway>, signals: &mut Signals) -> ExitCode {
-    let grace = Duration::from_secs(settings.grace_seconds);
+/// Ends the node after TERM or QUIT.
+async fn end(node: Node, signals: &mut Signals) -> ExitCode {
+    let grace = Duration::from_secs(node.settings.grace_seconds);
+    notify::tell(notify::STOPPING);
     tracing::info!(
-        grace_seconds = settings.grace_seconds,
+        grace_seconds = node.settings.grace_seconds,
         "draining: no new connections, open requests may finish"
     );
+    let code =
+        drain(node.gateway.clone(), signals, move |engine, abandon| engine.drain(grace, abandon)).await;
+    shut_down(node).await;
+    code
+}
+
+/// Ends the node after another process has taken over.
+async fn give_way(node: Node, successor: Successor, signals: &mut Signals) -> ExitCode {
+    let Successor { process, version, released } = successor;
+    let grace = Duration::from_secs(node.settings.grace_seconds);
+    tracing::info!(
+        process,
+        version,
+        grace_seconds = node.settings.grace_seconds,
+        "another process serves; open requests may finish"
+    );
+    notify::tell(&notify::main_process(process));
+    tell(&node, &Outcome::HandedOver { to: process, version });
+    released.for_good();
+    let gateway = node.gateway.clone();
+    shut_down(node).await;
+    drain(gateway, signals, move |engine, abandon| engine.hand_over(grace, abandon)).await
+}
+
+/// Ends the control side, which waits for its threads, and lets go of all that belongs to the node but the data plane.
+async fn shut_down(node: Node) {
+    if tokio::task::spawn_blocking(move || {
+        let node = node;
+        node.control.shutdown();
+    })
+    .await
+    .is_err()
+    {
+        tracing::error!("the control side panicked at its end");
+    }
+}
+
+/// Writes down what became of an upgrade, for who asked for it.
+fn tell(node: &Node, outcome: &Outcome) {
+    // Without the lock nobody can find this node by its folder, and so nobody waits there.
+    if node.lock().is_some()
+        && let Err(error) = write_outcome(&node.settings.data, outcome)
+    {
+        tracing::warn!(%error, "`weir upgrade` cannot be told what became of it");
+    }
+}
+
+async fn drain(
+    gateway: Arc<Gateway>,
+    signals: &mut Signals,
+    how: impl FnOnce(&Engine, &dyn Fn() -> bool) -> bool + Send + 'static,
+) -> ExitCode {
     let hurried = Arc::new(AtomicBool::new(false));
-    let (engine, abandon) = (gateway.clone(), hurried.clone());
+    let abandon = hurried.clone();
     let draining = tokio::task::spawn_blocking(move || {
-        engine.engine().is_none_or(|engine| engine.drain(grace, &|| abandon.load(Ordering::Relaxed)))
+        gateway.engine().is_none_or(|engine| how(engine, &|| abandon.load(Ordering::Relaxed)))
     });
     tokio::pin!(draining);
     loop {
@@ -92,6 +194,68 @@ async fn drain(settings: &Settings, gateway: &Arc<Gateway>, signals: &mut Signal
     }
 }
 
+/// An upgrade that may be under way.
+#[derive(Default)]
+struct Upgrade {
+    running: Option<JoinHandle<anyhow::Result<Successor>>>,
+    abandoned: Arc<AtomicBool>,
+}
+
+impl Upgrade {
+    fn is_under_way(&self) -> bool {
+        self.running.is_some()
+    }
+
+    fn begin(&mut self, node: &Node) {
+        if self.is_under_way() {
+            return tracing::warn!("an upgrade is under way already");
+        }
+        tracing::info!("an upgrade was asked for: starting another process in the place of this one");
+        match node.offer() {
+            Ok(offer) => {
+                let abandoned = self.abandoned.clone();
+                self.running = Some(tokio::task::spawn_blocking(move || start_successor(&offer, &abandoned)));
+            }
+            Err(error) => failed(node, &error),
+        }
+    }
+
+    /// The process that has taken over, once one has; none if it could not, which is told.
+    async fn finished(&mut self, node: &Node) -> Option<Successor> {
+        let Some(running) = &mut self.running else { return std::future::pending().await };
+        let ended = running.await;
+        self.running = None;
+        match ended {
+            Ok(Ok(successor)) => Some(successor),
+            Ok(Err(error)) => {
+                failed(node, &error);
+                None
+            }
+            Err(panicked) => {
+                failed(node, &panicked.into());
+                None
+            }
+        }
+    }
+
+    /// Ends an upgrade that is under way; gives the process that has taken over if it was too late for that.
+    async fn abandon(&mut self, node: &Node) -> Option<Successor> {
+        self.abandoned.store(true, Ordering::Relaxed);
+        if self.is_under_way() { self.finished(node).await } else { None }
+    }
+}
+
+fn failed(node: &Node, error: &anyhow::Error) {
+    let reason = format!("{error:#}");
+    tracing::error!(reason, "the upgrade has failed; this process goes on");
+    if let Some(lock) = node.lock()
+        && let Err(error) = lock.announce()
+    {
+        tracing::warn!(%error, "cannot write into the lock of the data folder");
+    }
+    tell(node, &Outcome::Failed { reason });
+}
+
 enum Asked {
     Reload,
     Reopen,
@@ -101,34 +265,55 @@ enum Asked {
 }
 
 struct Signals {
+    requests: Requests,
+    ends: Ends,
+}
+
+/// What asks something of the node.
+struct Requests {
     hangup: Signal,
-    interrupt: Signal,
-    quit: Signal,
-    terminate: Signal,
     user1: Signal,
     user2: Signal,
 }
 
-impl Signals {
-    fn install() -> std::io::Result<Signals> {
-        Ok(Signals {
+/// What ends it.
+struct Ends {
+    interrupt: Signal,
+    quit: Signal,
+    terminate: Signal,
+}
+
+impl Requests {
+    fn install() -> std::io::Result<Requests> {
+        Ok(Requests {
             hangup: signal(SignalKind::hangup())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            quit: signal(SignalKind::quit())?,
-            terminate: signal(SignalKind::terminate())?,
             user1: signal(SignalKind::user_defined1())?,
             user2: signal(SignalKind::user_defined2())?,
         })
     }
+}
 
+impl Ends {
+    fn install() -> std::io::Result<Ends> {
+        Ok(Ends {
+            interrupt: signal(SignalKind::interrupt())?,
+            quit: signal(SignalKind::quit())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+}
+
+impl Signals {
     async fn next(&mut self) -> Asked {
         tokio::select! {
-            _ = self.hangup.recv() => Asked::Reload,
-            _ = self.interrupt.recv() => Asked::Stop,
-            _ = self.quit.recv() => Asked::Drain,
-            _ = self.terminate.recv() => Asked::Drain,
-            _ = self.user1.recv() => Asked::Reopen,
-            _ = self.user2.recv() => Asked::Upgrade,
+            _ = self.requests.hangup.recv() => Asked::Reload,
+            _ = self.requests.user1.recv() => Asked::Reopen,
+            _ = self.requests.user2.recv() => Asked::Upgrade,
+            _ = self.ends.interrupt.recv() => Asked::Stop,
+            _ = self.ends.quit.recv() => Asked::Drain,
+            _ = self.ends.terminate.recv() => Asked::Drain,
         }
     }
 }
+
+const CANNOT_INSTALL: &str = "cannot install signal handlers";

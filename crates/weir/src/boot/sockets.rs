@@ -1,13 +1,15 @@
 //! Every listening socket of the node, bound before anything else starts: an address in use is found while there is
-//! nothing to undo. Knows addresses, not what is served on them.
+//! nothing to undo. Sockets of a predecessor are taken over. Knows addresses, not what is served on them.
 
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 
 use anyhow::Context;
 use control::Listeners;
-use gateway::listener::{self, ListenFault, ListenerSet, Protocols, Wanted};
+use gateway::listener::{self, Listener, ListenerSet, Protocols, Wanted};
 use model::report::ListenerReport;
 
+use super::upgrade::Socket;
 use crate::settings::Settings;
 
 /// Bound sockets, and what they are to others.
@@ -18,6 +20,8 @@ pub(super) struct Sockets {
     pub(super) control: Listeners,
     /// What the control side listens on.
     pub(super) reports: Vec<ListenerReport>,
+    /// The control side's once more, under their settings and the addresses these name, to be handed to a successor.
+    pub(super) spare: Vec<(&'static str, SocketAddr, TcpListener)>,
 }
 
 impl Sockets {
@@ -40,19 +44,27 @@ pub(super) fn wanted(settings: &Settings) -> Vec<Wanted> {
     settings.proxy.iter().map(plain).collect()
 }
 
-/// Binds what the settings ask for.
+/// Binds what the settings ask for and was not `inherited`. Of that, what they do not ask for is let go of.
 ///
 /// # Errors
 /// The listener's name, its address and the system's reason.
-pub(super) fn bind(settings: &Settings) -> anyhow::Result<Sockets> {
-    let proxy = listener::bind_all(&wanted(settings), settings.workers);
-    let proxy = proxy.map_err(|ListenFault { address, cause, .. }| {
-        anyhow::Error::new(cause).context(cannot_listen("proxy", address))
+pub(super) fn bind(settings: &Settings, mut inherited: Vec<Socket>) -> anyhow::Result<Sockets> {
+    let adopted = adopt(&mut inherited, settings.workers)?;
+    let proxy = listener::bind_all(&adopted, &wanted(settings), settings.workers);
+    let proxy = proxy.map_err(|fault| {
+        if fault.in_the_way.is_some() {
+            return anyhow::Error::msg(fault.to_string());
+        }
+        anyhow::Error::new(fault.cause).context(cannot_listen("proxy", fault.address))
     })?;
-    let mut reports = Vec::new();
+    let (mut reports, mut spare) = (Vec::new(), Vec::new());
     let mut one = |name: &'static str, address: Option<SocketAddr>| -> anyhow::Result<Option<TcpListener>> {
         let Some(address) = address else { return Ok(None) };
-        let listener = TcpListener::bind(address).with_context(|| cannot_listen(name, address))?;
+        let listener = match take(&mut inherited, name, address) {
+            Some(listener) => listener,
+            None => TcpListener::bind(address).with_context(|| cannot_listen(name, address))?,
+        };
+        spare.push((name, address, listener.try_clone()?));
         reports.push(ListenerReport { name, address: listener.local_addr()?, protocols: vec!["http1"] });
         Ok(Some(listener))
     };
@@ -62,7 +74,36 @@ pub(super) fn bind(settings: &Settings) -> anyhow::Result<Sockets> {
         status: one("status", settings.status)?,
         metrics: one("metrics", settings.metrics)?,
     };
-    Ok(Sockets { proxy, control, reports })
+    Ok(Sockets { proxy, control, reports, spare })
+}
+
+/// The proxy's listeners among the sockets that were handed over.
+fn adopt(inherited: &mut Vec<Socket>, workers: usize) -> anyhow::Result<ListenerSet> {
+    let mut of_address: Vec<(SocketAddr, SocketAddr, Vec<TcpListener>)> = Vec::new();
+    for socket in inherited.extract_if(.., |socket| socket.name == "proxy") {
+        let address = socket.listener.local_addr()?;
+        match of_address.iter_mut().find(|(known, ..)| *known == address) {
+            Some((.., sockets)) => sockets.push(socket.listener),
+            None => of_address.push((address, socket.asked, vec![socket.listener])),
+        }
+    }
+    let listener = |(_, asked, sockets)| {
+        let wanted = Wanted { address: asked, protocols: Protocols::HTTP1 };
+        Listener::adopt(wanted, sockets, workers)
+            .map(Arc::new)
+            .context("cannot take over the proxy's sockets")
+    };
+    of_address.into_iter().map(listener).collect()
+}
+
+/// The socket of the setting `name` that was handed over, if it is the one that is wanted.
+fn take(inherited: &mut Vec<Socket>, name: &str, address: SocketAddr) -> Option<TcpListener> {
+    let is_it = |socket: &Socket| {
+        let real = socket.listener.local_addr().ok();
+        socket.name == name && (socket.asked == address || real == Some(address))
+    };
+    let index = inherited.iter().position(is_it)?;
+    Some(inherited.remove(index).listener)
 }
 
 fn cannot_listen(name: &str, address: SocketAddr) -> String {

@@ -46,7 +46,7 @@ impl Written {
         let mut written = Self::default();
         for (variable, value) in variables {
             let Some(variable) = variable.to_str().filter(|name| name.starts_with("WEIR_")) else { continue };
-            if value.is_empty() || variable == CONFIG_VARIABLE {
+            if value.is_empty() || [CONFIG_VARIABLE, UPGRADE_VARIABLE].contains(&variable) {
                 continue;
             }
             match (find_variable(variable), value.into_string()) {
@@ -131,6 +131,9 @@ fn near_miss(variable: &str) -> Option<Fault> {
 fn environment_fault(variable: &str, reason: String) -> Fault {
     Fault { place: Place::Environment, name: variable.to_owned(), reason }
 }
+
+/// Tells a process which one it is to replace: set by that one, and by nobody else.
+pub(crate) const UPGRADE_VARIABLE: &str = "WEIR_UPGRADE_FROM";
 
 /// Names the settings file; the command line reads it.
 pub(super) const CONFIG_VARIABLE: &str = "WEIR_CONFIG";

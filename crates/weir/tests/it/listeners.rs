@@ -138,7 +138,7 @@ fn a_set_that_cannot_be_had_changes_nothing() {
     set_proxy(&weir, "nowhere");
     wait_for_message(&weir, &["ERROR", "weir.yaml:1: proxy: `nowhere`"]);
     set_proxy(&weir, "127.0.0.1:0\nworkers: 2\ngrace: 7\nlog_level: warn");
-    wait_for_message(&weir, &["WARN", "wait for a restart", "grace, log_level"]);
+    wait_for_message(&weir, &["WARN", "wait for a restart or an upgrade", "grace, log_level"]);
     assert_eq!(announced(&weir), [first], "nothing came");
     assert_eq!(Client::connect(first).get("/").status, 200, "nothing went");
     // What is in the way goes first, then the whole machine's address can be had.

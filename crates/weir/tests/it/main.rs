@@ -3,6 +3,7 @@
 
 mod admin;
 mod authorization;
+mod binary_upgrade;
 mod bodies;
 mod body_variables;
 mod changes;

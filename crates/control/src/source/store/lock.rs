@@ -1,17 +1,20 @@
-//! The lock that keeps a data directory to one process. It refuses to know what lies in the directory.
+//! The lock that keeps a data directory to one process, or to one after the other: a holder may share it with its
+//! successor. It refuses to know what lies in the directory.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Held for as long as the process uses the directory; the kernel lets go of it when the process ends,
-/// however it ends.
+/// Held for as long as the process uses the directory; the kernel lets go of it when the last process that holds a
+/// descriptor of it ends, however it ends.
 #[derive(Debug)]
 pub struct DirectoryLock {
-    _file: File,
+    directory: PathBuf,
+    file: File,
 }
 
 /// Why the directory cannot be locked.
@@ -42,7 +45,7 @@ impl DirectoryLock {
     pub fn take(directory: &Path) -> Result<DirectoryLock, LockError> {
         let io = |cause| LockError::Io { directory: directory.to_owned(), cause };
         make_directory(directory).map_err(io)?;
-        let mut file = OpenOptions::new()
+        let file = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
@@ -53,14 +56,69 @@ impl DirectoryLock {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(LockError::Held { directory: directory.to_owned(), holder: holder(&mut file) });
+                return Err(LockError::Held { directory: directory.to_owned(), holder: described(&file) });
             }
             Err(TryLockError::Error(cause)) => return Err(io(cause)),
         }
-        file.set_len(0).map_err(io)?;
-        file.seek(SeekFrom::Start(0)).map_err(io)?;
-        writeln!(file, "{}", std::process::id()).map_err(io)?;
-        Ok(DirectoryLock { _file: file })
+        let lock = DirectoryLock { directory: directory.to_owned(), file };
+        lock.announce().map_err(io)?;
+        Ok(lock)
+    }
+
+    /// The lock of `directory` that another process holds and shares by this descriptor.
+    pub fn adopt(directory: &Path, descriptor: OwnedFd) -> DirectoryLock {
+        DirectoryLock { directory: directory.to_owned(), file: File::from(descriptor) }
+    }
+
+    /// Writes the own process id into it: this process is the one to be asked from now on.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn announce(&self) -> io::Result<()> {
+        // In one piece and always of one length: who reads meanwhile finds the one process or the other.
+        let name = format!("{:<width$}\n", std::process::id(), width = NAME_BYTES - 1);
+        self.file.write_all_at(name.as_bytes(), 0)?;
+        self.file.set_len(NAME_BYTES as u64)
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The same lock once more: it is held until both are dropped.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub fn try_clone(&self) -> io::Result<DirectoryLock> {
+        Ok(DirectoryLock { directory: self.directory.clone(), file: self.file.try_clone()? })
+    }
+
+    /// The process that holds the lock of `directory`; none if nobody does. Looking disturbs no holder.
+    ///
+    /// # Errors
+    /// The lock file cannot be read, or is held by somebody who has not written who it is.
+    pub fn holder(directory: &Path) -> Result<Option<u32>, LockError> {
+        let io = |cause| LockError::Io { directory: directory.to_owned(), cause };
+        let file = match File::open(directory.join(LOCK_FILE)) {
+            Ok(file) => file,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(cause) => return Err(io(cause)),
+        };
+        match file.try_lock_shared() {
+            Ok(()) => Ok(None),
+            Err(TryLockError::WouldBlock) => match process_of(&file) {
+                Some(process) => Ok(Some(process)),
+                None => Err(io(io::Error::other("it is held by a process that is not named in it"))),
+            },
+            Err(TryLockError::Error(cause)) => Err(io(cause)),
+        }
+    }
+}
+
+impl AsFd for DirectoryLock {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 
@@ -70,17 +128,20 @@ pub(crate) fn make_directory(directory: &Path) -> io::Result<()> {
 }
 
 /// Who wrote the lock file. Only a hint for a person: the lock itself is the kernel's.
-fn holder(file: &mut File) -> String {
+fn described(file: &File) -> String {
+    process_of(file).map_or("another process".to_owned(), |process| format!("process {process}"))
+}
+
+fn process_of(file: &File) -> Option<u32> {
     let mut text = String::new();
-    let read = file.take(MAX_HOLDER_BYTES).read_to_string(&mut text);
-    match text.trim().parse::<u32>() {
-        Ok(pid) if read.is_ok() => format!("process {pid}"),
-        _ => "another process".to_owned(),
-    }
+    file.take(MAX_HOLDER_BYTES).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
 }
 
 /// Name of the lock file in the data directory.
 const LOCK_FILE: &str = "lock";
+/// The longest process id, and a line end.
+const NAME_BYTES: usize = 11;
 /// A process id and a line end; more is not ours.
 const MAX_HOLDER_BYTES: u64 = 32;
 
@@ -93,8 +154,26 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let lock = DirectoryLock::take(directory.path()).unwrap();
         let refusal = DirectoryLock::take(directory.path()).unwrap_err().to_string();
-        assert!(refusal.contains(&format!("in use by process {}", std::process::id())), "{refusal}");
+        assert!(refusal.contains(&format!("in use by process {};", std::process::id())), "{refusal}");
         drop(lock);
+        DirectoryLock::take(directory.path()).unwrap();
+    }
+
+    #[test]
+    fn a_shared_lock_is_held_until_the_last_holder_lets_go() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(DirectoryLock::holder(directory.path()).unwrap(), None);
+        // What an earlier holder has left is not taken for a part of the name.
+        std::fs::write(directory.path().join(LOCK_FILE), "123456789012345678901234567890\n").unwrap();
+        let first = DirectoryLock::take(directory.path()).unwrap();
+        assert_eq!(DirectoryLock::holder(directory.path()).unwrap(), Some(std::process::id()));
+        let descriptor = first.as_fd().try_clone_to_owned().unwrap();
+        let second = DirectoryLock::adopt(directory.path(), descriptor);
+        assert_eq!(second.directory(), directory.path());
+        drop(first);
+        assert!(DirectoryLock::take(directory.path()).is_err());
+        drop(second);
+        assert_eq!(DirectoryLock::holder(directory.path()).unwrap(), None);
         DirectoryLock::take(directory.path()).unwrap();
     }
 }

@@ -1,0 +1,145 @@
+//! Lending the source to another process: the thread lets go of the store, waits for a verdict, and either ends or takes
+//! the store back with whatever was written meanwhile. Writes wait as long. It refuses to know why.
+
+use std::collections::HashSet;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::time::{Duration, Instant};
+
+use model::{Change, Key, Kind, Policy};
+
+use tokio::sync::watch;
+
+use super::{Command, Flow, Reconcile, Reconciler, Source};
+use crate::source::store::StoreError;
+use crate::stored_key;
+
+/// The way to the source, for somebody who has it taken over.
+#[derive(Debug, Clone)]
+pub struct HandOver {
+    reconcile: Reconcile,
+    /// Whether the Admin API accepts nobody for the time being.
+    admin_paused: watch::Sender<bool>,
+}
+
+impl HandOver {
+    pub(crate) fn new(reconcile: Reconcile, admin_paused: watch::Sender<bool>) -> HandOver {
+        HandOver { reconcile, admin_paused }
+    }
+
+    /// Finishes the writes that wait and lets go of the store; none if that has not happened by the deadline. Who
+    /// connects to the Admin API from now on waits in the kernel's queue for whoever accepts next.
+    pub fn release(&self, deadline: Option<Instant>) -> Option<Released> {
+        let (released, is_released) = sync_channel(1);
+        let (verdict, decided) = sync_channel(1);
+        self.admin_paused.send_replace(true);
+        let claim = Released { verdict, given_away: false, admin_paused: self.admin_paused.clone() };
+        let mut command = Command::Release(Release { released, decided });
+        loop {
+            match self.reconcile.commands.try_send(command) {
+                Ok(()) => break,
+                Err(TrySendError::Disconnected(_)) => return None,
+                Err(TrySendError::Full(back)) => {
+                    if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                        return None;
+                    }
+                    command = back;
+                    std::thread::sleep(FULL_PAUSE);
+                }
+            }
+        }
+        let left =
+            deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
+        is_released.recv_timeout(left).ok()?;
+        Some(claim)
+    }
+}
+
+/// A source that nobody holds. When it is dropped, it is taken back.
+#[derive(Debug)]
+pub struct Released {
+    verdict: SyncSender<ForGood>,
+    given_away: bool,
+    admin_paused: watch::Sender<bool>,
+}
+
+impl Released {
+    /// Another process holds the source now: the thread that held it here ends.
+    pub fn for_good(mut self) {
+        self.given_away = true;
+        // A thread that is gone needs no telling.
+        let _ = self.verdict.send(ForGood);
+    }
+}
+
+impl Drop for Released {
+    fn drop(&mut self) {
+        if !self.given_away {
+            self.admin_paused.send_replace(false);
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct ForGood;
+
+/// What the thread is asked.
+#[derive(Debug)]
+pub(super) struct Release {
+    released: SyncSender<()>,
+    decided: Receiver<ForGood>,
+}
+
+impl Reconciler {
+    /// Lets go of the source until it is known who has it.
+    pub(super) fn release(&mut self, release: &Release) -> Flow {
+        if let Source::Store(store) = &mut self.parts.source {
+            store.close();
+            self.behind = true;
+        }
+        // Who asked may have given up; then the verdict is there already.
+        let _ = release.released.send(());
+        if release.decided.recv().is_ok() {
+            return Flow::Stop;
+        }
+        if let Err(fault) = self.catch_up() {
+            tracing::error!(%fault, "the store cannot be taken back; it is tried again");
+        }
+        Flow::Continue
+    }
+
+    /// Takes the store back, if it was lent, and brings into force what was written meanwhile.
+    pub(super) fn catch_up(&mut self) -> Result<(), StoreError> {
+        let Source::Store(store) = &mut self.parts.source else { return Ok(()) };
+        if !self.behind {
+            return Ok(());
+        }
+        store.reopen()?;
+        let revision = store.revision();
+        if revision != self.snapshot.revision() {
+            let records = store.load()?;
+            let mut gone: HashSet<Key> = Kind::ALL
+                .into_iter()
+                .flat_map(|kind| self.snapshot.iter(kind))
+                .map(|object| object.key().clone())
+                .chain(self.snapshot.faulty().map(|faulty| faulty.written.key.clone()))
+                .collect();
+            let mut changes: Vec<Change> = Vec::new();
+            for (path, record) in records {
+                // What is no object was told of at the start.
+                let Some(key) = stored_key::parse(&path) else { continue };
+                gone.remove(&key);
+                if self.written(&key).is_none_or(|written| written.modified_index != record.modified_index) {
+                    changes.push(stored_key::change(key, record));
+                }
+            }
+            changes.extend(gone.into_iter().map(|key| Change { key, written: None }));
+            let applied = self.snapshot.apply(&self.parts.catalog, &changes, revision, Policy::Lenient);
+            self.publish(applied);
+        }
+        self.behind = false;
+        Ok(())
+    }
+}
+
+/// Between two tries to get into a full queue.
+const FULL_PAUSE: Duration = Duration::from_millis(5);

@@ -1,0 +1,94 @@
+//! A gateway that has taken over from the one the test started: found by the lock of the data directory, and not a child
+//! of the test. It knows nothing of how it took over.
+
+use std::fs::{File, TryLockError};
+use std::path::Path;
+use std::process::ExitStatus;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::Weir;
+use crate::wait::{wait_for, wait_until};
+
+/// A process that took over; killed when dropped.
+#[derive(Debug)]
+pub struct Successor {
+    process: Pid,
+}
+
+impl Weir {
+    /// Asks it to have its binary replaced (USR2).
+    pub fn upgrade(&self) {
+        self.signal(Signal::USR2);
+    }
+
+    /// The process that holds the data directory, if there is one.
+    pub fn holder(&self) -> Option<u32> {
+        holder(&self.data())
+    }
+
+    /// Waits until another process than `before` holds the data directory.
+    pub fn wait_for_successor(&self, before: u32) -> Successor {
+        let process =
+            wait_for("another process has taken over", || self.holder().filter(|process| *process != before));
+        Successor { process: pid(process) }
+    }
+
+    /// Waits for the end of the process that was started first. Its successor may go on writing to the same streams.
+    pub fn wait_until_gone(&mut self) -> ExitStatus {
+        wait_for("the first process has ended", || self.process.gone())
+    }
+}
+
+impl Successor {
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.process.as_raw_nonzero().get().unsigned_abs()
+    }
+
+    /// Asks it to have its binary replaced in turn (USR2).
+    pub fn upgrade(&self) {
+        self.signal(Signal::USR2);
+    }
+
+    /// Asks it to drain and stop (TERM).
+    pub fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Waits for its end.
+    pub fn wait_until_gone(&self) {
+        wait_until("the process has ended", || !self.runs());
+    }
+
+    fn signal(&self, signal: Signal) {
+        assert!(kill_process(self.process, signal).is_ok(), "process {} is gone", self.pid());
+    }
+
+    /// Whether it has not ended: who adopted it may not have asked for its exit code yet.
+    fn runs(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    }
+}
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        if self.runs() {
+            // Fails only when it ends just now.
+            let _ = kill_process(self.process, Signal::KILL);
+        }
+    }
+}
+
+fn holder(data: &Path) -> Option<u32> {
+    let file = data.join("lock");
+    match File::open(&file).ok()?.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => std::fs::read_to_string(file).ok()?.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+fn pid(process: u32) -> Pid {
+    i32::try_from(process).ok().and_then(Pid::from_raw).expect("a process id")
+}

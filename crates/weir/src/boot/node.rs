@@ -1,0 +1,153 @@
+//! A node from its settings to the moment it serves: alone, or in the place of a predecessor, whose sockets and store it
+//! takes over step by step. What ends it is `signals`' business.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use control::source::store::DirectoryLock;
+use control::{Control, ControlConfig, SystemClock};
+use gateway::engine::{Engine, EngineConfig};
+use gateway::observe::access_log::LogWriter;
+
+use super::bridge::{self, Bridge, Gateway};
+use super::live::LiveSettings;
+use super::upgrade::{Executable, Offer, Predecessor};
+use super::{admin_keys, catalog, compiler, data, options, services, sockets, source};
+use crate::log::{self, LogControl};
+use crate::settings::{Settings, SettingsSource};
+
+/// How often it is looked whether the workers run.
+const RUNNING_POLL: Duration = Duration::from_millis(2);
+
+/// A node that serves.
+pub(super) struct Node {
+    pub(super) settings: Settings,
+    pub(super) live: LiveSettings,
+    pub(super) control: Control,
+    pub(super) gateway: Arc<Gateway>,
+    pub(super) log: LogControl,
+    pub(super) access_log: Option<LogWriter>,
+    /// The lines that announce it.
+    pub(super) lines: Vec<String>,
+    executable: Option<Executable>,
+    lock: Option<DirectoryLock>,
+    /// The control side's sockets once more.
+    spare: Vec<(&'static str, SocketAddr, TcpListener)>,
+}
+
+impl Node {
+    /// Starts everything, in the order in which it can be undone.
+    ///
+    /// # Errors
+    /// Whatever keeps it from starting.
+    pub(super) fn start(
+        settings_source: SettingsSource,
+        executable: Option<Executable>,
+        predecessor: Option<&Predecessor>,
+    ) -> anyhow::Result<Node> {
+        let settings = settings_source.load()?;
+        let log = log::start(&settings.error_log, &settings.log_level)?;
+        let inherited = predecessor.map(Predecessor::take_sockets).unwrap_or_default();
+        let sockets = sockets::bind(&settings, inherited)?;
+        let lines = sockets.lines();
+        let access_log = options::access_log(&settings)?;
+        let log_writer: Option<LogWriter> = access_log.as_ref().map(|(_, writer)| writer.clone());
+        let engine_options = Arc::new(options::engine(&settings));
+        let gateway = Arc::new(Gateway::default());
+        let services = services(&settings)?;
+        let compiler = compiler(&settings, services.clone());
+        let admin_keys = admin_keys(&settings)?;
+        let lock = match predecessor.map(|old| old.take_data(&settings.data)).transpose()?.flatten() {
+            Some(inherited) => Some(inherited),
+            None => data::lock(&settings)?,
+        };
+        let control = Control::start(ControlConfig {
+            source: source(&settings),
+            catalog: Arc::new(catalog()),
+            publisher: Box::new(Bridge::new(compiler, gateway.clone())),
+            reports: bridge::reports(&gateway, &engine_options, &log, log_writer.clone(), sockets.reports),
+            clock: Arc::new(SystemClock),
+            lock: lock.as_ref().map(DirectoryLock::try_clone).transpose()?,
+            admin: options::admin(&settings, admin_keys),
+        })?;
+        let workers = settings.workers;
+        let engine = gateway.start(|runtime| EngineConfig {
+            options: engine_options,
+            workers,
+            runtime,
+            access_log,
+            services,
+        })?;
+        if let Some(predecessor) = predecessor {
+            wait_until_running(engine);
+            predecessor.await_commit()?;
+        }
+        for listener in &*sockets.proxy {
+            if let Err(error) = listener.complete() {
+                let address = listener.address();
+                tracing::warn!(%error, %address, "some workers get their connections from others");
+            }
+        }
+        engine.open(sockets.proxy);
+        control.listen(sockets.control)?;
+        if let Some(predecessor) = predecessor {
+            if let Some(lock) = &lock {
+                lock.announce()?;
+            }
+            predecessor.serving();
+        }
+        let live = LiveSettings::new(settings_source, settings.clone());
+        Ok(Node {
+            settings,
+            live,
+            control,
+            gateway,
+            log,
+            access_log: log_writer,
+            lines,
+            executable,
+            lock,
+            spare: sockets.spare,
+        })
+    }
+
+    /// What a successor is offered.
+    ///
+    /// # Errors
+    /// No descriptor is left, or it is not known what to start.
+    pub(super) fn offer(&self) -> anyhow::Result<Offer> {
+        let executable = self
+            .executable
+            .clone()
+            .ok_or_else(|| anyhow::anyhow!("it is not known where this binary lies"))?;
+        let mut sockets = Vec::new();
+        for listener in self.gateway.engine().map(Engine::listeners).unwrap_or_default().iter() {
+            let asked = listener.wanted().address;
+            sockets.extend(listener.descriptors()?.into_iter().map(|socket| ("proxy", asked, socket)));
+        }
+        for (name, asked, socket) in &self.spare {
+            sockets.push((name, *asked, socket.try_clone()?));
+        }
+        Ok(Offer {
+            executable,
+            sockets,
+            data: self.settings.data.clone(),
+            lock: self.lock.as_ref().map(DirectoryLock::try_clone).transpose()?,
+            hand_over: self.control.hand_over(),
+            timeout: Duration::from_secs(self.settings.upgrade_timeout_seconds),
+        })
+    }
+
+    /// The lock of the data folder, if it is held.
+    pub(super) fn lock(&self) -> Option<&DirectoryLock> {
+        self.lock.as_ref()
+    }
+}
+
+/// A worker that does not start is a failed start, and the predecessor has a deadline for that.
+fn wait_until_running(engine: &Engine) {
+    while engine.ready().is_err() {
+        std::thread::sleep(RUNNING_POLL);
+    }
+}

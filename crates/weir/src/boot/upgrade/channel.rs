@@ -1,0 +1,228 @@
+//! The line between a node and its successor: whole messages, some with descriptors. Knows no order of them.
+
+use std::fmt;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use serde::{Deserialize, Serialize};
+
+/// What the messages mean; a binary that means something else by them says another number and is not talked to.
+pub(super) const PROTOCOL: u32 = 1;
+/// Descriptors in one message; the kernel takes 253.
+pub(super) const DESCRIPTORS_MAX: usize = 64;
+/// As many named sockets, and more than any reason.
+const MESSAGE_BYTES_MAX: usize = 64 * 1024;
+/// How often a wait looks whether it is still wanted.
+const LOOK_EVERY_NS: i64 = 50_000_000;
+
+/// What is said.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Message {
+    /// Listening sockets, one descriptor for each; `more` will follow.
+    Sockets { protocol: u32, sockets: Vec<NamedSocket>, more: bool },
+    /// The settings are good and what else they ask for is bound.
+    Prepared,
+    /// The data folder is free; its lock comes along if it was held.
+    Data { directory: PathBuf },
+    /// Everything is loaded.
+    Ready { version: String },
+    /// Serve.
+    Commit,
+    /// It is served.
+    Serving,
+    /// It cannot be done.
+    Failed { reason: String },
+}
+
+/// A listening socket as the settings know it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct NamedSocket {
+    /// Its setting: `proxy`, `admin`.
+    pub(super) name: String,
+    /// The address as it was asked for, perhaps with port 0.
+    pub(super) asked: SocketAddr,
+}
+
+/// Why a message did not come or go.
+#[derive(Debug)]
+pub(super) enum ChannelFault {
+    /// The other end is closed.
+    Ended,
+    /// The deadline has passed.
+    TimedOut,
+    /// Nobody wants it any more.
+    Abandoned,
+    /// The system's reason.
+    Failed(Errno),
+    /// What came is no message.
+    Nonsense(String),
+}
+
+impl fmt::Display for ChannelFault {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended => out.write_str("the other process has closed the line"),
+            Self::TimedOut => out.write_str("the other process said nothing in time"),
+            Self::Abandoned => out.write_str("it was abandoned"),
+            Self::Failed(errno) => write!(out, "the line to the other process failed: {errno}"),
+            Self::Nonsense(what) => write!(out, "the other process speaks another language: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for ChannelFault {}
+
+/// How long a message is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience<'a> {
+    /// Until then; without it, for as long as the other process lives.
+    pub(super) deadline: Option<Instant>,
+    /// Unless this becomes true.
+    pub(super) abandoned: Option<&'a AtomicBool>,
+}
+
+/// One end of the line.
+#[derive(Debug)]
+pub(super) struct Channel(OwnedFd);
+
+impl Channel {
+    /// Both ends.
+    pub(super) fn pair() -> Result<(Channel, Channel), Errno> {
+        // Keeps messages apart, and tells when the other end is closed.
+        let kind = SocketType::SEQPACKET;
+        let (one, other) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+        Ok((Channel(one), Channel(other)))
+    }
+
+    /// The end that was handed to this process.
+    pub(super) fn from_descriptor(descriptor: OwnedFd) -> Channel {
+        Channel(descriptor)
+    }
+
+    /// The end for another process.
+    pub(super) fn into_descriptor(self) -> OwnedFd {
+        self.0
+    }
+
+    /// Sends a message with at most [`DESCRIPTORS_MAX`] descriptors.
+    pub(super) fn send(&self, message: &Message, descriptors: &[BorrowedFd<'_>]) -> Result<(), ChannelFault> {
+        let text = serde_json::to_vec(message).map_err(|fault| ChannelFault::Nonsense(fault.to_string()))?;
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() {
+            let fits = control.push(SendAncillaryMessage::ScmRights(descriptors));
+            assert!(fits, "no more than {DESCRIPTORS_MAX} descriptors in a message");
+        }
+        match sendmsg(&self.0, &[IoSlice::new(&text)], &mut control, SendFlags::NOSIGNAL) {
+            Ok(_) => Ok(()),
+            Err(Errno::PIPE | Errno::CONNRESET) => Err(ChannelFault::Ended),
+            Err(errno) => Err(ChannelFault::Failed(errno)),
+        }
+    }
+
+    /// The next message and its descriptors.
+    pub(super) fn receive(&self, patience: Patience<'_>) -> Result<(Message, Vec<OwnedFd>), ChannelFault> {
+        self.wait(patience)?;
+        let mut text = vec![0; MESSAGE_BYTES_MAX];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let received = match recvmsg(&self.0, &mut [IoSliceMut::new(&mut text)], &mut control, flags) {
+            Ok(received) => received.bytes,
+            Err(Errno::CONNRESET) => 0,
+            Err(errno) => return Err(ChannelFault::Failed(errno)),
+        };
+        if received == 0 {
+            return Err(ChannelFault::Ended);
+        }
+        let descriptors = control.drain().flat_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(descriptors) => descriptors.collect(),
+            _ => Vec::new(),
+        });
+        let descriptors: Vec<OwnedFd> = descriptors.collect();
+        let message = serde_json::from_slice(&text[..received])
+            .map_err(|fault| ChannelFault::Nonsense(fault.to_string()))?;
+        Ok((message, descriptors))
+    }
+
+    fn wait(&self, patience: Patience<'_>) -> Result<(), ChannelFault> {
+        let look_every = Timespec { tv_sec: 0, tv_nsec: LOOK_EVERY_NS };
+        loop {
+            let descriptor = self.0.as_fd();
+            let mut watched = [PollFd::new(&descriptor, PollFlags::IN)];
+            match poll(&mut watched, Some(&look_every)) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => return Ok(()),
+                Err(errno) => return Err(ChannelFault::Failed(errno)),
+            }
+            if patience.abandoned.is_some_and(|abandoned| abandoned.load(Ordering::Relaxed)) {
+                return Err(ChannelFault::Abandoned);
+            }
+            if patience.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Err(ChannelFault::TimedOut);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    const FOR_EVER: Patience<'static> = Patience { deadline: None, abandoned: None };
+
+    #[test]
+    fn messages_arrive_whole_in_order_and_with_their_descriptors() {
+        let (one, other) = Channel::pair().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let asked = "127.0.0.1:0".parse().unwrap();
+        let sockets = vec![NamedSocket { name: "proxy".to_owned(), asked }; DESCRIPTORS_MAX];
+        let message = Message::Sockets { protocol: PROTOCOL, sockets: sockets.clone(), more: false };
+        one.send(&message, &[listener.as_fd(); DESCRIPTORS_MAX]).unwrap();
+        one.send(&Message::Commit, &[]).unwrap();
+        drop(one);
+        let (message, descriptors) = other.receive(FOR_EVER).unwrap();
+        let Message::Sockets { protocol: PROTOCOL, sockets: got, more: false } = message else {
+            panic!("{message:?}")
+        };
+        assert_eq!((got, descriptors.len()), (sockets, DESCRIPTORS_MAX));
+        let address = listener.local_addr().unwrap();
+        for descriptor in descriptors {
+            assert_eq!(TcpListener::from(descriptor).local_addr().unwrap(), address);
+        }
+        assert!(matches!(other.receive(FOR_EVER), Ok((Message::Commit, none)) if none.is_empty()));
+        assert!(matches!(other.receive(FOR_EVER), Err(ChannelFault::Ended)));
+        assert!(matches!(other.send(&Message::Prepared, &[]), Err(ChannelFault::Ended)));
+    }
+
+    #[test]
+    fn a_wait_ends_by_its_deadline_or_when_nobody_wants_it() {
+        let (one, _other) = Channel::pair().unwrap();
+        let past = Patience { deadline: Some(Instant::now()), abandoned: None };
+        assert!(matches!(one.receive(past), Err(ChannelFault::TimedOut)));
+        let unwanted = AtomicBool::new(true);
+        let abandoned = Patience { deadline: None, abandoned: Some(&unwanted) };
+        assert!(matches!(one.receive(abandoned), Err(ChannelFault::Abandoned)));
+    }
+
+    #[test]
+    fn what_is_no_message_is_said_to_be_none() {
+        let (one, other) = Channel::pair().unwrap();
+        rustix::io::write(&one.0, b"{\"hello\":1}").unwrap();
+        let fault = other.receive(FOR_EVER).unwrap_err();
+        assert!(matches!(&fault, ChannelFault::Nonsense(what) if what.contains("hello")), "{fault}");
+    }
+}

@@ -1,0 +1,82 @@
+//! How this process was started, so that it can be started again from what lies in the same place by then.
+
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The path and the arguments of this process.
+#[derive(Clone, Debug)]
+pub(in crate::boot) struct Executable {
+    path: PathBuf,
+    name: OsString,
+    arguments: Vec<OsString>,
+}
+
+impl Executable {
+    /// Of the running process. To be called at its start: later the file may have been replaced.
+    ///
+    /// # Errors
+    /// The system does not tell which file it is.
+    pub(in crate::boot) fn of_this_process() -> std::io::Result<Executable> {
+        let running = std::env::current_exe()?;
+        let mut arguments = std::env::args_os();
+        let name = arguments.next().unwrap_or_else(|| running.clone().into());
+        // The path as it was called keeps links, which is how versions are often switched.
+        let called = candidates(Path::new(&name)).into_iter().find(|path| is_same_file(path, &running));
+        Ok(Executable { path: called.unwrap_or(running), name, arguments: arguments.collect() })
+    }
+
+    /// Where it lies.
+    pub(in crate::boot) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A command that starts it as this process was started.
+    pub(super) fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
+        command.arg0(&self.name).args(&self.arguments);
+        command
+    }
+}
+
+/// Where a shell would have found `name`.
+fn candidates(name: &Path) -> Vec<PathBuf> {
+    if name.components().count() > 1 {
+        return std::path::absolute(name).into_iter().collect();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join(name))
+        .collect()
+}
+
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    identity(one).is_some_and(|found| Some(found) == identity(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_this_very_file() {
+        let executable = Executable::of_this_process().unwrap();
+        assert!(executable.path().is_absolute());
+        assert!(is_same_file(executable.path(), Path::new("/proc/self/exe")), "{executable:?}");
+    }
+
+    #[test]
+    fn a_link_is_kept_as_it_was_called() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("weir-1"), folder.path().join("weir"));
+        std::fs::write(&file, "").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert!(is_same_file(&link, &file));
+        assert_eq!(candidates(&link), std::slice::from_ref(&link));
+        assert!(!is_same_file(&link, &folder.path().join("nothing")));
+    }
+}

@@ -1,0 +1,87 @@
+//! What became of the last upgrade, kept in the data folder for whoever asked for it: `weir upgrade` waits for this file.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// Name of the file in the data folder.
+const FILE: &str = "upgrade.json";
+
+/// How an upgrade ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::boot) enum Outcome {
+    /// Another process serves.
+    HandedOver {
+        /// Its process id.
+        to: u32,
+        /// Its version.
+        version: String,
+    },
+    /// The process that was asked goes on.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Tells the outcome.
+///
+/// # Errors
+/// The file cannot be written.
+pub(in crate::boot) fn write(data: &Path, outcome: &Outcome) -> io::Result<()> {
+    let unfinished = data.join("upgrade.json.unfinished");
+    std::fs::write(&unfinished, serde_json::to_vec(outcome)?)?;
+    std::fs::rename(unfinished, path(data))
+}
+
+/// The outcome, if one has been told since [`forget`].
+///
+/// # Errors
+/// The file cannot be read, or is of another version.
+pub(super) fn read(data: &Path) -> io::Result<Option<Outcome>> {
+    match std::fs::read(path(data)) {
+        Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes what earlier upgrades have told.
+///
+/// # Errors
+/// The file cannot be removed.
+pub(super) fn forget(data: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path(data)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn path(data: &Path) -> PathBuf {
+    data.join(FILE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_there_until_it_is_forgotten() {
+        let data = tempfile::tempdir().unwrap();
+        assert_eq!(read(data.path()).unwrap(), None);
+        forget(data.path()).unwrap();
+        for outcome in [
+            Outcome::HandedOver { to: 7, version: "1.2.3".to_owned() },
+            Outcome::Failed { reason: "no".to_owned() },
+        ] {
+            write(data.path(), &outcome).unwrap();
+            assert_eq!(read(data.path()).unwrap(), Some(outcome));
+        }
+        forget(data.path()).unwrap();
+        assert_eq!(read(data.path()).unwrap(), None);
+        std::fs::write(path(data.path()), "{}").unwrap();
+        read(data.path()).unwrap_err();
+    }
+}

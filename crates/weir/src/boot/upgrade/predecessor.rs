@@ -1,0 +1,138 @@
+//! The new process's side of an upgrade: what it is handed, and what it says in return. Serves nothing itself.
+
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use anyhow::{Context, bail};
+use control::source::store::DirectoryLock;
+
+use super::channel::{Channel, ChannelFault, Message, PROTOCOL, Patience};
+use crate::settings::UPGRADE_VARIABLE;
+
+/// It is the old process that has a deadline: this one is killed when it passes.
+const FOR_AS_LONG_AS_IT_LIVES: Patience<'static> = Patience { deadline: None, abandoned: None };
+
+/// A listening socket that was handed over.
+#[derive(Debug)]
+pub(in crate::boot) struct Socket {
+    /// The setting it belongs to.
+    pub(in crate::boot) name: String,
+    /// The address as that setting had it.
+    pub(in crate::boot) asked: SocketAddr,
+    /// The socket, listening.
+    pub(in crate::boot) listener: TcpListener,
+}
+
+/// The process that this one is to replace.
+#[derive(Debug)]
+pub(in crate::boot) struct Predecessor {
+    channel: Channel,
+    sockets: Mutex<Vec<Socket>>,
+}
+
+impl Predecessor {
+    /// The predecessor, where this process was started by one, and the sockets it hands over.
+    ///
+    /// # Errors
+    /// It speaks another language, or ended.
+    pub(in crate::boot) fn meet() -> anyhow::Result<Option<Predecessor>> {
+        // A variable that outlived its purpose names a process that is not the parent.
+        let named = std::env::var(UPGRADE_VARIABLE).ok().and_then(|text| text.parse().ok());
+        let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().get());
+        if named.is_none() || named != parent {
+            return Ok(None);
+        }
+        let line = std::io::stdin().as_fd().try_clone_to_owned().context("cannot take over the line")?;
+        let nothing = std::fs::File::open("/dev/null").context("cannot open /dev/null")?;
+        rustix::stdio::dup2_stdin(nothing).context("cannot empty the standard input")?;
+        let channel = Channel::from_descriptor(line);
+        let predecessor = Predecessor { channel, sockets: Mutex::default() };
+        match predecessor.receive_sockets() {
+            Ok(sockets) => *predecessor.sockets.lock().unwrap_or_else(PoisonError::into_inner) = sockets,
+            Err(error) => {
+                predecessor.fail(&error);
+                return Err(error);
+            }
+        }
+        Ok(Some(predecessor))
+    }
+
+    fn receive_sockets(&self) -> anyhow::Result<Vec<Socket>> {
+        let mut all = Vec::new();
+        loop {
+            let (Message::Sockets { protocol, sockets, more }, descriptors) = self.receive()? else {
+                bail!("the old process did not begin with its sockets");
+            };
+            if protocol != PROTOCOL {
+                bail!(
+                    "the running version hands over by protocol {protocol}, this one by {PROTOCOL}; stop it and start this one"
+                );
+            }
+            if descriptors.len() != sockets.len() {
+                bail!("not all sockets arrived; raise the limit on open files");
+            }
+            for (socket, descriptor) in sockets.into_iter().zip(descriptors) {
+                let listener = TcpListener::from(descriptor);
+                all.push(Socket { name: socket.name, asked: socket.asked, listener });
+            }
+            if !more {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// The sockets that were handed over; none the second time.
+    pub(in crate::boot) fn take_sockets(&self) -> Vec<Socket> {
+        std::mem::take(&mut *self.sockets.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Asks for the data folder: everything that needs none of it is done. Gives its lock, if the old process held that
+    /// of the same folder.
+    ///
+    /// # Errors
+    /// The old process has ended or given up.
+    pub(in crate::boot) fn take_data(&self, data: &Path) -> anyhow::Result<Option<DirectoryLock>> {
+        self.channel.send(&Message::Prepared, &[])?;
+        let (Message::Data { directory }, locks) = self.receive()? else {
+            bail!("the old process did not hand over its data folder");
+        };
+        let lock: Option<OwnedFd> = locks.into_iter().next();
+        let same = data.canonicalize().is_ok_and(|data| data == directory);
+        Ok(lock.filter(|_| same).map(|lock| DirectoryLock::adopt(data, lock)))
+    }
+
+    /// Says that everything is loaded, and waits for the word to serve.
+    ///
+    /// # Errors
+    /// The old process has ended or given up.
+    pub(in crate::boot) fn await_commit(&self) -> anyhow::Result<()> {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        self.channel.send(&Message::Ready { version }, &[])?;
+        match self.receive()? {
+            (Message::Commit, _) => Ok(()),
+            (message, _) => bail!("the old process said {message:?} instead of the word to serve"),
+        }
+    }
+
+    /// Says that this process serves.
+    pub(in crate::boot) fn serving(&self) {
+        // If the old process is gone meanwhile, this one is all there is: it goes on.
+        if let Err(fault) = self.channel.send(&Message::Serving, &[]) {
+            tracing::warn!(%fault, "the old process has not heard that this one serves");
+        }
+    }
+
+    /// Says why this process cannot take over.
+    pub(in crate::boot) fn fail(&self, error: &anyhow::Error) {
+        let reason = format!("{error:#}");
+        // Nobody may be listening any more; the reason is on standard error as well.
+        let _ = self.channel.send(&Message::Failed { reason }, &[]);
+    }
+
+    fn receive(&self) -> Result<(Message, Vec<OwnedFd>), ChannelFault> {
+        self.channel.receive(FOR_AS_LONG_AS_IT_LIVES)
+    }
+}

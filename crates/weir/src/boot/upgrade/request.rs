@@ -1,0 +1,54 @@
+//! Asking a running node to upgrade, from outside: it is found by the lock of its data folder, sent USR2, and its outcome
+//! waited for. Starts nothing itself.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use control::source::store::DirectoryLock;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::outcome::{self, Outcome};
+
+/// How often the outcome is looked for.
+const POLL: Duration = Duration::from_millis(20);
+
+/// An upgrade that was done.
+pub(crate) struct Done {
+    /// The process that was asked.
+    pub(crate) from: u32,
+    /// The process that serves now.
+    pub(crate) to: u32,
+    /// Its version.
+    pub(crate) version: String,
+}
+
+/// Has the node that runs on `data` replaced, and waits for it.
+///
+/// # Errors
+/// No node runs there, it may not be asked, or it could not be replaced: it goes on then.
+pub(crate) fn request(data: &Path, wait: Duration) -> anyhow::Result<Done> {
+    let shown = data.display();
+    let Some(from) = DirectoryLock::holder(data)? else {
+        bail!("no node runs on the data folder {shown}; name that of the node with `--data` or `--config`");
+    };
+    outcome::forget(data).with_context(|| format!("cannot write in {shown}"))?;
+    let process = i32::try_from(from).ok().and_then(Pid::from_raw).context("the lock names no process")?;
+    kill_process(process, Signal::USR2).with_context(|| format!("cannot send USR2 to process {from}"))?;
+    let deadline = Instant::now() + wait;
+    loop {
+        match outcome::read(data).with_context(|| format!("cannot read in {shown}"))? {
+            // One that ends there is that of an upgrade before.
+            Some(Outcome::HandedOver { to, version }) if to != from => return Ok(Done { from, to, version }),
+            Some(Outcome::Failed { reason }) => bail!("process {from} goes on serving: {reason}"),
+            Some(Outcome::HandedOver { .. }) | None => {}
+        }
+        if DirectoryLock::holder(data)?.is_none() {
+            bail!("process {from} has ended and none took over; its log says why");
+        }
+        if Instant::now() >= deadline {
+            bail!("process {from} has told no outcome within {} seconds; its log says more", wait.as_secs());
+        }
+        std::thread::sleep(POLL);
+    }
+}
