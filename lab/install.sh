@@ -7,8 +7,8 @@
 set -euo pipefail
 
 declare -A packages=(
-  # nginx is a peer in tests, gcc builds the allocator and links, curl and certificates try the gateway out.
-  [test]="gcc libc6-dev make curl ca-certificates nginx"
+  # nginx and haproxy are peers in tests, gcc builds the allocator and links, curl and certificates try the gateway out.
+  [test]="gcc libc6-dev make curl ca-certificates nginx haproxy"
   # ab is in apache2-utils, taskset in util-linux.
   [bench]="curl python3 nginx haproxy wrk apache2-utils util-linux"
 )

@@ -1,4 +1,5 @@
-//! Peers for the integration tests: scripted origins, a byte-exact client, the real binary and nginx beside it.
+//! Peers for the integration tests: scripted origins, a byte-exact client, the real binary, nginx and
+//! HAProxy beside it.
 //!
 //! Plain threads and blocking sockets, and a reader of its own for HTTP/1: a mistake in the gateway's parser must
 //! not be repeated by the peer that checks it, so nothing of the gateway is used here. Test code only: helpers
@@ -6,6 +7,8 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod client;
+mod foreign;
+mod haproxy;
 mod nginx;
 mod origin;
 mod process;
@@ -15,6 +18,7 @@ mod weir;
 mod wire;
 
 pub use client::{Broken, Client, Response, raw_exchange};
+pub use haproxy::Haproxy;
 pub use nginx::Nginx;
 pub use origin::{Origin, Reply, Request, Step};
 pub use signal::Signal;

@@ -1,13 +1,13 @@
 //! nginx as a peer of a test: an origin or a proxy that was not written here; never installed by a test.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::process::Command;
 
 use tempfile::TempDir;
 
+use crate::foreign::{ATTEMPTS, Started, free_address, program_version, when_listening};
 use crate::process::Process;
-use crate::wait::wait_for;
 
 /// A running nginx with one server; stopped when dropped.
 #[derive(Debug)]
@@ -20,7 +20,12 @@ pub struct Nginx {
 impl Nginx {
     /// Whether nginx can be run here. `make test` installs it; elsewhere a test may say that it skips itself.
     pub fn is_available() -> bool {
-        Command::new("nginx").arg("-v").output().is_ok_and(|output| output.status.success())
+        Nginx::version().is_some()
+    }
+
+    /// What `nginx -v` says, `None` where it cannot be run.
+    pub fn version() -> Option<String> {
+        program_version("nginx")
     }
 
     /// Starts nginx with `server`, the inside of its `server` block without `listen`. Files beneath
@@ -59,8 +64,7 @@ impl Nginx {
 
     fn try_start(server: &str) -> Option<Nginx> {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let address =
-            TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
+        let address = free_address();
         let path = directory.path().display().to_string();
         let text = TEMPLATE
             .replace("$SERVER", server)
@@ -71,15 +75,10 @@ impl Nginx {
         let mut command = Command::new("nginx");
         command.arg("-p").arg(directory.path()).arg("-e").arg("stderr").arg("-c").arg(&file);
         let mut process = Process::spawn(&mut command).expect("nginx: not found; `make test` installs it");
-        let up = wait_for("nginx listens", || {
-            if TcpStream::connect(address).is_ok() {
-                return Some(true);
-            }
-            process.ended().map(|_| false)
-        });
-        let errors = process.stderr.text();
-        assert!(up || errors.contains("Address already in use"), "nginx did not start: {errors}");
-        up.then_some(Nginx { address, directory, process })
+        match when_listening("nginx", address, &mut process, "Address already in use") {
+            Started::Up => Some(Nginx { address, directory, process }),
+            Started::PortTaken => None,
+        }
     }
 }
 
@@ -111,9 +110,6 @@ http {
   }
 }
 ";
-/// How often a port that was taken meanwhile is replaced by another.
-const ATTEMPTS: usize = 5;
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -184,6 +184,11 @@ impl Head {
 
     /// The framing that the fields announce, `None` when they announce none (RFC 9112 6.3).
     pub(crate) fn announced(&self) -> io::Result<Option<Framing>> {
+        let count =
+            |wanted: &str| self.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case(wanted)).count();
+        if count("transfer-encoding") > 1 || count("content-length") > 1 {
+            return Err(bad("framing said twice"));
+        }
         if let Some(coding) = self.header("transfer-encoding") {
             if self.header("content-length").is_some() {
                 return Err(bad("both Transfer-Encoding and Content-Length"));
@@ -194,8 +199,8 @@ impl Head {
             return Ok(Some(Framing::Chunked));
         }
         let Some(length) = self.header("content-length") else { return Ok(None) };
-        if self.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-length")).count() > 1 {
-            return Err(bad("more than one Content-Length"));
+        if !length.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(bad("Content-Length is no number"));
         }
         length
             .parse()
@@ -221,7 +226,11 @@ fn cut(place: &str) -> io::Error {
 fn field(line: &str) -> io::Result<(String, String)> {
     let (name, value) =
         line.split_once(':').ok_or_else(|| bad(&format!("field line {line:?} has no colon")))?;
-    if name.is_empty() || name.contains([' ', '\t']) || value.contains('\n') {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty()
+        || !name.bytes().all(is_token)
+        || value.contains(|sign: char| sign != '\t' && sign < ' ')
+    {
         return Err(bad(&format!("field line {line:?}")));
     }
     Ok((name.to_owned(), value.trim_matches([' ', '\t']).to_owned()))

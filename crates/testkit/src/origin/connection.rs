@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{Request, RunsAt, Script, Shared, Step};
 use crate::wait::WAIT_LIMIT;
-use crate::wire::{Framing, Head, Wire};
+use crate::wire::{Framing, Head, Wire, bad};
 
 /// Serves one connection until it ends. Errors end it: the test sees them from the other side.
 pub(crate) fn serve(stream: TcpStream, number: usize, runs_at: RunsAt, script: &Script, shared: &Shared) {
@@ -25,8 +25,7 @@ pub(crate) fn serve(stream: TcpStream, number: usize, runs_at: RunsAt, script: &
         let _ = connection.run(steps, &mut request);
         return;
     }
-    while let Ok(Some(head)) = connection.wire.read_head() {
-        let Some(mut request) = request_of(head, number, &mut connection.pending) else { return };
+    while let Some(mut request) = connection.next_request(number) {
         if runs_at == RunsAt::Body {
             connection.read_body(&mut request);
             shared.record(request.clone());
@@ -51,6 +50,27 @@ struct Connection<'a> {
 }
 
 impl Connection<'_> {
+    /// The next request; `None` at the end of the connection. Bytes that are no request are recorded as one without a
+    /// method, so that a test which counts requests sees whatever a proxy let through.
+    fn next_request(&mut self, number: usize) -> Option<Request> {
+        self.wire.start_record();
+        let outcome = match self.wire.read_head() {
+            Ok(None) => return None,
+            Ok(Some(head)) => request_of(head, number, &mut self.pending),
+            Err(error) => Err(error),
+        };
+        let error = match outcome {
+            Ok(request) => return Some(request),
+            Err(error) => error,
+        };
+        let raw_head = self.wire.received();
+        if !raw_head.is_empty() {
+            let body_error = Some(format!("not a request: {error}"));
+            self.shared.record(Request { connection: number, raw_head, body_error, ..Request::default() });
+        }
+        None
+    }
+
     fn run(&mut self, steps: Vec<Step>, request: &mut Request) -> ControlFlow<()> {
         for step in steps {
             match self.step(step, request) {
@@ -134,15 +154,20 @@ impl Connection<'_> {
     }
 }
 
-/// The request of a head, its body's framing left in `pending`; `None` when it is not HTTP/1.
-fn request_of(head: Head, connection: usize, pending: &mut Option<Framing>) -> Option<Request> {
-    let mut parts = head.start_line.split(' ').map(str::to_owned);
-    let (method, target, version) = (parts.next()?, parts.next()?, parts.next()?);
-    *pending = head.announced().ok()?;
-    Some(Request {
-        method,
-        target,
-        version,
+/// The request of a head, its body's framing left in `pending`.
+fn request_of(head: Head, connection: usize, pending: &mut Option<Framing>) -> io::Result<Request> {
+    let words: Vec<&str> = head.start_line.split(' ').collect();
+    let &[method, target, version] = words.as_slice() else {
+        return Err(bad(&format!("request line {:?}", head.start_line)));
+    };
+    if method.is_empty() || target.is_empty() || !matches!(version, "HTTP/1.1" | "HTTP/1.0") {
+        return Err(bad(&format!("request line {:?}", head.start_line)));
+    }
+    *pending = head.announced()?;
+    Ok(Request {
+        method: method.to_owned(),
+        target: target.to_owned(),
+        version: version.to_owned(),
         headers: head.headers,
         raw_head: head.raw,
         connection,

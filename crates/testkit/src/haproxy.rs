@@ -1,0 +1,105 @@
+//! HAProxy as a peer of a test: a proxy that was not written here; never installed by a test.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::foreign::{ATTEMPTS, Started, free_address, program_version, when_listening};
+use crate::process::Process;
+
+/// A running HAProxy with one frontend and one backend; stopped when dropped.
+#[derive(Debug)]
+pub struct Haproxy {
+    address: SocketAddr,
+    process: Process,
+    _directory: TempDir,
+}
+
+impl Haproxy {
+    /// What `haproxy -v` says, `None` where it cannot be run. `make test` installs it; elsewhere a test may say that it
+    /// skips itself.
+    pub fn version() -> Option<String> {
+        program_version("haproxy")
+    }
+
+    /// Starts it as a plain proxy for everything to `origin`; a client that keeps it waiting is given up after
+    /// `patience_ms`.
+    pub fn proxying(origin: SocketAddr, patience_ms: u32) -> Haproxy {
+        // The port is free when it is chosen, but another process may take it before HAProxy does.
+        for _ in 0..ATTEMPTS {
+            if let Some(haproxy) = Haproxy::try_start(origin, patience_ms) {
+                return haproxy;
+            }
+        }
+        panic!("HAProxy found no free port in {ATTEMPTS} attempts");
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it wrote to standard error.
+    pub fn errors(&self) -> String {
+        self.process.stderr.text()
+    }
+
+    fn try_start(origin: SocketAddr, patience_ms: u32) -> Option<Haproxy> {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let address = free_address();
+        let text = TEMPLATE
+            .replace("$LISTEN", &address.to_string())
+            .replace("$ORIGIN", &origin.to_string())
+            .replace("$PATIENCE", &patience_ms.to_string());
+        let file = directory.path().join("haproxy.cfg");
+        fs::write(&file, text).expect("a writable temporary directory");
+        let mut command = Command::new("haproxy");
+        // In the foreground, without a master, so that ending it ends all of it.
+        command.arg("-db").arg("-f").arg(&file).current_dir(directory.path());
+        let mut process = Process::spawn(&mut command).expect("haproxy: not found; `make test` installs it");
+        match when_listening("HAProxy", address, &mut process, "cannot bind") {
+            Started::Up => Some(Haproxy { address, process, _directory: directory }),
+            Started::PortTaken => None,
+        }
+    }
+}
+
+/// One thread, everything passed on, no logs. Whatever it does to a message is its default.
+const TEMPLATE: &str = "global
+  nbthread 1
+  maxconn 500
+defaults
+  mode http
+  timeout connect 10s
+  timeout server 60s
+  timeout client $PATIENCEms
+frontend in
+  bind $LISTEN
+  default_backend out
+backend out
+  server origin $ORIGIN
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Client;
+    use crate::origin::Origin;
+
+    #[test]
+    fn proxies_to_an_origin() {
+        if Haproxy::version().is_none() {
+            return;
+        }
+        let origin = Origin::answering("through HAProxy");
+        let haproxy = Haproxy::proxying(origin.address(), 60_000);
+        assert_eq!(
+            Client::connect(haproxy.address()).get("/").text(),
+            "through HAProxy",
+            "{}",
+            haproxy.errors()
+        );
+    }
+}
