@@ -33,6 +33,8 @@ impl HostPattern {
         if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte)) {
             return Err("holds a character that no host name has");
         }
+        // A request's host comes without the dot that ends a fully qualified name.
+        let text = text.strip_suffix('.').filter(|text| !text.is_empty()).unwrap_or(text);
         Ok(Self { has_port: has_port(name.as_bytes()), text: text.to_ascii_lowercase().into_boxed_str() })
     }
 
@@ -92,6 +94,7 @@ mod tests {
     fn patterns() {
         check("a.com", "a.com", true);
         check("A.com", "a.COM:80", true);
+        check("A.com.", "a.com", true);
         check("a.com", "b.a.com", false);
         check("*.a.com", "b.a.com", true);
         check("*.a.com", "c.b.a.com", true);

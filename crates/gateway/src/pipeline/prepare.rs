@@ -47,7 +47,8 @@ pub(crate) fn prepare(
     Ok(())
 }
 
-/// The authority without its port, in lower case.
+/// The authority without its port, in lower case. The dot that ends a fully qualified name goes too: the name means the
+/// same with it (RFC 1034 section 3.1), nginx and others serve it as the same host, and a route must not be missed by it.
 fn host_name(authority: &[u8], host: &mut Vec<u8>) {
     // A port has five digits at most; the colons of a bracketed IPv6 address stand before its bracket.
     let tail = authority.len().saturating_sub(6);
@@ -56,7 +57,11 @@ fn host_name(authority: &[u8], host: &mut Vec<u8>) {
         Some(at) if authority[tail + at] == b':' => tail + at,
         _ => authority.len(),
     };
-    host.extend_from_slice(&authority[..end]);
+    let name = match &authority[..end] {
+        [name @ .., b'.'] if !name.is_empty() => name,
+        name => name,
+    };
+    host.extend_from_slice(name);
     host.make_ascii_lowercase();
 }
 
@@ -71,6 +76,10 @@ mod tests {
             ("example.com:8080", "example.com"),
             ("[2001:DB8::1]:443", "[2001:db8::1]"),
             ("[::1]", "[::1]"),
+            ("Example.com.", "example.com"),
+            ("example.com.:8080", "example.com"),
+            ("example.com..", "example.com."),
+            (".", "."),
             ("", ""),
         ];
         for (authority, want) in cases {
