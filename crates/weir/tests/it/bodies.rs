@@ -4,7 +4,7 @@ mod cuts;
 
 use testkit::{Origin, Reply, Signal, Step, raw_exchange};
 
-use crate::support::{builder, everything_to, in_front_of, in_front_of_with};
+use crate::support::{builder, everything_to, in_front_of, in_front_of_with, memory_of};
 
 #[test]
 fn every_framing_of_a_request_arrives() {
@@ -257,13 +257,6 @@ fn settled(value: impl Fn() -> u64) -> u64 {
         same == STEADY_LOOKS
     });
     last
-}
-
-/// Resident memory of a process in bytes.
-fn memory_of(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
 /// More than the sockets' buffers between two peers hold, less than a test's patience.

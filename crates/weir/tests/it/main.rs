@@ -13,6 +13,7 @@ mod command;
 mod connections;
 mod file_source;
 mod framing;
+mod hardening;
 mod listeners;
 mod load;
 mod loggers;

@@ -46,3 +46,10 @@ pub(crate) fn upstream(nodes: &[SocketAddr], more: &str) -> String {
     }
     if more.is_empty() { text + "}}" } else { format!("{text}}}, {more}}}") }
 }
+
+/// Resident memory of a process in bytes.
+pub(crate) fn memory_of(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}

@@ -1,0 +1,352 @@
+//! A second, plain reading of a client's bytes, to judge the gateway's by: RFC 9112 taken strictly, and the project's
+//! policy for paths. Slow and simple on purpose; uses nothing of the gateway and knows no limits.
+
+use std::net::Ipv6Addr;
+
+use super::stand::account_text;
+
+/// A request as it has to reach the origin.
+#[derive(Debug)]
+pub(super) struct Message {
+    method: String,
+    target: String,
+    host: String,
+    body: Vec<u8>,
+}
+
+/// How a client's bytes end, behind the requests that are good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The last request asked for the close, or its version implies it.
+    Closed,
+    /// What follows is no request.
+    Refused,
+    /// The rest of something is missing, or another request may come.
+    Waiting,
+}
+
+/// What the bytes of one connection say.
+pub(super) fn read(bytes: &[u8]) -> (Vec<Message>, End) {
+    let mut reader = Reader { rest: bytes };
+    let mut messages = Vec::new();
+    loop {
+        match reader.message() {
+            Ok((message, goes_on)) => {
+                messages.push(message);
+                if !goes_on {
+                    return (messages, End::Closed);
+                }
+            }
+            Err(end) => return (messages, end),
+        }
+    }
+}
+
+impl Message {
+    /// As the origin says it.
+    pub(super) fn account(&self) -> String {
+        account_text(&self.method, &self.target, &self.host, &String::from_utf8_lossy(&self.body))
+    }
+}
+
+/// Reads lines, fields and bodies from the front of what is left.
+pub(super) struct Reader<'a> {
+    pub(super) rest: &'a [u8],
+}
+
+/// What the fields of a head say.
+#[derive(Default)]
+struct Fields {
+    hosts: Vec<String>,
+    lengths: Vec<String>,
+    codings: Vec<String>,
+    expectations: Vec<String>,
+    options: Vec<String>,
+}
+
+/// How a body ends.
+pub(super) enum Body {
+    None,
+    Length(u64),
+    Chunked,
+}
+
+impl<'a> Reader<'a> {
+    fn message(&mut self) -> Result<(Message, bool), End> {
+        if let Some(rest) = self.rest.strip_prefix(b"\r\n") {
+            self.rest = rest;
+            if matches!(rest.first(), Some(b'\r' | b'\n')) {
+                return Err(End::Refused);
+            }
+        }
+        let start = self.line()?;
+        let words: Vec<&[u8]> = start.split(|&byte| byte == b' ').collect();
+        let &[method, target, version] = words.as_slice() else { return Err(End::Refused) };
+        let is_new = version == b"HTTP/1.1";
+        if !is_token(method) || !(is_new || version == b"HTTP/1.0") {
+            return Err(End::Refused);
+        }
+        let fields = self.fields()?;
+        let (target, authority) = target_of(method, target).ok_or(End::Refused)?;
+        let host = fields.host(authority, is_new).ok_or(End::Refused)?;
+        if !fields.expects_what_is_known() {
+            return Err(End::Refused);
+        }
+        let goes_on = fields.persists(is_new).ok_or(End::Refused)?;
+        let body = self.body(&framing(&fields.lengths, &fields.codings, is_new).ok_or(End::Refused)?)?;
+        Ok((Message { method: text(method), target, host, body }, goes_on))
+    }
+
+    /// One line without its CRLF.
+    pub(super) fn line(&mut self) -> Result<&'a [u8], End> {
+        let end = self.rest.iter().position(|&byte| byte == b'\n').ok_or(End::Waiting)?;
+        let line = self.rest[..end].strip_suffix(b"\r").ok_or(End::Refused)?;
+        self.rest = &self.rest[end + 1..];
+        if line.contains(&b'\r') { Err(End::Refused) } else { Ok(line) }
+    }
+
+    /// One field, `None` at the empty line.
+    pub(super) fn field(&mut self) -> Result<Option<(String, String)>, End> {
+        let line = self.line()?;
+        if line.is_empty() {
+            return Ok(None);
+        }
+        let colon = line.iter().position(|&byte| byte == b':').ok_or(End::Refused)?;
+        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+        // Only spaces and tabs surround a value; the other blanks of ASCII are control characters and fall here.
+        if !is_token(name) || !line[colon + 1..].iter().all(|&byte| is_value_byte(byte)) {
+            return Err(End::Refused);
+        }
+        Ok(Some((text(name).to_ascii_lowercase(), text(value))))
+    }
+
+    fn fields(&mut self) -> Result<Fields, End> {
+        let mut fields = Fields::default();
+        while let Some((name, value)) = self.field()? {
+            match name.as_str() {
+                "host" => fields.hosts.push(value),
+                "content-length" => fields.lengths.push(value),
+                "transfer-encoding" => fields.codings.push(value),
+                "expect" => fields.expectations.push(value.to_ascii_lowercase()),
+                "connection" => {
+                    let elements = value.split(',').map(|element| element.trim().to_ascii_lowercase());
+                    fields.options.extend(elements.filter(|element| !element.is_empty()));
+                }
+                _ => {}
+            }
+        }
+        Ok(fields)
+    }
+
+    /// A whole body.
+    pub(super) fn body(&mut self, framing: &Body) -> Result<Vec<u8>, End> {
+        match framing {
+            Body::None => Ok(Vec::new()),
+            Body::Length(length) => Ok(self.bytes(*length)?.to_vec()),
+            Body::Chunked => self.chunks(),
+        }
+    }
+
+    fn chunks(&mut self) -> Result<Vec<u8>, End> {
+        let mut data = Vec::new();
+        loop {
+            let line = self.line()?;
+            let mut parts = line.splitn(2, |&byte| byte == b';');
+            let digits = text(parts.next().unwrap_or_default());
+            let is_size =
+                (1..=16).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+            if !is_size || !parts.next().unwrap_or_default().iter().all(|&byte| is_value_byte(byte)) {
+                return Err(End::Refused);
+            }
+            let size = u64::from_str_radix(&digits, 16).map_err(|_| End::Refused)?;
+            if size == 0 {
+                while self.field()?.is_some() {}
+                return Ok(data);
+            }
+            data.extend_from_slice(self.bytes(size)?);
+            match self.rest {
+                [b'\r', b'\n', rest @ ..] => self.rest = rest,
+                [] | [b'\r'] => return Err(End::Waiting),
+                _ => return Err(End::Refused),
+            }
+        }
+    }
+
+    fn bytes(&mut self, length: u64) -> Result<&'a [u8], End> {
+        let length = usize::try_from(length).ok().filter(|&length| length <= self.rest.len());
+        let (bytes, rest) = self.rest.split_at(length.ok_or(End::Waiting)?);
+        self.rest = rest;
+        Ok(bytes)
+    }
+}
+
+impl Fields {
+    /// RFC 9112 section 3.2: one Host, which an absolute target overrules.
+    fn host(&self, of_target: Option<String>, is_new: bool) -> Option<String> {
+        match (self.hosts.as_slice(), of_target) {
+            ([], target) => (!is_new).then(|| target.unwrap_or_default()),
+            ([host], None) => (host.is_empty() || is_authority(host)).then(|| host.clone()),
+            ([host], Some(target)) => is_authority(host).then_some(target),
+            _ => None,
+        }
+    }
+
+    fn expects_what_is_known(&self) -> bool {
+        self.expectations.is_empty() || self.expectations == ["100-continue"]
+    }
+
+    fn persists(&self, is_new: bool) -> Option<bool> {
+        let says = |option: &str| self.options.iter().any(|known| known == option);
+        let are_tokens = self.options.iter().all(|option| is_token(option.as_bytes()));
+        are_tokens.then(|| !says("close") && (is_new || says("keep-alive")))
+    }
+}
+
+/// RFC 9112 section 6, without the lenient readings it allows.
+pub(super) fn framing(lengths: &[String], codings: &[String], is_new: bool) -> Option<Body> {
+    match (lengths, codings) {
+        ([], []) => Some(Body::None),
+        ([length], []) if !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit()) => {
+            length.parse().ok().map(Body::Length)
+        }
+        ([], [coding]) if is_new && coding.eq_ignore_ascii_case("chunked") => Some(Body::Chunked),
+        _ => None,
+    }
+}
+
+/// The target in origin form, its path canonical, and the authority of an absolute one.
+fn target_of(method: &[u8], target: &[u8]) -> Option<(String, Option<String>)> {
+    if matches!(method, b"CONNECT" | b"TRACE") || !target.iter().all(|byte| byte.is_ascii_graphic()) {
+        return None;
+    }
+    let target = text(target);
+    if target.contains('#') {
+        return None;
+    }
+    let scheme = ["http://", "https://"]
+        .into_iter()
+        .find(|scheme| target.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)));
+    let (authority, rest) = match scheme {
+        None => (None, target.as_str()),
+        Some(scheme) => {
+            let rest = &target[scheme.len()..];
+            let (authority, rest) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+            (Some(authority.to_owned()), rest)
+        }
+    };
+    if authority.as_ref().is_some_and(|authority| !is_authority(authority)) {
+        return None;
+    }
+    let (path, query) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
+    let path = if path.is_empty() && authority.is_some() { "/" } else { path };
+    Some((canonical(path)? + query, authority))
+}
+
+/// The one form of a path (RFC 3986 section 6.2.2, slashes merged); `None` if it is refused.
+pub(super) fn canonical(path: &str) -> Option<String> {
+    let mut plain = String::new();
+    let mut rest = path.strip_prefix('/')?;
+    while let Some(sign) = rest.chars().next() {
+        rest = &rest[1..];
+        if sign != '%' {
+            plain.push(sign);
+            continue;
+        }
+        let digits = rest.get(..2).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))?;
+        rest = &rest[2..];
+        let value = char::from(u8::from_str_radix(digits, 16).ok()?);
+        match value {
+            '\\' | '\0'..' ' | '\x7f' => return None,
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '.' | '_' | '~' => plain.push(value),
+            _ => plain += &format!("%{}", digits.to_ascii_uppercase()),
+        }
+    }
+    if plain.contains('\\') {
+        return None;
+    }
+    let segments: Vec<&str> = plain.split('/').collect();
+    let mut kept = Vec::new();
+    for (index, &segment) in segments.iter().enumerate() {
+        match segment {
+            ".." => drop(kept.pop()?),
+            "" | "." => {}
+            _ if hides_dots(segment) => return None,
+            _ => kept.push(segment),
+        }
+        if index + 1 == segments.len() && matches!(segment, "" | "." | "..") {
+            kept.push("");
+        }
+    }
+    Some(format!("/{}", kept.join("/")))
+}
+
+/// Whether an origin that decodes `%2F`, or cuts parameters off, would see a dot segment.
+fn hides_dots(segment: &str) -> bool {
+    let plain = segment.replace("%3B", ";");
+    plain.split("%2F").any(|piece| matches!(piece.split(';').next(), Some("." | "..")))
+}
+
+/// RFC 9110 section 4.2: host and port, no user.
+fn is_authority(text: &str) -> bool {
+    let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, rest)) if address.parse::<Ipv6Addr>().is_ok() => ("literal", rest),
+        Some(_) => return false,
+        None => text.split_at(text.find(':').unwrap_or(text.len())),
+    };
+    let mut unescaped = String::new();
+    let mut rest = host;
+    while let Some((before, after)) = rest.split_once('%') {
+        unescaped += before;
+        match after.get(..2) {
+            Some(digits) if digits.bytes().all(|digit| digit.is_ascii_hexdigit()) => rest = &after[2..],
+            _ => return false,
+        }
+    }
+    unescaped += rest;
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte);
+    let is_port = |port: &str| {
+        (1..=5).contains(&port.len())
+            && port.bytes().all(|digit| digit.is_ascii_digit())
+            && port.parse::<u32>().is_ok_and(|port| port <= 65_535)
+    };
+    !host.is_empty()
+        && unescaped.bytes().all(is_name)
+        && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
+}
+
+/// RFC 9110 section 5.6.2.
+fn is_token(text: &[u8]) -> bool {
+    let is_mark = |byte: u8| b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.iter().all(|&byte| byte.is_ascii_alphanumeric() || is_mark(byte))
+}
+
+/// RFC 9110 section 5.5.
+fn is_value_byte(byte: u8) -> bool {
+    byte == b'\t' || (byte >= b' ' && byte != 0x7f)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn the_oracle_reads_what_the_standard_says() {
+    let check = |bytes: &str, accounts: &[&str], end: End| {
+        let (messages, got) = read(bytes.as_bytes());
+        let messages: Vec<String> = messages.iter().map(Message::account).collect();
+        assert_eq!(
+            (messages, got),
+            (accounts.iter().map(|&text| text.to_owned()).collect(), end),
+            "{bytes:?}"
+        );
+    };
+    let one = "POST /a//b/../%7e?q HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi";
+    check(one, &["POST /a/~?q h \"hi\""], End::Waiting);
+    check(&format!("{one}\n"), &["POST /a/~?q h \"hi\""], End::Refused);
+    check("GET / HTTP/1.0\r\n\r\nmore", &["GET /  \"\""], End::Closed);
+    let chunked = "POST http://o/ HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+    check(&format!("{chunked}2;x\r\nhi\r\n0\r\nA: b\r\n\r\n"), &["POST / o \"hi\""], End::Waiting);
+    check(&format!("{chunked}2\r\nhix"), &[], End::Refused);
+    check(&format!("{chunked}2\r\nh"), &[], End::Waiting);
+    check("GET /..;/a HTTP/1.1\r\nHost: h\r\n\r\n", &[], End::Refused);
+}
