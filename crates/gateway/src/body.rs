@@ -64,6 +64,8 @@ pub trait ServerStream {
     fn abort(&mut self);
     /// Bytes of response sent to the client so far in this exchange.
     fn sent_bytes(&self) -> u64;
+    /// Those of them that the client is known to have received; asking may cost a system call.
+    fn delivered_bytes(&self) -> u64;
 }
 
 /// The node's side of one try: the request goes here, its response comes from here. A pool lends one of these; whether

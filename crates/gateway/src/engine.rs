@@ -16,6 +16,7 @@ use crate::observe::access_log::{AccessLog, LogWriter};
 use crate::observe::exposition;
 use crate::observe::metrics::{SharedSeries, WorkerMetrics};
 use crate::options::Options;
+use crate::overload::{Shared, memory};
 use crate::plugin::services::Services;
 use crate::runtime::Runtime;
 use crate::worker::{self, Command, FAREWELL_MS, Handle, Parts, Queue};
@@ -69,6 +70,11 @@ impl Engine {
         let channels: Vec<_> = (0..config.workers).map(|_| worker::channel()).collect();
         let workers: Vec<Handle> = channels.iter().map(|(handle, _)| handle.clone()).collect();
         let series: Arc<Mutex<Vec<SharedSeries>>> = Arc::default();
+        let shared = Arc::new(Shared::new(&config.options));
+        let memory_limit_bytes = config.options.limits.memory_limit_bytes;
+        if memory_limit_bytes != 0 {
+            memory::watch(&shared, memory_limit_bytes)?;
+        }
         let mut threads = Vec::new();
         for (index, (handle, mut commands)) in channels.into_iter().enumerate() {
             let seed = Seed {
@@ -78,6 +84,7 @@ impl Engine {
                 listeners: listeners.clone(),
                 graveyard: graveyard.clone(),
                 handle,
+                shared: shared.clone(),
                 peers: workers.clone(),
                 series: series.clone(),
                 access_log: config.access_log.clone(),
@@ -248,6 +255,7 @@ struct Seed {
     listeners: Arc<Published<ListenerSet>>,
     graveyard: Sender<Arc<Runtime>>,
     handle: Handle,
+    shared: Arc<Shared>,
     peers: Vec<Handle>,
     series: Arc<Mutex<Vec<SharedSeries>>>,
     access_log: Option<(AccessLog, LogWriter)>,
@@ -269,6 +277,7 @@ fn keep_alive(seed: &Seed, commands: &mut tokio::sync::mpsc::UnboundedReceiver<C
             listeners: seed.listeners.clone(),
             graveyard: seed.graveyard.clone(),
             status: seed.handle.status.clone(),
+            shared: seed.shared.clone(),
             metrics,
             access_log,
         };

@@ -26,6 +26,7 @@ pub use times::Times;
 use body::ReadBody;
 
 use crate::failure::Failure;
+use crate::overload::limiter::Permit;
 use crate::plugin::chain::Chain;
 use crate::plugin::state::RequestStates;
 use crate::runtime::{Consumer, Generation, Route};
@@ -92,6 +93,8 @@ pub struct Exchange {
     /// The beginning of the response body as the client got it, where a plugin asked for it.
     pub(crate) response_copy: Option<BodyCopy>,
     pub(crate) states: RequestStates,
+    /// Its place among those that wait for the upstream, where their number is limited.
+    pub(crate) permit: Option<Permit>,
     pub(crate) instance: u32,
     pub(crate) scratch: Vec<u8>,
 }
@@ -133,6 +136,7 @@ impl Exchange {
             request_copy: None,
             response_copy: None,
             states: RequestStates::default(),
+            permit: None,
             instance: 0,
             scratch: Vec::new(),
         }
@@ -170,6 +174,7 @@ impl Exchange {
         self.request_copy = None;
         self.response_copy = None;
         self.states.clear();
+        self.permit = None;
         self.scratch.clear();
     }
 

@@ -73,6 +73,30 @@ impl Cause {
                 | Cause::MethodRefused
                 | Cause::HeadTimeout
                 | Cause::BodyTimeout
+                | Cause::BodySlow
+        )
+    }
+}
+
+impl Cause {
+    /// Whether the same request may well succeed a little later, so that the client is told to come again.
+    pub fn passes_soon(self) -> bool {
+        matches!(self, Cause::MemoryLimit | Cause::Overloaded)
+    }
+
+    /// Whether it says that somebody was waited for too long.
+    pub fn is_timeout(self) -> bool {
+        matches!(
+            self,
+            Cause::BodyTimeout
+                | Cause::BodySlow
+                | Cause::ClientSlow
+                | Cause::RetryDeadline
+                | Cause::ConnectTimeout
+                | Cause::SendTimeout
+                | Cause::ReadTimeout
+                | Cause::BodyStalled
+                | Cause::RequestTimeout
         )
     }
 }
@@ -145,9 +169,11 @@ causes! {
     HeadTimeout = "client_head_timeout", 408, Client, Request;
     /// The body stopped arriving for the body timeout.
     BodyTimeout = "client_body_timeout", 408, Client, Request;
+    /// The body came more slowly than the least rate.
+    BodySlow = "client_body_slow", 408, Client, Request;
     /// The client went away before the answer was complete. 499 is nginx's name for it; nobody receives it.
     ClientGone = "client_gone", 499, Client, Response;
-    /// The client did not read its answer for the send timeout.
+    /// The client did not read its answer for the send timeout, or read it more slowly than the least rate.
     ClientSlow = "client_slow_read", 499, Client, Response;
     /// No route matches.
     NoRoute = "route_not_found", 404, Client, Route;
@@ -159,6 +185,10 @@ causes! {
     PluginFailed = "plugin_failed", 500, Gateway, Route;
     /// The route has no upstream and no plugin answered.
     NoUpstream = "no_upstream", 503, Gateway, Balance;
+    /// Memory is short, and the request's priority is not high enough.
+    MemoryLimit = "memory_limit", 503, Gateway, Route;
+    /// The upstream is slower than it uses to be, and as many requests wait for it as it can take.
+    Overloaded = "overloaded", 503, Gateway, Balance;
     /// The upstream has no node that may be used.
     NoNode = "no_usable_node", 503, Gateway, Balance;
     /// The retry deadline passed.
@@ -183,6 +213,8 @@ causes! {
     BodyCut = "origin_body_cut", 502, Origin, Response;
     /// The response body stopped arriving for the read timeout.
     BodyStalled = "origin_body_stalled", 504, Origin, Response;
+    /// The whole exchange took longer than the request timeout.
+    RequestTimeout = "request_timeout", 504, Gateway, Response;
     /// A body that a plugin has to see whole is over that plugin's limit.
     BufferLimit = "buffer_limit", 502, Gateway, Response;
 }

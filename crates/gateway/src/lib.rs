@@ -16,6 +16,7 @@ mod h1;
 pub mod listener;
 pub mod observe;
 pub mod options;
+pub mod overload;
 mod pipeline;
 pub mod plugin;
 mod reason;

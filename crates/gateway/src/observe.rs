@@ -3,6 +3,7 @@
 
 pub mod access_log;
 pub mod exposition;
+pub mod failures;
 pub mod histogram;
 pub mod metrics;
 pub mod pace;

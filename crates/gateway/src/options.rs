@@ -38,8 +38,16 @@ pub struct Limits {
     pub idle_timeout_ms: u64,
     /// Between two pieces of a request body.
     pub body_timeout_ms: u64,
-    /// Between two pieces of a response that the client takes.
+    /// Without a byte of a response that the client takes.
     pub send_timeout_ms: u64,
+    /// The slowest a client may send a request body while it is waited for; 0 is without limit.
+    pub min_body_rate: u64,
+    /// The slowest a client may take a response while it is waited for; 0 is without limit.
+    pub min_send_rate: u64,
+    /// Over how long those two, in bytes per second, are judged.
+    pub rate_window_ms: u64,
+    /// From the first byte of a request to the last of its response; 0 is without limit.
+    pub request_timeout_ms: u64,
     /// Without a byte either way in a tunnel.
     pub tunnel_idle_timeout_ms: u64,
     /// A request body; 0 is without limit.
@@ -50,6 +58,12 @@ pub struct Limits {
     pub max_requests_per_connection: u64,
     /// Client connections of the whole process.
     pub max_connections: usize,
+    /// Client connections of one address in the whole process; 0 is without limit.
+    pub max_connections_per_address: u32,
+    /// What this process may hold of the machine's memory; 0 is without limit.
+    pub memory_limit_bytes: u64,
+    /// Whether the requests that wait for an upstream are limited by its latency.
+    pub adaptive_concurrency: bool,
 }
 
 impl Default for Limits {
@@ -61,6 +75,13 @@ impl Default for Limits {
             idle_timeout_ms: 60_000,
             body_timeout_ms: 60_000,
             send_timeout_ms: 60_000,
+            // A tenth of what a modem moves: nobody who waits for an end is as slow, and one byte per timeout is caught.
+            min_body_rate: 128,
+            min_send_rate: 128,
+            // A mobile link may be gone for some seconds, and a kernel tells of what it has sent by the buffer.
+            rate_window_ms: 30_000,
+            // How long an answer may take is the route's to say; a stream of events may go on for hours.
+            request_timeout_ms: 0,
             // WebSockets are quiet for long; an hour of silence is nobody there.
             tunnel_idle_timeout_ms: 3_600_000,
             max_body_bytes: 0,
@@ -68,6 +89,11 @@ impl Default for Limits {
             max_matched_body_bytes: 1024 * 1024,
             max_requests_per_connection: 0,
             max_connections: 100_000,
+            // Behind a balancer all clients are one address: a default would cut a whole site off.
+            max_connections_per_address: 0,
+            // How much there is, is the machine's to say.
+            memory_limit_bytes: 0,
+            adaptive_concurrency: false,
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod collect;
 mod download;
+mod patience;
 mod phases;
 mod prepare;
 mod proxy;
@@ -67,6 +68,9 @@ pub(crate) async fn run<S: ServerStream>(
         }
     }
     let mut chains = Chains::new(&generation, exchange.route);
+    if let Err(failure) = worker.shared.check_memory(chains.priority()) {
+        return respond::fail(&run, exchange, server, &chains, failure).await;
+    }
     let reply = match phases::request(&run, exchange, server, &mut chains).await {
         Ok(reply) => reply,
         Err(failure) => return respond::fail(&run, exchange, server, &chains, failure).await,

@@ -12,6 +12,7 @@ use stdx::persistent::{ChunkedVec, ShardedMap};
 pub use consumers::{Consumer, Consumers};
 
 use crate::failure::{Cause, Failure};
+use crate::overload::Priority;
 use crate::plugin::chain::Chain;
 use crate::plugin::stream::chain::StreamChain;
 use crate::upstream::{Timeouts, Upstream};
@@ -57,6 +58,8 @@ pub struct Route {
     pub timeouts: Option<Timeouts>,
     /// Whether a client may upgrade the connection to a WebSocket.
     pub enable_websocket: bool,
+    /// How soon its requests are refused when not all can be served.
+    pub priority: Priority,
     /// Why it must not serve, if so: something it refers to is not there, or a plugin of it cannot be built. Without it a
     /// route could lose its protection.
     pub missing: Option<Missing>,

@@ -24,6 +24,7 @@ use crate::exchange::Exchange;
 use crate::forward::ForwardOptions;
 use crate::observe::metrics::WorkerMetrics;
 use crate::options::{Limits, Options};
+use crate::overload::Priority;
 use crate::plugin::chain::Chain;
 use crate::plugin::outbound::OutboundPolicy;
 use crate::plugin::services::Services;
@@ -161,6 +162,7 @@ pub fn route(id: &str) -> Route {
         upstream: None,
         timeouts: None,
         enable_websocket: false,
+        priority: Priority::default(),
         missing: None,
     }
 }
@@ -285,6 +287,7 @@ fn worker(runtime: &Runtime) -> Rc<Worker> {
         listeners: Arc::new(Published::new(Arc::default())),
         graveyard,
         status: Arc::default(),
+        shared: Arc::default(),
         metrics: WorkerMetrics::default(),
         access_log: None,
     })

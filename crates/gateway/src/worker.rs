@@ -30,8 +30,10 @@ use crate::exchange::Exchange;
 use crate::forward::Entry;
 use crate::listener::ListenerSet;
 use crate::observe::access_log::{AccessLog, LineWriter};
+use crate::observe::failures::FailureCounts;
 use crate::observe::metrics::WorkerMetrics;
 use crate::options::Options;
+use crate::overload::Shared;
 use crate::plugin::outbound::HttpClient;
 use crate::runtime::{Generation, Runtime};
 use crate::upstream::pool::Pools;
@@ -61,6 +63,8 @@ pub struct Status {
     pub revision: AtomicU64,
     /// Milliseconds of the monotonic clock when it last turned its loop.
     pub beat_ms: AtomicU64,
+    /// What failed and what was refused.
+    pub failures: FailureCounts,
 }
 
 /// See the module.
@@ -94,6 +98,7 @@ pub struct Worker {
     last_ns: Cell<u64>,
     wall_offset: Cell<(u64, u64)>,
     status: Arc<Status>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 struct Current {
@@ -109,6 +114,7 @@ pub(crate) struct Parts {
     pub(crate) listeners: Arc<Published<ListenerSet>>,
     pub(crate) graveyard: Sender<Arc<Runtime>>,
     pub(crate) status: Arc<Status>,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) metrics: WorkerMetrics,
     pub(crate) access_log: Option<(AccessLog, LineWriter)>,
 }
@@ -142,6 +148,7 @@ impl Worker {
             last_ns: Cell::new(env::monotonic_ns()),
             wall_offset: Cell::new(wall_offset()),
             status: parts.status,
+            shared: parts.shared,
         })
     }
 
@@ -233,6 +240,9 @@ impl Worker {
         // One writer: a load and a store are enough, and cheaper than an atomic addition.
         let requests = &self.status.requests;
         requests.store(requests.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        if let Some(failure) = &exchange.failure {
+            self.status.failures.failed(failure.cause);
+        }
         if let Some((log, writer)) = &self.access_log {
             log.write(exchange, &mut writer.borrow_mut());
         }

@@ -1,12 +1,13 @@
-//! A warmed-up plain proxied request, from the client's socket to the node's and back, allocates nothing on the heap.
+//! What requests and clients cost, counted at the allocator: a warmed-up plain proxied request allocates nothing, from
+//! the client's socket to the node's and back, and a client that sends its head slowly holds little.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use gateway::client_address::RealIpOptions;
@@ -23,19 +24,26 @@ use model::catalog::Catalog;
 use model::snapshot::{Change, Policy, Snapshot};
 use model::{Key, Kind, Written};
 use serde_json::{Value, json};
+use testkit::wait_until;
 
 struct Counting;
 
 /// Allocations of all threads but the test's own.
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
+/// What those threads hold, in bytes; what one gives another counts for neither, so it may stray a little.
+static HELD_BYTES: AtomicIsize = AtomicIsize::new(0);
+/// What is counted is counted for the whole process: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
 thread_local! {
     static IS_COUNTED: Cell<bool> = const { Cell::new(true) };
 }
 
-fn count() {
+fn count(allocations: usize, taken_bytes: usize, given_bytes: usize) {
     if IS_COUNTED.get() {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        ALLOCATIONS.fetch_add(allocations, Ordering::Relaxed);
+        HELD_BYTES.fetch_add(taken_bytes.cast_signed() - given_bytes.cast_signed(), Ordering::Relaxed);
     }
 }
 
@@ -43,18 +51,19 @@ fn count() {
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(1, layout.size(), 0);
         // SAFETY: the caller's promise about `layout` is passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        count(0, 0, layout.size());
         // SAFETY: the block came from the same allocator with the same layout.
         unsafe { System.dealloc(block, layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
+        count(1, size, layout.size());
         // SAFETY: as in `dealloc`, and the size is the caller's.
         unsafe { System.realloc(block, layout, size) }
     }
@@ -65,6 +74,7 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn a_warm_proxied_request_allocates_nothing() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     IS_COUNTED.set(false);
     let (engine, proxy) = engine_in_front_of(origin());
     let mut client = TcpStream::connect(proxy).unwrap();
@@ -85,6 +95,43 @@ fn a_warm_proxied_request_allocates_nothing() {
     }
     drop(client);
     engine.stop();
+}
+
+#[test]
+fn a_client_that_sends_its_head_slowly_holds_less_than_8_kib() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    IS_COUNTED.set(false);
+    // No request gets as far as the node.
+    let (engine, proxy) = engine_in_front_of(([127, 0, 0, 1], 1).into());
+    let beginning = b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ";
+    check_slow_heads(proxy, beginning, 4 * KIB, 8 * KIB);
+    // What was sent is held, and less than as much again beside it.
+    check_slow_heads(proxy, &[beginning, &[b'a'; 6 * KIB][..]].concat(), 6 * KIB, 12 * KIB);
+    engine.stop();
+}
+
+/// Opens connections that send `beginning` and then byte after byte; each must hold at least `least` bytes, or it was
+/// not read at all, and at most `most`.
+fn check_slow_heads(proxy: SocketAddr, beginning: &[u8], least: usize, most: usize) {
+    let mut ready = TcpStream::connect(proxy).unwrap();
+    not_found(&mut ready, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let before = HELD_BYTES.load(Ordering::SeqCst);
+    let held = || usize::try_from(HELD_BYTES.load(Ordering::SeqCst) - before).unwrap_or(0) / SLOW_CLIENTS;
+    let mut slow: Vec<TcpStream> = (0..SLOW_CLIENTS).map(|_| TcpStream::connect(proxy).unwrap()).collect();
+    for piece in [beginning, b"a", b"b", b"c"] {
+        slow.iter_mut().for_each(|client| client.write_all(piece).unwrap());
+        wait_until("all of them were read", || held() >= least);
+        assert!(held() <= most, "{} bytes each", held());
+    }
+    // They are clients like any other once they are done.
+    slow.iter_mut().for_each(|client| not_found(client, b"\r\n\r\n"));
+}
+
+fn not_found(client: &mut TcpStream, request: &[u8]) {
+    client.write_all(request).unwrap();
+    let mut answer = [0; KIB];
+    let count = client.read(&mut answer).unwrap();
+    assert!(answer[..count].starts_with(b"HTTP/1.1 404 "), "{}", String::from_utf8_lossy(&answer[..count]));
 }
 
 /// Sends one request and reads its answer, which ends with the body every answer has.
@@ -182,6 +229,9 @@ const REQUESTS: [&[u8]; 3] = [
 ];
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nServer: origin\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
     Content-Type: text/plain\r\nContent-Length: 21\r\nConnection: keep-alive\r\n\r\nthis is 21 bytes long";
+const KIB: usize = 1024;
+/// Enough that what is held once, for all of them, does not count.
+const SLOW_CLIENTS: usize = 200;
 const BODY: &[u8] = b"this is 21 bytes long";
 /// Requests until buffers, pools and tables have grown to their size.
 const WARM_UP: usize = 200;

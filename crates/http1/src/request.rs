@@ -149,6 +149,24 @@ pub fn parse_request(
     Ok(HeadStatus::Complete { head_bytes })
 }
 
+/// Whether the head at the start of `input` is still incomplete, as far as that can be told without parsing it: for
+/// whoever keeps no [`RequestHead`] while the rest is on its way. `scanned_bytes` is how much of the same input was
+/// looked at before, by this or by a parse that found it partial; it is moved on. False says: parse again, from the
+/// start.
+pub fn is_still_partial(input: &[u8], scanned_bytes: &mut usize, limits: &HeadLimits) -> bool {
+    if line::worth_parsing(input, *scanned_bytes) {
+        return false;
+    }
+    match line::partial(input, limits) {
+        Ok(scanned) => {
+            *scanned_bytes = scanned;
+            true
+        }
+        // The parse says in which way it is too large.
+        Err(_) => false,
+    }
+}
+
 fn fill(
     head: &mut RequestHead,
     bytes: &[u8],

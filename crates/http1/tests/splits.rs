@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use http1::{
-    HeadError, HeadLimits, HeadStatus, RequestHead, ResponseHead, encode, parse_request, parse_response,
+    HeadError, HeadLimits, HeadStatus, RequestHead, ResponseHead, encode, is_still_partial, parse_request,
+    parse_response,
 };
 use proptest::prelude::*;
 
@@ -52,6 +53,19 @@ fn one_byte_at_a_time() {
     let (outcome, text) = request(REQUEST, &each);
     assert_eq!((outcome, text), request(REQUEST, &[]));
     assert_eq!(outcome, Ok(HeadStatus::Complete { head_bytes: REQUEST.len() - 3 }));
+    // Whoever forgets the head in between knows as well when to parse it again.
+    let (mut scanned_bytes, limits) = (1, HeadLimits::default());
+    let parsed = (2..=REQUEST.len())
+        .find(|&end| !is_still_partial(&REQUEST[..end], &mut scanned_bytes, &limits))
+        .unwrap();
+    let (outcome, _) = request(&REQUEST[..parsed], &[]);
+    assert_eq!(
+        outcome,
+        Ok(HeadStatus::Complete { head_bytes: REQUEST.len() - 3 }),
+        "at the head's last byte"
+    );
+    let (mut scanned_bytes, endless) = (1, vec![b'a'; limits.max_head_bytes + 1]);
+    assert!(!is_still_partial(&endless, &mut scanned_bytes, &limits), "too large is for the parser to say");
     let answer = b"HTTP/1.1 200 OK\r\nA: b\r\nContent-Length: 3\r\n\r\nabc";
     let each: Vec<usize> = (0..answer.len()).collect();
     assert_eq!(response(answer, &each), response(answer, &[]));

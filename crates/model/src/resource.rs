@@ -23,7 +23,7 @@ mod upstream;
 use serde::Deserialize;
 use serde_json::Value;
 
-pub use common::{Labels, OneOrMany, Timeout};
+pub use common::{Labels, OneOrMany, PRIORITIES, PRIORITY_LABEL, Timeout};
 pub use consumer::Consumer;
 pub use consumer_group::ConsumerGroup;
 pub use credential::Credential;

@@ -115,6 +115,17 @@ impl Buffer {
         }
     }
 
+    /// Makes the capacity twice as large, but no larger than `most`, keeping the bytes: what somebody sends without end
+    /// takes no more memory than twice what has come. The new memory does not go back to the pool.
+    pub fn double_to(&mut self, most: usize) {
+        let capacity = (2 * self.capacity()).min(most);
+        if capacity > self.capacity() {
+            let mut grown = Buffer { data: vec![0; capacity].into_boxed_slice(), start: 0, end: 0 };
+            grown.write(self.filled());
+            *self = grown;
+        }
+    }
+
     /// Copies as much of `bytes` as fits behind the filled bytes; returns how many that was.
     pub fn write(&mut self, bytes: &[u8]) -> usize {
         if bytes.len() > self.data.len() - self.end() {
@@ -156,6 +167,11 @@ impl BufferPool {
     pub fn free_bytes() -> usize {
         let bytes = |free: &RefCell<Free>| free.borrow().iter().flatten().map(|data| data.len()).sum();
         FREE.try_with(bytes).unwrap_or(0)
+    }
+
+    /// Frees what this thread's pool holds.
+    pub fn clear() {
+        let _ = FREE.try_with(|free| *free.borrow_mut() = Free::default());
     }
 
     fn give(data: Box<[u8]>) {
@@ -226,6 +242,19 @@ mod tests {
     }
 
     #[test]
+    fn doubling_keeps_the_bytes_and_ends_at_its_bound() {
+        let mut buffer = Buffer::small();
+        buffer.write(b"kept");
+        let mut capacities = Vec::new();
+        for _ in 0..4 {
+            buffer.double_to(3 * SMALL_BYTES);
+            capacities.push(buffer.capacity() / SMALL_BYTES);
+            assert_eq!(buffer.filled(), b"kept");
+        }
+        assert_eq!(capacities, [2, 3, 3, 3]);
+    }
+
+    #[test]
     fn the_pool_takes_back_up_to_its_caps() {
         let small: Vec<_> = (0..POOLED_SMALL_BUFFERS + 3).map(|_| Buffer::small()).collect();
         let large: Vec<_> = (0..POOLED_LARGE_BUFFERS + 3).map(|_| Buffer::large()).collect();
@@ -237,5 +266,7 @@ mod tests {
         grown.grow_to(LARGE_BYTES + 1);
         drop(grown);
         assert_eq!(BufferPool::free_bytes(), full);
+        BufferPool::clear();
+        assert_eq!(BufferPool::free_bytes(), 0);
     }
 }

@@ -33,6 +33,8 @@ struct Entry {
     ticket: u32,
     /// The tick the deadline falls in, or [`NEVER`].
     deadline: u64,
+    /// In milliseconds; no deadline lies behind it.
+    bound_ms: u64,
     /// The tick of the slot's one valid item in the wheel, or [`NEVER`]. It outlives a release: the next
     /// timer in this slot inherits it instead of adding another.
     scheduled: u64,
@@ -61,6 +63,7 @@ impl Timers {
         if let Some(entry) = self.entry_mut(id) {
             entry.generation = entry.generation.wrapping_add(1);
             entry.deadline = NEVER;
+            entry.bound_ms = NEVER;
             entry.expired = false;
             entry.waker = None;
             self.free.push(id.index);
@@ -71,7 +74,7 @@ impl Timers {
     /// an earlier deadline and forgets that it expired.
     pub fn set(&mut self, id: TimerId, deadline_ms: u64, waker: &Waker) {
         let Some(entry) = self.entry_mut(id) else { return };
-        entry.deadline = deadline_ms.div_ceil(TICK_MS);
+        entry.deadline = deadline_ms.min(entry.bound_ms).div_ceil(TICK_MS);
         entry.expired = false;
         if !entry.waker.as_ref().is_some_and(|held| held.will_wake(waker)) {
             entry.waker = Some(waker.clone());
@@ -79,6 +82,20 @@ impl Timers {
         if entry.deadline < entry.scheduled {
             self.schedule(id.index);
         }
+    }
+
+    /// From now on no deadline is set behind `bound_ms`, however late it was meant to be; `None` lifts the bound. A
+    /// deadline that is set already stays.
+    pub fn bound(&mut self, id: TimerId, bound_ms: Option<u64>) {
+        if let Some(entry) = self.entry_mut(id) {
+            entry.bound_ms = bound_ms.unwrap_or(NEVER);
+        }
+    }
+
+    /// The bound, if there is one.
+    pub fn bound_of(&self, id: TimerId) -> Option<u64> {
+        let entry = self.entries.get(id.index as usize).filter(|entry| entry.generation == id.generation)?;
+        (entry.bound_ms != NEVER).then_some(entry.bound_ms)
     }
 
     /// Takes the deadline away; the timer stays registered.
@@ -153,7 +170,15 @@ impl Timers {
 
 impl Entry {
     fn new() -> Self {
-        Self { generation: 0, ticket: 0, deadline: NEVER, scheduled: NEVER, expired: false, waker: None }
+        Self {
+            generation: 0,
+            ticket: 0,
+            deadline: NEVER,
+            bound_ms: NEVER,
+            scheduled: NEVER,
+            expired: false,
+            waker: None,
+        }
     }
 }
 
@@ -217,6 +242,28 @@ mod tests {
         assert_eq!(timers.wheel.len(), 1);
         assert_eq!(fired(&mut timers, 10_999 - 1), 0);
         assert_eq!(fired(&mut timers, 10_999 + TICK_MS), 1);
+    }
+
+    #[test]
+    fn no_deadline_lies_behind_the_bound() {
+        let mut timers = Timers::new(0);
+        let id = timers.register();
+        timers.bound(id, Some(200));
+        timers.set(id, 100, Waker::noop());
+        assert_eq!(fired(&mut timers, 100 + TICK_MS), 1, "an earlier one stays what it is");
+        timers.set(id, 10_000, Waker::noop());
+        assert_eq!((fired(&mut timers, 199), fired(&mut timers, 200 + TICK_MS)), (0, 1));
+        assert_eq!(timers.bound_of(id), Some(200));
+        // Behind the bound every deadline is due at once.
+        timers.set(id, 10_000, Waker::noop());
+        assert_eq!(fired(&mut timers, 300), 1);
+        timers.release(id);
+        let next = timers.register();
+        assert_eq!(timers.bound_of(next), None, "the next timer in this slot is free");
+        timers.bound(next, Some(400));
+        timers.bound(next, None);
+        timers.set(next, 1_000, Waker::noop());
+        assert_eq!((fired(&mut timers, 900), fired(&mut timers, 1_000 + TICK_MS)), (0, 1));
     }
 
     #[test]

@@ -32,6 +32,7 @@ use crate::settings::{Settings, SettingsSource};
 use crate::terminal::print_error;
 
 pub(crate) use catalog::catalog;
+pub(crate) use options::cgroup_memory_bytes;
 
 use node::Node;
 use upgrade::{Executable, Predecessor};

@@ -29,7 +29,7 @@ pub(crate) use parse::{available_cores, log_filter};
 #[cfg(test)]
 pub(crate) use reference::check_page;
 pub(crate) use table::Setting;
-pub(crate) use values::{AccessLogFormat, AdminKey, ErrorLog, LogTarget};
+pub(crate) use values::{AccessLogFormat, AdminKey, ErrorLog, LogTarget, MemoryLimit, Overload};
 pub(crate) use written::{UPGRADE_VARIABLE, Written};
 
 use table::settings;
@@ -140,8 +140,22 @@ settings! {
         idle_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
         /// Milliseconds between two reads of a request body.
         client_body_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
-        /// Milliseconds between two writes of a response to a client that does not read.
+        /// Milliseconds in which a client must take some of its response. Otherwise it is cut off.
         client_send_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
+        /// Fewest bytes a second that a client must send of a request body while it is waited for, over
+        /// `client_rate_window_ms`; 0 is no limit. A slower one is answered 408: a byte now and then must not hold a
+        /// connection for ever. Set it to 0 where clients send streams that are quiet for longer than the window.
+        client_min_body_rate: u64 = parse::number::<0, { i64::MAX as u64 }>("BYTES", "128"),
+        /// Fewest bytes a second that a client must take of a response while it is waited for, over
+        /// `client_rate_window_ms`; 0 is no limit. A slower one is cut off. A stream of which nothing is ready does not
+        /// count.
+        client_min_send_rate: u64 = parse::number::<0, { i64::MAX as u64 }>("BYTES", "128"),
+        /// Milliseconds over which those two rates are judged; long enough for a mobile link that is gone for a moment.
+        client_rate_window_ms: u64 = parse::number::<1, 86_400_000>("MS", "30000"),
+        /// Milliseconds from the first byte of a request to the last of its response; 0 is no limit. Past it the answer is
+        /// 504, or cut off where it had begun. Off, since the route's timeouts say how long a node may take, and a stream
+        /// of events may go on for hours.
+        request_timeout_ms: u64 = parse::number::<0, 86_400_000>("MS", "0"),
         /// Most bytes of a request body; 0 is no limit. A larger one is answered 413.
         max_body_bytes: u64 = parse::number::<0, { i64::MAX as u64 }>("BYTES", "0"),
         /// Most bytes of a request body that is read before a node is chosen, because a `post_arg_…`, `post_arg.…`,
@@ -152,6 +166,19 @@ settings! {
         max_requests_per_connection: u64 = parse::number::<0, { i64::MAX as u64 }>("N", "0"),
         /// Most open client connections of the whole process. Past it, new ones are closed at once.
         max_connections: usize = parse::size::<1, 16_777_216>("N", "100000"),
+        /// Most open connections of one client address (of one /64 for IPv6) in the whole process; 0 is no limit. Past it,
+        /// new ones are closed at once. Peers in `trusted_addresses` are not counted. Off, since behind a balancer all
+        /// clients are one address; where clients connect directly, a few hundred are plenty.
+        max_connections_per_address: u32 = parse::count::<0, 16_777_216>("N", "0"),
+    }
+    section "Overload" {
+        /// What this process may hold of the machine's memory: bytes, as in `536870912`, `512MiB` or `2GiB`; `off`; or
+        /// `auto`, four fifths of its cgroup's limit (the kernel's socket buffers count there too), and off without one. As
+        /// the limit comes near, idle connections are closed, then requests are answered 503, then connections refused.
+        memory_limit: MemoryLimit = parse::memory_limit("BYTES|auto|off", "auto"),
+        /// What is done when nodes become slow: `off`, nothing; `adaptive`, the requests that wait for an upstream are
+        /// limited to as many as it answers in about the usual time, and the rest is answered 503.
+        overload: Overload = parse::overload("off|adaptive", "off"),
     }
     section "Upstreams" {
         /// Name servers for nodes that are written by name, each an address with or without a port. Without one, those
@@ -305,6 +332,8 @@ fn collide(one: SocketAddr, other: SocketAddr) -> bool {
 /// What answers call the server; the version helps support, a setting hides it.
 const DEFAULT_SERVER_HEADER: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
 
-/// The combined log format every log reader knows, then what a gateway adds: duration, node and its status.
+/// The combined log format every log reader knows, then what a gateway adds: duration, node and its status, and where the
+/// request failed, why.
 const DEFAULT_ACCESS_LOG_FORMAT: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $status \
-     $body_bytes_sent \"$http_referer\" \"$http_user_agent\" $request_time $upstream_addr $upstream_status";
+     $body_bytes_sent \"$http_referer\" \"$http_user_agent\" $request_time $upstream_addr $upstream_status \
+     $weir_cause \"$weir_detail\"";

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::merge::{Provenance, route_plugins};
-use model::resource::{Plugins, Resource, Route as WrittenRoute, Service, Timeout};
+use model::resource::{PRIORITY_LABEL, Plugins, Resource, Route as WrittenRoute, Service, Timeout};
 use model::snapshot::{Object, Snapshot};
 use model::{Key, Kind};
 use router::vars::Expression;
@@ -11,6 +11,7 @@ use router::{CidrSet, MethodSet, Rule, RuleInput};
 
 use super::Compiler;
 use crate::failure::Cause;
+use crate::overload::Priority;
 use crate::plugin::chain::Chain;
 use crate::runtime::{Missing, Route, ServiceName};
 use crate::upstream::Timeouts;
@@ -93,6 +94,7 @@ impl Compiler {
                 .enable_websocket
                 .or_else(|| service.and_then(|service| service.enable_websocket))
                 .unwrap_or(false),
+            priority: priority(written, service.map(|service| &**service)),
             missing,
         })
     }
@@ -184,6 +186,13 @@ fn rule(object: &Object, written: &WrittenRoute, service: Option<&Service>) -> R
         order: object.written.created_index,
     })
     .map_err(|error| error.to_string())
+}
+
+/// What the route's label says, else its service's.
+fn priority(written: &WrittenRoute, service: Option<&Service>) -> Priority {
+    let own = written.rare().labels.get(PRIORITY_LABEL);
+    let label = own.or_else(|| service?.labels.get(PRIORITY_LABEL));
+    Priority::from_label(label.map(|value| &**value))
 }
 
 /// The contract's seconds as milliseconds; a timeout of less than one counts as one, since 0 means without limit.

@@ -130,6 +130,19 @@ impl Stream {
         let _ = socket2::SockRef::from(&self.0).set_linger(None);
     }
 
+    /// Bytes that were written and that the peer's kernel has not acknowledged (tcp(7), `SIOCOUTQ`).
+    pub fn unacknowledged_bytes(&self) -> u64 {
+        /// `SIOCOUTQ` of `linux/sockios.h`, the same number on all architectures that use the generic `ioctls.h`.
+        const SIOCOUTQ: rustix::ioctl::Opcode = 0x5411;
+        // SAFETY: for this code the kernel writes one C integer, which is what the getter has room for.
+        #[allow(unsafe_code)]
+        let bytes = unsafe {
+            let getter = rustix::ioctl::Getter::<SIOCOUTQ, std::ffi::c_int>::new();
+            rustix::ioctl::ioctl(&self.0, getter)
+        };
+        bytes.map_or(0, |bytes| u64::try_from(bytes).unwrap_or(0))
+    }
+
     /// The address of this end.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()

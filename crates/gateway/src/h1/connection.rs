@@ -3,10 +3,11 @@
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use http1::{HeadError, HeadStatus, parse_request};
+use http1::{HeadError, HeadLimits, HeadStatus, is_still_partial, parse_request};
 use stdx::buffer::Buffer;
 use stdx::pooled::PooledBox;
 
@@ -38,8 +39,19 @@ pub(crate) struct Connection {
     requests: u32,
     /// Where it came in; when that ends, it ends too.
     pub(crate) listener: Rc<OpenListener>,
+    /// What is known of the head of which only a part has come, if there is one.
+    partial: Option<PartialHead>,
     /// Its place in the worker's count, given back with it.
-    _counted: Counted,
+    counted: Counted,
+}
+
+/// A head of which only a part has come: all that is held of a slow client besides its bytes.
+#[derive(Clone, Copy)]
+struct PartialHead {
+    /// When its first byte was read.
+    started_ns: u64,
+    /// Never 0, so that a connection without such a head is no larger for it.
+    scanned_bytes: NonZeroU32,
 }
 
 impl Connection {
@@ -52,7 +64,7 @@ impl Connection {
         counted: Counted,
     ) -> Box<Connection> {
         let peer = peer.into();
-        Box::new(Connection { stream, input: None, id, peer, requests: 0, listener, _counted: counted })
+        Box::new(Connection { stream, input: None, id, peer, requests: 0, listener, partial: None, counted })
     }
 
     /// What an exchange knows of it.
@@ -84,6 +96,39 @@ impl Connection {
     pub(super) fn has_input(&self) -> bool {
         self.input.as_ref().is_some_and(|input| !input.filled().is_empty())
     }
+
+    /// Reads on until the head may be complete, cannot become so, or is late: then it is worth an exchange. False when
+    /// the connection is over.
+    fn poll_rest_of_head(&mut self, cx: &mut Context<'_>, alarm: &Alarm) -> Poll<bool> {
+        let limits = &alarm.worker().options.limits.head;
+        let (Some(partial), Some(input)) = (&mut self.partial, &mut self.input) else {
+            return Poll::Ready(true);
+        };
+        loop {
+            make_room(input, limits);
+            match self.stream.poll_read(cx, input.spare_mut()) {
+                Poll::Ready(Ok(count @ 1..)) => {
+                    input.advance(count);
+                    let mut scanned_bytes = partial.scanned_bytes.get() as usize;
+                    if !is_still_partial(input.filled(), &mut scanned_bytes, limits) {
+                        return Poll::Ready(true);
+                    }
+                    partial.scanned_bytes = scanned(scanned_bytes);
+                }
+                // The end of the stream can be read again, by whoever tells the client.
+                Poll::Ready(Ok(_)) => return Poll::Ready(true),
+                Poll::Ready(Err(_)) => return Poll::Ready(false),
+                Poll::Pending if alarm.rang() => return Poll::Ready(true),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.counted.release(self.peer.ip());
+    }
 }
 
 /// Serves a connection until it ends.
@@ -97,6 +142,7 @@ pub(crate) async fn serve(mut connection: Box<Connection>, alarm: Alarm) {
                     connection.input = None;
                 }
             }
+            After::HeadPartial => {}
             After::Close => return PooledBox::pin(linger(&mut connection, &alarm)).await,
             After::Over => return,
             After::Abort => return connection.stream.reset_on_close(),
@@ -104,10 +150,10 @@ pub(crate) async fn serve(mut connection: Box<Connection>, alarm: Alarm) {
     }
 }
 
-/// Waits until a request begins to arrive; false when the connection is over. The very first one has the time of a head,
-/// the later ones the idle time.
+/// Waits until a request begins to arrive, or goes on; false when the connection is over. The very first one has the
+/// time of a head, the later ones the idle time.
 async fn wait_for_request(connection: &mut Connection, alarm: &Alarm) -> bool {
-    if connection.has_input() {
+    if connection.has_input() && connection.partial.is_none() {
         return true;
     }
     let worker = alarm.worker();
@@ -116,12 +162,18 @@ async fn wait_for_request(connection: &mut Connection, alarm: &Alarm) -> bool {
     let mut armed = false;
     let mut farewell = Farewell::default();
     poll_fn(|cx| {
+        if connection.partial.is_some() {
+            return connection.poll_rest_of_head(cx, alarm);
+        }
         // A look first: it is cheaper than the question that leaves a waker.
         if connection.stream.is_readable() || connection.stream.poll_read_ready(cx).is_ready() {
             return Poll::Ready(true);
         }
         if connection.listener.is_closing() {
             return farewell.poll(cx, connection, alarm, timeout_ms);
+        }
+        if connection.requests > 0 && worker.shared.memory.lets_nothing_idle() {
+            return Poll::Ready(connection.take_arrived());
         }
         // What the alarm was set for in the last exchange does not count here.
         if armed && alarm.rang() {
@@ -170,6 +222,7 @@ async fn one_exchange(connection: &mut Connection, alarm: &Alarm) -> After {
     let exchange = &mut *exchange;
     let refused = match read_head(alarm, connection, exchange).await {
         Ok(Arrived::Head) => None,
+        Ok(Arrived::Part) => return After::HeadPartial,
         Ok(Arrived::Nothing) => return After::KeepAlive,
         Ok(Arrived::End) => return After::Close,
         Err(failure) => Some(failure),
@@ -180,13 +233,21 @@ async fn one_exchange(connection: &mut Connection, alarm: &Alarm) -> After {
     let keep_alive = refused.is_none()
         && exchange.request.keep_alive
         && !connection.listener.is_closing()
+        && !worker.shared.memory.lets_nothing_idle()
         && (limits.max_requests_per_connection == 0
             || u64::from(connection.requests) < limits.max_requests_per_connection);
+    if limits.request_timeout_ms != 0 {
+        alarm.bound(exchange.times.started_ns / 1_000_000 + limits.request_timeout_ms);
+    }
     let mut server = H1Server::new(connection, exchange, worker.take_bytes(), keep_alive);
     let outcome = match refused {
         None => pipeline::run(worker, exchange, &mut server, alarm).await,
         Some(failure) => pipeline::refuse(worker, exchange, &mut server, alarm, failure).await,
     };
+    if limits.request_timeout_ms != 0 {
+        // What follows is no longer about this request; a tunnel is none.
+        alarm.lift();
+    }
     let after = match outcome {
         Outcome::Done => {
             let (after, bytes) = server.end();
@@ -208,13 +269,16 @@ async fn one_exchange(connection: &mut Connection, alarm: &Alarm) -> After {
 enum Arrived {
     /// The head of a request.
     Head,
+    /// A part of one; the connection keeps it.
+    Part,
     /// Nothing yet.
     Nothing,
     /// The end of the connection.
     End,
 }
 
-/// Reads one request's head, once it has begun to arrive.
+/// Reads one request's head, once it has begun to arrive. Whoever sends it in parts holds no exchange while the rest is
+/// on its way.
 async fn read_head(
     alarm: &Alarm,
     connection: &mut Connection,
@@ -223,8 +287,8 @@ async fn read_head(
     let worker = alarm.worker();
     let limits = &worker.options.limits;
     let mut input = connection.input.take().unwrap_or_else(Connection::take_input);
-    let mut armed = false;
-    exchange.times.started_ns = worker.clock_ns();
+    let before = connection.partial.take();
+    exchange.times.started_ns = before.map_or_else(|| worker.clock_ns(), |partial| partial.started_ns);
     let result = poll_fn(|cx| {
         loop {
             if !input.filled().is_empty() {
@@ -234,15 +298,7 @@ async fn read_head(
                         exchange.request_bytes = head_bytes as u64;
                         return Poll::Ready(Ok(Arrived::Head));
                     }
-                    Ok(HeadStatus::Partial) => {
-                        // What earlier requests left in front is room as well.
-                        if input.spare_mut().is_empty() {
-                            input.compact();
-                        }
-                        if input.is_full() {
-                            input.grow_to(limits.head.max_head_bytes + 1);
-                        }
-                    }
+                    Ok(HeadStatus::Partial) => make_room(&mut input, &limits.head),
                     Err(error) => return Poll::Ready(Err(head_failure(&error))),
                 }
             }
@@ -256,16 +312,18 @@ async fn read_head(
                 Poll::Ready(Err(_)) => return Poll::Ready(Ok(Arrived::End)),
                 // The event loop takes every fresh connection for readable: it goes back to waiting, without a buffer.
                 Poll::Pending if input.filled().is_empty() => return Poll::Ready(Ok(Arrived::Nothing)),
-                Poll::Pending if alarm.rang() && armed => {
+                Poll::Pending if before.is_some() && alarm.rang() => {
                     let detail = "the request head did not arrive in time";
                     return Poll::Ready(Err(Failure::new(Cause::HeadTimeout, detail)));
                 }
                 Poll::Pending => {
-                    if !armed {
-                        armed = true;
+                    if before.is_none() {
                         alarm.set(cx, limits.head_timeout_ms);
                     }
-                    return Poll::Pending;
+                    let started_ns = exchange.times.started_ns;
+                    let scanned_bytes = scanned(input.filled().len());
+                    connection.partial = Some(PartialHead { started_ns, scanned_bytes });
+                    return Poll::Ready(Ok(Arrived::Part));
                 }
             }
         }
@@ -273,6 +331,21 @@ async fn read_head(
     .await;
     connection.input = Some(input);
     result
+}
+
+/// As a partial head keeps it: no head is as long as four gigabytes, and none without a byte is partial.
+fn scanned(bytes: usize) -> NonZeroU32 {
+    u32::try_from(bytes).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN)
+}
+
+/// Makes room for more of a head: what earlier requests left in front, then as much again as has come.
+fn make_room(input: &mut Buffer, limits: &HeadLimits) {
+    if input.spare_mut().is_empty() {
+        input.compact();
+    }
+    if input.is_full() {
+        input.double_to(limits.max_head_bytes + 1);
+    }
 }
 
 fn head_failure(error: &HeadError) -> Failure {

@@ -21,6 +21,8 @@ use crate::forward::{self, ResponseOptions};
 pub(crate) enum After {
     /// It may carry another request.
     KeepAlive,
+    /// Nothing was exchanged: a part of a head has come, and the rest is waited for.
+    HeadPartial,
     /// It ends in order: everything was sent, the peer may still be sending.
     Close,
     /// It is closed as it is: nothing is under way in either direction.
@@ -242,9 +244,10 @@ impl ServerStream for H1Server<'_> {
         };
         // A client that still waits for 100 will not send its body after a final response, or will: who knows.
         let body_lost = self.continue_due && !self.body_has_arrived();
-        let closing = self.connection.listener.is_closing();
+        let memory_is_short = exchange.worker().shared.memory.lets_nothing_idle();
+        let ends = memory_is_short || self.connection.listener.is_closing();
         let unread = exchange.answered_locally && !self.body_has_arrived();
-        if framing == Framing::UntilClose || body_lost || unread || closing {
+        if framing == Framing::UntilClose || body_lost || unread || ends {
             self.keep_alive = false;
         }
         if framing == Framing::UntilClose {
@@ -310,6 +313,10 @@ impl ServerStream for H1Server<'_> {
 
     fn sent_bytes(&self) -> u64 {
         self.writer.sent_bytes()
+    }
+
+    fn delivered_bytes(&self) -> u64 {
+        self.writer.sent_bytes().saturating_sub(self.connection.stream.unacknowledged_bytes())
     }
 }
 

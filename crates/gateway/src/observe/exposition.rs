@@ -6,8 +6,10 @@ use std::fmt::Write;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
+use super::failures::Refusal;
 use super::histogram::{BOUNDS_MS, Histogram, HistogramTotals};
 use super::metrics::{Labels, Series, SharedSeries};
+use crate::failure::Cause;
 use crate::worker::Status;
 
 #[derive(Default)]
@@ -102,7 +104,8 @@ fn write_histogram(text: &mut String, kind: &str, labels: &Labels, totals: &Hist
 }
 
 /// Appends the counters that every worker keeps whether or not anybody asked for more.
-pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status>, text: &mut String) {
+pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
+    write_failures(workers.clone(), text);
     let (mut active, mut accepted, mut requests, mut idle) = (0, 0, 0, 0);
     for worker in workers {
         active += worker.connections.load(Ordering::Relaxed);
@@ -123,6 +126,22 @@ pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status>, text: &mut St
         "Kept connections to nodes that wait for a request.",
     );
     let _ = writeln!(text, "weir_upstream_idle_connections {idle}");
+}
+
+/// Every cause has its line from the start, so that a rate over it is right from its first failure on.
+fn write_failures<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
+    header(text, "weir_failures_total", "counter", "Requests that failed or were refused, by cause.");
+    for cause in Cause::ALL {
+        let count: u64 = workers.clone().map(|worker| worker.failures.failures(*cause)).sum();
+        let (code, blame) = (cause.code(), cause.blame().as_str());
+        let _ = writeln!(text, "weir_failures_total{{cause=\"{code}\",blame=\"{blame}\"}} {count}");
+    }
+    let name = "weir_connections_refused_total";
+    header(text, name, "counter", "Connections closed before a byte was read, by the limit they met.");
+    for refusal in Refusal::ALL {
+        let count: u64 = workers.clone().map(|worker| worker.failures.refusals(*refusal)).sum();
+        let _ = writeln!(text, "{name}{{limit=\"{}\"}} {count}", refusal.code());
+    }
 }
 
 /// Appends the lines that announce a metric.

@@ -7,11 +7,13 @@ use std::task::{Context, Poll};
 use http1::Headers;
 
 use super::Run;
-use super::upload::{stalled, too_large};
+use super::patience::Patience;
+use super::upload::{self, too_large};
 use crate::body::{BodyEvent, BodyLength, ServerStream};
 use crate::exchange::Exchange;
 use crate::exchange::body::{Begun, ReadBody};
 use crate::failure::Failure;
+use crate::overload::Priority;
 
 /// Reads the whole body, for a plugin; one that is longer than `limit_bytes` is refused.
 pub(super) async fn whole<S: ServerStream>(
@@ -69,15 +71,17 @@ async fn read<S: ServerStream>(
     bytes: &mut Vec<u8>,
     limit_bytes: usize,
 ) -> Result<Read, Failure> {
-    let timeout_ms = run.worker.options.limits.body_timeout_ms;
-    let mut armed = false;
+    let mut patience = Patience::for_body(&run.worker.options.limits);
     poll_fn(|cx| {
+        let mut moved = false;
         loop {
             let count = match server.poll_body(cx) {
                 Poll::Ready(BodyEvent::Data(data)) if bytes.len() + data.len() > limit_bytes => {
                     return Poll::Ready(Ok(Read::TooLong));
                 }
                 Poll::Ready(BodyEvent::Data(data)) => {
+                    // What is read here is held, and the route, with its priority, may not be known yet.
+                    run.worker.shared.check_memory(Priority::Default)?;
                     bytes.extend_from_slice(data);
                     data.len()
                 }
@@ -85,16 +89,14 @@ async fn read<S: ServerStream>(
                     return Poll::Ready(Ok(Read::Whole(trailers.cloned())));
                 }
                 Poll::Ready(BodyEvent::Reset(failure)) => return Poll::Ready(Err(failure)),
-                Poll::Pending if armed && run.alarm.rang() => return Poll::Ready(Err(stalled())),
                 Poll::Pending => {
-                    if !armed {
-                        armed = true;
-                        run.alarm.set(cx, timeout_ms);
-                    }
-                    return Poll::Pending;
+                    return match patience.wait(run, cx, moved, || bytes.len() as u64) {
+                        Ok(()) => Poll::Pending,
+                        Err(lost) => Poll::Ready(Err(upload::lost(lost))),
+                    };
                 }
             };
-            armed = false;
+            moved = true;
             server.consume(count);
         }
     })
@@ -198,5 +200,9 @@ impl<S: ServerStream> ServerStream for Collected<'_, S> {
 
     fn sent_bytes(&self) -> u64 {
         self.server.sent_bytes()
+    }
+
+    fn delivered_bytes(&self) -> u64 {
+        self.server.delivered_bytes()
     }
 }

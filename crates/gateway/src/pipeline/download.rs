@@ -6,6 +6,7 @@ use std::task::Poll;
 
 use http1::Headers;
 
+use super::patience::Patience;
 use super::phases::{self, Chains};
 use super::proxy::HALF_CLOSE_GRACE_MS;
 use super::respond;
@@ -21,6 +22,8 @@ use crate::upstream::Timeouts;
 pub(super) struct Download<'r, 'w> {
     run: &'r Run<'w>,
     timeouts: Timeouts,
+    patience: Patience,
+    waiting: Option<WaitsFor>,
 }
 
 /// Whom a response that cannot go on waits for.
@@ -34,32 +37,37 @@ enum WaitsFor {
 
 impl<'r, 'w> Download<'r, 'w> {
     pub(super) fn new(run: &'r Run<'w>, timeouts: Timeouts) -> Self {
-        Download { run, timeouts }
+        let patience = Patience::for_response(&run.worker.options.limits);
+        Download { run, timeouts, patience, waiting: None }
     }
 
     /// What to do when both sides wait: arm the alarm after progress, fail when it rang without any.
-    fn wait(
-        &self,
+    fn wait<S: ServerStream>(
+        &mut self,
         cx: &std::task::Context<'_>,
         waits: WaitsFor,
-        waiting: &mut Option<WaitsFor>,
         moved: bool,
+        server: &S,
     ) -> Poll<Result<(), Failure>> {
-        if moved || *waiting != Some(waits) {
-            *waiting = Some(waits);
-            self.run.alarm.set(
-                cx,
-                match waits {
-                    WaitsFor::Node => self.timeouts.read_ms,
-                    WaitsFor::Client => self.run.worker.options.limits.send_timeout_ms,
-                    WaitsFor::NodeAlone => HALF_CLOSE_GRACE_MS,
-                },
-            );
-        } else if self.run.alarm.rang() {
+        let alarm = self.run.alarm;
+        let changed = self.waiting.replace(waits) != Some(waits);
+        let timeout_ms = match waits {
+            WaitsFor::Client => {
+                return match self.patience.wait(self.run, cx, moved, || server.delivered_bytes()) {
+                    Ok(()) => Poll::Pending,
+                    Err(lost) => Poll::Ready(Err(respond::slow(lost))),
+                };
+            }
+            WaitsFor::Node => self.timeouts.read_ms,
+            WaitsFor::NodeAlone => HALF_CLOSE_GRACE_MS,
+        };
+        self.patience.pause();
+        if moved || changed {
+            alarm.set(cx, timeout_ms);
+        } else if alarm.rang() {
             return Poll::Ready(Err(match waits {
-                WaitsFor::Node => Failure::new(Cause::BodyStalled, "the response body stopped arriving"),
-                WaitsFor::Client => Failure::new(Cause::ClientSlow, "it did not read its response in time"),
                 WaitsFor::NodeAlone => Failure::new(Cause::ClientGone, "it closed inside the response"),
+                _ => Failure::new(Cause::BodyStalled, "the response body stopped arriving"),
             }));
         }
         Poll::Pending
@@ -186,7 +194,7 @@ enum Passing {
 
 /// Streams the body; an edited one through the plugins that want it.
 async fn stream<S: ServerStream, O: ClientStream>(
-    download: &Download<'_, '_>,
+    download: &mut Download<'_, '_>,
     exchange: &mut Exchange,
     server: &mut S,
     origin: &mut O,
@@ -195,7 +203,6 @@ async fn stream<S: ServerStream, O: ClientStream>(
     passing: Passing,
 ) -> Result<(), Failure> {
     let editors = (passing == Passing::Edited).then_some(chains);
-    let mut waiting = None;
     let mut edited: Vec<u8> = Vec::new();
     let mut edited_sent = 0;
     let mut ended = false;
@@ -220,14 +227,14 @@ async fn stream<S: ServerStream, O: ClientStream>(
                         continue;
                     }
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
-                    Poll::Pending => return download.wait(cx, WaitsFor::Client, &mut waiting, moved),
+                    Poll::Pending => return download.wait(cx, WaitsFor::Client, moved, server),
                 }
             }
             if finished {
                 return match server.poll_flush(cx) {
                     Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
                     Poll::Ready(Err(error)) => Poll::Ready(Err(gone(&error))),
-                    Poll::Pending => download.wait(cx, WaitsFor::Client, &mut waiting, moved),
+                    Poll::Pending => download.wait(cx, WaitsFor::Client, moved, server),
                 };
             }
             match origin.poll_body(cx) {
@@ -248,7 +255,7 @@ async fn stream<S: ServerStream, O: ClientStream>(
                                 count
                             }
                             Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
-                            Poll::Pending => return download.wait(cx, WaitsFor::Client, &mut waiting, moved),
+                            Poll::Pending => return download.wait(cx, WaitsFor::Client, moved, server),
                         },
                     };
                     origin.consume(count);
@@ -272,7 +279,7 @@ async fn stream<S: ServerStream, O: ClientStream>(
                     // What has arrived must not wait for what has not: server-sent events live from this.
                     match server.poll_flush(cx) {
                         Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
-                        Poll::Pending => return download.wait(cx, WaitsFor::Client, &mut waiting, moved),
+                        Poll::Pending => return download.wait(cx, WaitsFor::Client, moved, server),
                         Poll::Ready(Ok(())) => {}
                     }
                     if server.poll_gone(cx).is_ready() {
@@ -281,7 +288,7 @@ async fn stream<S: ServerStream, O: ClientStream>(
                         half_closed = true;
                     }
                     let waits = if half_closed { WaitsFor::NodeAlone } else { WaitsFor::Node };
-                    return download.wait(cx, waits, &mut waiting, moved);
+                    return download.wait(cx, waits, moved, server);
                 }
             }
         }
@@ -290,14 +297,13 @@ async fn stream<S: ServerStream, O: ClientStream>(
 }
 
 async fn collect<S: ServerStream, O: ClientStream>(
-    download: &Download<'_, '_>,
+    download: &mut Download<'_, '_>,
     server: &mut S,
     origin: &mut O,
     upload: &mut Upload,
     limit_bytes: usize,
 ) -> Result<Vec<u8>, Failure> {
     let mut body = Vec::new();
-    let mut waiting = None;
     poll_fn(|cx| {
         let mut moved = false;
         upload.poll(cx, server, origin, &mut moved)?;
@@ -313,7 +319,7 @@ async fn collect<S: ServerStream, O: ClientStream>(
                 }
                 Poll::Ready(BodyEvent::End(_)) => return Poll::Ready(Ok(())),
                 Poll::Ready(BodyEvent::Reset(failure)) => return Poll::Ready(Err(failure)),
-                Poll::Pending => return download.wait(cx, WaitsFor::Node, &mut waiting, moved),
+                Poll::Pending => return download.wait(cx, WaitsFor::Node, moved, server),
             };
             moved = true;
             origin.consume(count);

@@ -7,6 +7,7 @@ use super::{Run, collect};
 use crate::body::ServerStream;
 use crate::exchange::{Exchange, SharedCopy};
 use crate::failure::{Cause, Failure};
+use crate::overload::Priority;
 use crate::plugin::chain::{Chain, Instance};
 use crate::plugin::{BodyNeed, Decision, Flow, Phase, Reply};
 use crate::runtime::{Generation, Route};
@@ -41,6 +42,11 @@ impl<'g> Chains<'g> {
     /// The route.
     pub(super) fn route(&self) -> Option<&'g Arc<Route>> {
         self.route
+    }
+
+    /// The route's priority.
+    pub(super) fn priority(&self) -> Priority {
+        self.route.map_or(Priority::Default, |route| route.priority)
     }
 
     /// The chain with the consumer's plugins, if there is one.
@@ -102,7 +108,7 @@ pub(super) async fn request<S: ServerStream>(
             Box::pin(collect::for_variables(run, exchange, server)).await?;
         }
         for chain in chains.both() {
-            if let Some(reply) = one(chains, chain, Phase::Rewrite, exchange, |_| true).await {
+            if let Some(reply) = one(run, chains, chain, Phase::Rewrite, exchange, |_| true).await? {
                 return Ok(Some(reply));
             }
         }
@@ -117,7 +123,7 @@ pub(super) async fn request<S: ServerStream>(
             return Err(Failure::new(Cause::NoRoute, "no route matches"));
         }
         for chain in chains.both().filter(|chain| chain.has(phase)) {
-            if let Some(reply) = one(chains, chain, phase, exchange, |_| true).await {
+            if let Some(reply) = one(run, chains, chain, phase, exchange, |_| true).await? {
                 return Ok(Some(reply));
             }
         }
@@ -137,12 +143,13 @@ fn refuse_what_is_incomplete(run: &Run<'_>, chains: &Chains<'_>) -> Result<(), F
 
 /// Runs one chain's instances of a phase until one replies.
 async fn one(
+    run: &Run<'_>,
     chains: &Chains<'_>,
     chain: &Chain,
     phase: Phase,
     exchange: &mut Exchange,
     concerns: impl Fn(&Instance) -> bool,
-) -> Option<Box<Reply>> {
+) -> Result<Option<Box<Reply>>, Failure> {
     for instance in chain.of(phase) {
         if chains.gives_way(chain, instance) || !concerns(instance) || !instance.applies(exchange) {
             continue;
@@ -157,7 +164,13 @@ async fn one(
             match flow {
                 Flow::Continue => continue,
                 Flow::Reply(reply) => (Decision::Reply(reply), false),
-                Flow::Wait(future) => (future.await, true),
+                Flow::Wait(future) => match run.alarm.within_bound(future).await {
+                    Some(decision) => (decision, true),
+                    None => {
+                        let detail = format!("the plugin {} was waited for", instance.name);
+                        return Err(Failure::new(Cause::RequestTimeout, detail));
+                    }
+                },
             }
         };
         if waited {
@@ -165,10 +178,10 @@ async fn one(
             exchange.worker().clock_ns();
         }
         if let Decision::Reply(reply) = decision {
-            return Some(instance.dress(reply));
+            return Ok(Some(instance.dress(reply)));
         }
     }
-    None
+    Ok(None)
 }
 
 /// Once authentication has named a consumer, its plugins join the route's, and those that only it brought catch up on
@@ -191,7 +204,7 @@ async fn join_consumer(
     let is_new = |instance: &Instance| {
         own.is_none_or(|chain| chain.instances().iter().all(|other| other.name != instance.name))
     };
-    Ok(one(chains, &merged, Phase::Rewrite, exchange, is_new).await)
+    one(run, chains, &merged, Phase::Rewrite, exchange, is_new).await
 }
 
 /// Reads the body where plugins want it whole, or have variables in their configuration that lie in it: after

@@ -8,13 +8,15 @@ use http1::RequestFraming;
 
 use super::collect::{self, Collected};
 use super::download::{self, Download};
+use super::patience::Patience;
 use super::phases::{self, Chains};
 use super::retry::{self, Facts, Next};
 use super::upload::{self, Upload, WaitsFor};
 use super::{Outcome, Run, respond};
 use crate::body::{BodyLength, ClientStream, ServerStream};
 use crate::exchange::{Attempt, Exchange};
-use crate::failure::{Cause, Failure, Sent};
+use crate::failure::{Blame, Cause, Failure, Sent};
+use crate::overload::Priority;
 use crate::plugin::Phase;
 use crate::upstream::state::Picked;
 use crate::upstream::stream::NodeStream;
@@ -62,6 +64,10 @@ async fn tries<S: ServerStream>(
     // Read when the request began to arrive, or by a plugin that waited since: matching takes about a microsecond.
     let started_ns = run.worker.recent_ns();
     exchange.times.upstream_started_ns = started_ns;
+    if run.worker.options.limits.adaptive_concurrency {
+        let priority = chains.priority();
+        exchange.permit = Some(run.worker.admit(upstream, priority).ok_or_else(|| overloaded(priority))?);
+    }
     exchange.upgrading = wants_websocket(exchange, chains);
     let mut tried = smallvec::SmallVec::<[usize; 4]>::new();
     let mut repeat: Option<Picked> = None;
@@ -76,6 +82,15 @@ async fn tries<S: ServerStream>(
                 Ok(outcome) => return Ok(outcome),
                 Err(failed) => failed,
             };
+        if failure.cause.is_timeout()
+            && failure.cause.blame() == Blame::Origin
+            && let Some(permit) = exchange.permit.take()
+        {
+            permit.answered(run.worker.recent_ns() / 1_000);
+        }
+        if run.alarm.is_overdue() {
+            return Err(failure);
+        }
         let may_go_on = server.rewind();
         let facts = Facts { body_is_whole: may_go_on, repeated, ..facts };
         match retry::after(&failure, facts) {
@@ -209,6 +224,11 @@ fn finish_try(
     run.worker.finished(upstream, picked, if last.head_us > 0 { last.head_us } else { total_us }, failed);
 }
 
+fn overloaded(priority: Priority) -> Failure {
+    let detail = format!("the upstream is slower than usual; {} requests are refused", priority.as_str());
+    Failure::new(Cause::Overloaded, detail)
+}
+
 fn micros(from_ns: u64, to_ns: u64) -> u64 {
     to_ns.saturating_sub(from_ns) / 1_000
 }
@@ -242,6 +262,9 @@ async fn exchange_with<S: ServerStream>(
     (attempt.status, attempt.connect_us, attempt.head_us) =
         (exchange.response.status, one.connect_us, head_us);
     exchange.times.upstream_head_ns = one.started_ns + head_us * 1_000;
+    if let Some(permit) = exchange.permit.take() {
+        permit.answered(run.worker.recent_ns() / 1_000);
+    }
 
     if exchange.response.status == 101 {
         if poll_fn(|cx| Poll::Ready(server.has_sent_ahead(cx))).await {
@@ -322,7 +345,7 @@ async fn wait_for_head<S: ServerStream>(
     upload: &mut Upload,
 ) -> Result<(), Failure> {
     let head = &mut exchange.response;
-    let body_timeout_ms = run.worker.options.limits.body_timeout_ms;
+    let mut patience = Patience::for_body(&run.worker.options.limits);
     let mut waiting: Option<WaitsFor> = None;
     let mut leaving = false;
     poll_fn(|cx| {
@@ -351,21 +374,25 @@ async fn wait_for_head<S: ServerStream>(
             run.alarm.set(cx, HALF_CLOSE_GRACE_MS);
             return Poll::Pending;
         }
-        if moved || waiting != Some(waits) {
-            waiting = Some(waits);
-            run.alarm.set(
-                cx,
-                match waits {
-                    WaitsFor::Client => body_timeout_ms,
-                    WaitsFor::Node => timeouts.send_ms,
-                    WaitsFor::Nobody => timeouts.read_ms,
-                },
-            );
+        let changed = waiting.replace(waits) != Some(waits);
+        let timeout_ms = match waits {
+            WaitsFor::Client => {
+                let waited = patience.wait(run, cx, moved, || upload.taken_bytes());
+                return match waited {
+                    Ok(()) => Poll::Pending,
+                    Err(lost) => Poll::Ready(Err(upload::lost(lost))),
+                };
+            }
+            WaitsFor::Node => timeouts.send_ms,
+            WaitsFor::Nobody => timeouts.read_ms,
+        };
+        patience.pause();
+        if moved || changed {
+            run.alarm.set(cx, timeout_ms);
         } else if rang {
             return Poll::Ready(Err(match waits {
-                WaitsFor::Client => upload::stalled(),
-                WaitsFor::Node => Failure::new(Cause::SendTimeout, "it did not take the request in time"),
                 WaitsFor::Nobody => Failure::new(Cause::ReadTimeout, "it did not answer in time"),
+                _ => Failure::new(Cause::SendTimeout, "it did not take the request in time"),
             }));
         }
         Poll::Pending

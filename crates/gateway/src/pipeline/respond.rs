@@ -5,12 +5,17 @@ use std::task::Poll;
 
 use serde_json::json;
 
+use super::patience::{Lost, Patience};
 use super::phases::{self, Chains};
 use super::{Outcome, Run, explanation};
 use crate::body::{BodyLength, ServerStream};
 use crate::exchange::Exchange;
 use crate::failure::{Cause, Failure};
 use crate::plugin::{BodyNeed, Phase, Portion, Reply};
+
+/// When a client that was refused for want of room may come again (RFC 9110 section 10.2.3): the shortest that can be
+/// said, since an overload is over as soon as those who make it are fewer.
+const RETRY_AFTER_SECONDS: &str = "1";
 
 /// Answers for a failure.
 pub(super) async fn fail<S: ServerStream>(
@@ -20,6 +25,7 @@ pub(super) async fn fail<S: ServerStream>(
     chains: &Chains<'_>,
     failure: Failure,
 ) -> Outcome {
+    let failure = overdue(run, failure);
     if server.response_started() || failure.cause == Cause::ClientGone {
         server.abort();
         exchange.failure = Some(failure);
@@ -30,11 +36,35 @@ pub(super) async fn fail<S: ServerStream>(
         // RFC 9110 section 15.5.6: a 405 names what is allowed.
         answer = answer.with_header("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, PURGE");
     }
+    if failure.cause.passes_soon() {
+        answer = answer.with_header("Retry-After", RETRY_AFTER_SECONDS);
+    }
     if failure.cause.closes_connection() {
         server.close_afterwards();
     }
     exchange.failure = Some(failure);
     reply(run, exchange, server, chains, answer).await
+}
+
+/// What a timeout means where the exchange as a whole has had its time.
+fn overdue(run: &Run<'_>, failure: Failure) -> Failure {
+    if !failure.cause.is_timeout() || !run.alarm.is_overdue() {
+        return failure;
+    }
+    let limit_ms = run.worker.options.limits.request_timeout_ms;
+    let detail = format!("not done within {limit_ms} ms, {}: {}", failure.cause.code(), failure.detail);
+    Failure { cause: Cause::RequestTimeout, detail: detail.into(), ..failure }
+}
+
+/// The failure of a client that does not take its response.
+pub(super) fn slow(lost: Lost) -> Failure {
+    Failure::new(
+        Cause::ClientSlow,
+        match lost {
+            Lost::Stalled => "it did not read its response in time",
+            Lost::Slow => "it reads its response too slowly",
+        },
+    )
 }
 
 /// Sends `reply`.
@@ -103,11 +133,11 @@ pub(super) async fn send<S: ServerStream>(
     server: &mut S,
     body: &[u8],
 ) -> Outcome {
-    let timeout_ms = run.worker.options.limits.send_timeout_ms;
+    let mut patience = Patience::for_response(&run.worker.options.limits);
     let mut sent = 0;
     let mut finished = false;
-    let mut armed = false;
     let delivered = poll_fn(|cx| {
+        let mut moved = false;
         loop {
             let step = if sent < body.len() {
                 server.poll_data(cx, &body[sent..]).map_ok(|count| sent += count)
@@ -119,23 +149,25 @@ pub(super) async fn send<S: ServerStream>(
                 server.poll_flush(cx)
             };
             match step {
-                Poll::Ready(Ok(())) if finished => return Poll::Ready(true),
-                Poll::Ready(Ok(())) => armed = false,
-                Poll::Ready(Err(_)) => return Poll::Ready(false),
-                Poll::Pending if armed && run.alarm.rang() => return Poll::Ready(false),
+                Poll::Ready(Ok(())) if finished => return Poll::Ready(Ok(())),
+                Poll::Ready(Ok(())) => moved = true,
+                Poll::Ready(Err(error)) => {
+                    return Poll::Ready(Err(Failure::new(Cause::ClientGone, error.to_string())));
+                }
                 Poll::Pending => {
-                    if !armed {
-                        armed = true;
-                        run.alarm.set(cx, timeout_ms);
-                    }
-                    return Poll::Pending;
+                    return match patience.wait(run, cx, moved, || server.delivered_bytes()) {
+                        Ok(()) => Poll::Pending,
+                        Err(lost) => Poll::Ready(Err(slow(lost))),
+                    };
                 }
             }
         }
     })
     .await;
-    if !delivered {
+    if let Err(failure) = delivered {
         server.abort();
+        // Why it was answered here says more than that the answer was not read.
+        exchange.failure.get_or_insert(overdue(run, failure));
     }
     exchange.response_body_bytes += sent as u64;
     exchange.response_bytes = server.sent_bytes();

@@ -118,6 +118,10 @@ impl ServerStream for Scripted {
         self.told.push("abort".to_owned());
     }
 
+    fn delivered_bytes(&self) -> u64 {
+        self.answer.len() as u64
+    }
+
     fn sent_bytes(&self) -> u64 {
         self.answer.len() as u64
     }
@@ -366,6 +370,7 @@ fn worker(addresses: &[SocketAddr], plugins: &Value) -> Rc<Worker> {
         listeners: Arc::new(Published::new(Arc::default())),
         graveyard,
         status: Arc::default(),
+        shared: Arc::default(),
         metrics: WorkerMetrics::default(),
         access_log: None,
     })

@@ -3,6 +3,7 @@
 use std::task::{Context, Poll};
 
 use super::Run;
+use super::patience::Lost;
 use crate::body::{BodyEvent, BodyLength, ClientStream, ServerStream};
 use crate::exchange::SharedCopy;
 use crate::failure::{Cause, Failure};
@@ -62,6 +63,11 @@ impl Upload {
     /// Passes nothing more on: the client's side of it has failed.
     pub(super) fn give_up(&mut self) {
         self.stage = Stage::Broken;
+    }
+
+    /// Bytes of the body passed on so far.
+    pub(super) fn taken_bytes(&self) -> u64 {
+        self.taken_bytes
     }
 
     /// Whether the whole request reached the kernel.
@@ -150,7 +156,10 @@ pub(super) fn too_large(limit_bytes: impl std::fmt::Display) -> Failure {
     Failure::new(Cause::BodyTooLarge, format!("the limit for a body is {limit_bytes} bytes"))
 }
 
-/// The failure of a client that stopped sending its body.
-pub(super) fn stalled() -> Failure {
-    Failure::new(Cause::BodyTimeout, "the request body stopped arriving")
+/// The failure of a client that was waited for in vain.
+pub(super) fn lost(lost: Lost) -> Failure {
+    match lost {
+        Lost::Stalled => Failure::new(Cause::BodyTimeout, "the request body stopped arriving"),
+        Lost::Slow => Failure::new(Cause::BodySlow, "the request body arrives too slowly"),
+    }
 }

@@ -1,6 +1,7 @@
 //! What one worker knows of its upstreams between requests: the balancer of each over its current nodes. Kept by slot,
 //! rebuilt when the node set changes, apart from the configuration.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use stdx::published::{Published, Reader};
@@ -11,6 +12,7 @@ use super::balance::peak_ewma::PeakEwma;
 use super::balance::round_robin::RoundRobin;
 use super::balance::{Balancer, Choice};
 use super::{Method, NodeSet, Upstream};
+use crate::overload::limiter::Limiter;
 
 /// A chosen node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub(crate) struct UpstreamState {
     nodes: Reader<NodeSet>,
     /// One balancer for all nodes of a priority, the highest first.
     tiers: Vec<(i64, Box<dyn Balancer>)>,
+    /// Where requests are limited by latency; made with the first.
+    limiter: Option<Rc<Limiter>>,
 }
 
 impl UpstreamState {
@@ -37,7 +41,12 @@ impl UpstreamState {
     pub(crate) fn new(upstream: &Upstream, stagger: usize) -> UpstreamState {
         let nodes = Reader::new(upstream.nodes.clone());
         let tiers = tiers(upstream, nodes.get(), stagger);
-        UpstreamState { source: upstream.nodes.clone(), nodes, tiers }
+        UpstreamState { source: upstream.nodes.clone(), nodes, tiers, limiter: None }
+    }
+
+    /// What limits the requests that wait for this upstream.
+    pub(crate) fn limiter(&mut self, now_us: u64) -> &Rc<Limiter> {
+        self.limiter.get_or_insert_with(|| Rc::new(Limiter::new(now_us)))
     }
 
     /// Whether this state was made for `upstream` as it is now.

@@ -1,7 +1,7 @@
 //! Accepting connections: each worker on its own sockets. `SO_REUSEPORT` spreads few connections badly, so a worker well
 //! above the mean hands a just-accepted socket, before a byte is read, to the least loaded one.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,6 +11,7 @@ use crate::alarm::Alarm;
 use crate::env::{self, Socket, Stream};
 use crate::h1::connection::{self, Connection};
 use crate::listener::{Application, Listener};
+use crate::observe::failures::Refusal;
 
 /// A worker hands over when it holds this many connections more than the least loaded one, or an eighth of its number
 /// more, whichever is greater: hand-over costs a wake-up of another thread, so small differences are left alone.
@@ -31,6 +32,7 @@ pub(super) async fn accept_loop(
     socket: env::Listener,
     open: Rc<OpenListener>,
 ) {
+    let mut exhausted = false;
     loop {
         match open.queue() {
             None => {}
@@ -49,10 +51,20 @@ pub(super) async fn accept_loop(
             () = open.closing() => continue,
         };
         match accepted {
-            Ok((stream, peer)) => place(&worker, &peers, stream, peer, &open),
+            Ok((stream, peer)) => {
+                if exhausted {
+                    exhausted = false;
+                    tracing::info!(local = %open.listener.address(), "connections are accepted again");
+                }
+                place(&worker, &peers, stream, peer, &open);
+            }
             Err(error) if is_exhaustion(&error) => {
-                let local = open.listener.address();
-                tracing::error!(%error, %local, "cannot accept a connection; raise the limit on open files");
+                // Said once, not twenty times a second.
+                if !exhausted {
+                    exhausted = true;
+                    let local = open.listener.address();
+                    tracing::error!(%error, %local, "cannot accept a connection; raise the limit on open files");
+                }
                 env::sleep_ms(EXHAUSTED_PAUSE_MS).await;
             }
             // The peer gave up between its knock and our answer.
@@ -68,8 +80,9 @@ fn is_exhaustion(error: &std::io::Error) -> bool {
 
 fn place(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAddr, open: &Rc<OpenListener>) {
     let counts = || peers.iter().map(|peer| peer.status.connections.load(Ordering::Relaxed));
-    if counts().sum::<usize>() >= worker.options.limits.max_connections {
+    if let Some(refusal) = refusal(worker, counts().sum(), peer) {
         // Closed before a byte was read: the client may try again elsewhere.
+        worker.status.failures.refused(refusal);
         return stream.reset_on_close();
     }
     if peers.len() > 1 {
@@ -80,9 +93,10 @@ fn place(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAddr
             // Counted there at once, so that a burst is spread and not thrown at one worker as a whole.
             peers[least].status.connections.fetch_add(1, Ordering::Relaxed);
             return match stream.detach() {
-                Ok(socket) => hand_over(&peers[least], socket, peer, open.listener.clone()),
+                Ok(socket) => hand_over(worker, &peers[least], socket, peer, open.listener.clone()),
                 Err(_) => {
                     peers[least].status.connections.fetch_sub(1, Ordering::Relaxed);
+                    worker.shared.addresses.release(peer.ip());
                 }
             };
         }
@@ -91,9 +105,23 @@ fn place(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAddr
     serve(worker, stream, peer, open.clone());
 }
 
-fn hand_over(to: &Handle, socket: Socket, peer: SocketAddr, listener: Arc<Listener>) {
+/// Why a connection from `peer` must not be served, if so; otherwise it is counted for its address from here on.
+fn refusal(worker: &Worker, connections: usize, peer: SocketAddr) -> Option<Refusal> {
+    if connections >= worker.options.limits.max_connections {
+        Some(Refusal::MaxConnections)
+    } else if worker.shared.memory.refuses_connections() {
+        Some(Refusal::Memory)
+    } else if !worker.shared.addresses.claim(peer.ip()) {
+        Some(Refusal::MaxConnectionsPerAddress)
+    } else {
+        None
+    }
+}
+
+fn hand_over(worker: &Worker, to: &Handle, socket: Socket, peer: SocketAddr, listener: Arc<Listener>) {
     if to.commands.send(Command::Serve(socket, peer, listener)).is_err() {
         to.status.connections.fetch_sub(1, Ordering::Relaxed);
+        worker.shared.addresses.release(peer.ip());
     }
 }
 
@@ -111,6 +139,13 @@ pub(super) fn serve(worker: &Rc<Worker>, stream: Stream, peer: SocketAddr, open:
 
 /// A connection's place in the count, given back however its task ends.
 pub(crate) struct Counted(Rc<Worker>);
+
+impl Counted {
+    /// The same for its address's place.
+    pub(crate) fn release(&self, address: IpAddr) {
+        self.0.shared.addresses.release(address);
+    }
+}
 
 impl Drop for Counted {
     fn drop(&mut self) {

@@ -160,7 +160,7 @@ impl Worker {
     }
 
     /// Lets every connection look around.
-    fn wake_connections(&self) {
+    pub(super) fn wake_connections(&self) {
         let mut wakers = Vec::new();
         self.timers.borrow().wake_all(&mut wakers);
         wakers.drain(..).for_each(std::task::Waker::wake);

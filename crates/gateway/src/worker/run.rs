@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
 
+use stdx::buffer::BufferPool;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{Command, Handle, Parts, Queue, Worker, accept, wall_offset};
@@ -44,6 +45,7 @@ async fn obey(worker: &Rc<Worker>, peers: &Rc<[Handle]>, commands: &mut Unbounde
                 }
                 Err(_) => {
                     worker.status.connections.fetch_sub(1, Ordering::Relaxed);
+                    worker.shared.addresses.release(peer.ip());
                 }
             },
             Some(Command::Listeners) => worker.take_up_listeners(peers),
@@ -57,6 +59,7 @@ async fn obey(worker: &Rc<Worker>, peers: &Rc<[Handle]>, commands: &mut Unbounde
 async fn slow_loop(worker: Rc<Worker>) {
     let mut wakers: Vec<Waker> = Vec::new();
     let mut turn = 0_u64;
+    let mut was_short = false;
     loop {
         env::sleep_ms(TURN_MS).await;
         let now_ms = worker.clock_ns() / 1_000_000;
@@ -67,9 +70,15 @@ async fn slow_loop(worker: Rc<Worker>) {
         drop(worker.generation());
         worker.flush_log();
         turn += 1;
-        if turn.is_multiple_of(SWEEP_TURNS) {
+        let sweeps = turn.is_multiple_of(SWEEP_TURNS);
+        if sweeps {
             worker.sweep(now_ms);
         }
+        let is_short = worker.shared.memory.lets_nothing_idle();
+        if is_short && (sweeps || !was_short) {
+            worker.free_what_is_kept();
+        }
+        was_short = is_short;
     }
 }
 
@@ -80,6 +89,15 @@ impl Worker {
         self.pools.borrow_mut().clear();
         self.http.clear();
         self.close_listeners(farewell_ms, queue);
+    }
+
+    /// Memory is short: idle connections of clients and to nodes end, and what was kept for reuse is freed.
+    fn free_what_is_kept(&self) {
+        self.pools.borrow_mut().clear();
+        self.exchanges.borrow_mut().clear();
+        self.bytes.borrow_mut().clear();
+        BufferPool::clear();
+        self.wake_connections();
     }
 
     /// What need not be done more often than once a second.

@@ -15,6 +15,8 @@ use crate::env;
 use crate::exchange::Exchange;
 use crate::failure::{Cause, Failure};
 use crate::h1::origin::{OriginConnection, OriginStream};
+use crate::overload::Priority;
+use crate::overload::limiter::Permit;
 use crate::pipeline::key_hash;
 use crate::upstream::state::{Picked, UpstreamState};
 use crate::upstream::stream::NodeStream;
@@ -60,6 +62,13 @@ impl Worker {
             let note = state.nodes().note.clone().unwrap_or_else(|| "no node may be used".to_owned());
             Failure::new(Cause::NoNode, note)
         })
+    }
+
+    /// Lets a request through to the upstream, if it can take one more.
+    pub(crate) fn admit(&self, upstream: &Upstream, priority: Priority) -> Option<Permit> {
+        let now_us = self.recent_ns() / 1_000;
+        let mut states = self.upstreams.borrow_mut();
+        states.of(upstream, self.index).limiter(now_us).admit(now_us, priority)
     }
 
     /// Another try at the same node begins.

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::{expression, plugins, upstream};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Stage};
+use crate::resource::{PRIORITIES, PRIORITY_LABEL};
 use crate::unsupported;
 
 /// Fields of which only one may be written. The contract checks them before the schema.
@@ -50,6 +51,16 @@ fn common(catalog: &Catalog, object: &Value, findings: &mut Findings) {
     embedded_upstream(catalog, object, findings);
     plugins::check(catalog, object, findings);
     unsupported::route(object, findings);
+    priority(object, findings);
+}
+
+/// A label is free text but for the one that this gateway reads: a misspelt word would count as no word.
+fn priority(object: &Value, findings: &mut Findings) {
+    let written = object.get("labels").and_then(|labels| labels.get(PRIORITY_LABEL)).and_then(Value::as_str);
+    if let Some(word) = written.filter(|word| !PRIORITIES.contains(word)) {
+        let reason = format!("{word:?} is no priority; write one of {}", PRIORITIES.join(", "));
+        findings.add(Stage::Expressions, format!("/labels/{PRIORITY_LABEL}"), reason);
+    }
 }
 
 fn embedded_upstream(catalog: &Catalog, object: &Value, findings: &mut Findings) {

@@ -12,7 +12,7 @@ use gateway::upstream::Timeouts;
 use http1::HeadLimits;
 use router::vars::Template;
 
-use crate::settings::{AccessLogFormat, LogTarget, Settings};
+use crate::settings::{AccessLogFormat, LogTarget, MemoryLimit, Overload, Settings};
 
 /// What the engine is told at start.
 pub(super) fn engine(settings: &Settings) -> Options {
@@ -49,12 +49,28 @@ fn limits(settings: &Settings) -> Limits {
         idle_timeout_ms: settings.idle_timeout_ms,
         body_timeout_ms: settings.client_body_timeout_ms,
         send_timeout_ms: settings.client_send_timeout_ms,
+        min_body_rate: settings.client_min_body_rate,
+        min_send_rate: settings.client_min_send_rate,
+        rate_window_ms: settings.client_rate_window_ms,
+        request_timeout_ms: settings.request_timeout_ms,
         max_body_bytes: settings.max_body_bytes,
         max_matched_body_bytes: settings.max_matched_body_bytes,
         max_requests_per_connection: settings.max_requests_per_connection,
         max_connections: settings.max_connections,
+        max_connections_per_address: settings.max_connections_per_address,
+        memory_limit_bytes: match settings.memory_limit {
+            MemoryLimit::Bytes(bytes) => bytes,
+            MemoryLimit::Auto => cgroup_memory_bytes().map_or(0, |bytes| bytes / 5 * 4),
+            MemoryLimit::Off => 0,
+        },
+        adaptive_concurrency: settings.overload == Overload::Adaptive,
         ..Limits::default()
     }
+}
+
+/// The memory limit of the cgroup (v2), in the process's own view of it.
+pub(crate) fn cgroup_memory_bytes() -> Option<u64> {
+    std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok()?.trim().parse().ok()
 }
 
 /// The Admin API's rules.

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use rustix::process::{Resource, getrlimit};
 
+use crate::boot::cgroup_memory_bytes;
 use crate::settings::available_cores;
 use crate::terminal::{Paint, print};
 
@@ -43,12 +44,11 @@ fn offers() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The memory limit of the cgroup (v2), in the process's own view of it.
+/// The memory limit of the cgroup.
 fn memory_limit() -> String {
-    let limit = fs::read_to_string("/sys/fs/cgroup/memory.max").unwrap_or_default();
-    match limit.trim().parse::<u64>() {
-        Ok(bytes) => format!("{} MiB (limit of the cgroup)", bytes >> 20),
-        Err(_) => "no limit of the cgroup".to_owned(),
+    match cgroup_memory_bytes() {
+        Some(bytes) => format!("{} MiB (limit of the cgroup)", bytes >> 20),
+        None => "no limit of the cgroup".to_owned(),
     }
 }
 

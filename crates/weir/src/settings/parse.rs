@@ -11,7 +11,7 @@ use router::vars::{BuiltinVariable, Template, Variable};
 use stdx::nearest::nearest;
 use tracing_subscriber::filter::Targets;
 
-use super::values::{AccessLogFormat, AdminKey, ErrorLog, LogTarget};
+use super::values::{AccessLogFormat, AdminKey, ErrorLog, LogTarget, MemoryLimit, Overload};
 use super::written::Given;
 
 /// Any number of listening addresses, or `off`.
@@ -95,6 +95,42 @@ pub(super) fn number<const LEAST: u64, const MOST: u64>(given: &Given) -> Result
 /// A whole number within its bounds, as a count of things in memory.
 pub(super) fn size<const LEAST: u64, const MOST: u64>(given: &Given) -> Result<usize, String> {
     number::<LEAST, MOST>(given).map(|number| usize::try_from(number).unwrap_or(usize::MAX))
+}
+
+/// A whole number within its bounds, as a count of things.
+pub(super) fn count<const LEAST: u64, const MOST: u64>(given: &Given) -> Result<u32, String> {
+    number::<LEAST, MOST>(given).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
+}
+
+/// An amount of memory, `auto` or `off`.
+pub(super) fn memory_limit(given: &Given) -> Result<MemoryLimit, String> {
+    let text = single(given)?;
+    let (digits, unit) = match text {
+        "off" => return Ok(MemoryLimit::Off),
+        "auto" => return Ok(MemoryLimit::Auto),
+        _ if text.ends_with("MiB") => (&text[..text.len() - 3], 1 << 20),
+        _ if text.ends_with("GiB") => (&text[..text.len() - 3], 1 << 30),
+        _ => (text, 1),
+    };
+    let plain = digits.trim_end().replace('_', "");
+    match plain.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)) {
+        Some(bytes) if bytes >= MEMORY_BYTES_MIN => Ok(MemoryLimit::Bytes(bytes)),
+        Some(_) => {
+            Err(format!("{text} is too little to work in; write at least {}MiB", MEMORY_BYTES_MIN >> 20))
+        }
+        None => {
+            Err(format!("`{text}` is no amount of memory; write bytes, `512MiB`, `2GiB`, `auto` or `off`"))
+        }
+    }
+}
+
+/// What is done about slow nodes.
+pub(super) fn overload(given: &Given) -> Result<Overload, String> {
+    match single(given)? {
+        "off" => Ok(Overload::Off),
+        "adaptive" => Ok(Overload::Adaptive),
+        other => Err(format!("`{other}` is neither `adaptive` nor `off`")),
+    }
 }
 
 /// A number of workers, or `auto`.
@@ -283,6 +319,9 @@ fn usual_fields() -> Vec<(String, String)> {
 
 /// 16 characters of a key made at random hold at least 64 bits even in hexadecimal; shorter ones can be guessed.
 const ADMIN_KEY_LENGTH_MIN: usize = 16;
+
+/// An idle node with some routes holds about 20 MiB, and each worker keeps up to 12 MiB of buffers for reuse.
+const MEMORY_BYTES_MIN: u64 = 48 << 20;
 
 /// Where name servers listen (RFC 1035, 4.2).
 const DNS_PORT: u16 = 53;

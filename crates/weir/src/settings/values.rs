@@ -32,6 +32,26 @@ pub(crate) enum AccessLogFormat {
     Template(String),
 }
 
+/// What this process may hold of the machine's memory.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum MemoryLimit {
+    /// A share of its cgroup's limit, where there is one.
+    Auto,
+    /// So many bytes.
+    Bytes(u64),
+    /// As much as it likes.
+    Off,
+}
+
+/// What is done about nodes that become slow.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Overload {
+    /// As many requests wait for an upstream as it answers in about the usual time.
+    Adaptive,
+    /// Nothing.
+    Off,
+}
+
 /// The Admin key. Its text is never part of `Debug` output.
 #[derive(Clone, Eq, PartialEq)]
 pub(crate) struct AdminKey(String);

@@ -34,6 +34,27 @@ fn addresses() {
 }
 
 #[test]
+fn amounts_of_memory() {
+    let check = |text: &str, expected: Result<MemoryLimit, &str>| match (memory_limit(&given(text)), expected)
+    {
+        (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{text}"),
+        (Err(reason), Err(part)) => assert!(reason.contains(part), "{text}: {reason}"),
+        (found, expected) => panic!("{text}: {found:?}, not {expected:?}"),
+    };
+    check("off", Ok(MemoryLimit::Off));
+    check("auto", Ok(MemoryLimit::Auto));
+    check("536_870_912", Ok(MemoryLimit::Bytes(512 << 20)));
+    check("512MiB", Ok(MemoryLimit::Bytes(512 << 20)));
+    check("2 GiB", Ok(MemoryLimit::Bytes(2 << 30)));
+    check("0", Err("too little"));
+    check("512", Err("at least 48MiB"));
+    check("512MB", Err("no amount of memory"));
+    check("-1GiB", Err("no amount of memory"));
+    check("99999999999999GiB", Err("no amount of memory"));
+    check("", Err("no amount of memory"));
+}
+
+#[test]
 fn lists_refuse_one_bad_entry() {
     assert!(listeners(&given("127.0.0.1:1,off")).is_err());
     assert!(listeners(&given(" , ")).is_err());

@@ -1,0 +1,89 @@
+//! Counters of what was refused and what failed, by cause: requests by the table of causes, connections by the limit that
+//! refused them. One worker writes each with plain loads and stores; a scrape reads them. It knows no label and no text.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::histogram::bump;
+use crate::failure::Cause;
+
+/// A connection that was closed before a byte of it was read, by the limit that asked for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The process holds as many connections as it may.
+    MaxConnections,
+    /// The address holds as many as one may.
+    MaxConnectionsPerAddress,
+    /// Memory is all but used up.
+    Memory,
+}
+
+impl Refusal {
+    /// All of them.
+    pub const ALL: &'static [Refusal] =
+        &[Refusal::MaxConnections, Refusal::MaxConnectionsPerAddress, Refusal::Memory];
+
+    /// The name used in metrics: that of the setting.
+    pub fn code(self) -> &'static str {
+        match self {
+            Refusal::MaxConnections => "max_connections",
+            Refusal::MaxConnectionsPerAddress => "max_connections_per_address",
+            Refusal::Memory => "memory_limit",
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct FailureCounts {
+    causes: Box<[AtomicU64]>,
+    refusals: Box<[AtomicU64]>,
+}
+
+impl Default for FailureCounts {
+    fn default() -> FailureCounts {
+        let zeros = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
+        FailureCounts { causes: zeros(Cause::ALL.len()), refusals: zeros(Refusal::ALL.len()) }
+    }
+}
+
+impl FailureCounts {
+    /// Counts an exchange that failed.
+    pub(crate) fn failed(&self, cause: Cause) {
+        bump(&self.causes[cause as usize], 1);
+    }
+
+    /// Counts a connection that was refused.
+    pub(crate) fn refused(&self, refusal: Refusal) {
+        bump(&self.refusals[refusal as usize], 1);
+    }
+
+    /// How many exchanges failed with `cause`.
+    pub fn failures(&self, cause: Cause) -> u64 {
+        self.causes[cause as usize].load(Ordering::Relaxed)
+    }
+
+    /// How many connections were refused by `refusal`.
+    pub fn refusals(&self, refusal: Refusal) -> u64 {
+        self.refusals[refusal as usize].load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cause_has_a_counter_of_its_own() {
+        let counts = FailureCounts::default();
+        for (number, cause) in Cause::ALL.iter().enumerate() {
+            (0..=number).for_each(|_| counts.failed(*cause));
+        }
+        for (number, cause) in Cause::ALL.iter().enumerate() {
+            assert_eq!(counts.failures(*cause), number as u64 + 1, "{cause:?}");
+        }
+        for refusal in Refusal::ALL {
+            counts.refused(*refusal);
+            assert_eq!(counts.refusals(*refusal), 1, "{refusal:?}");
+        }
+    }
+}

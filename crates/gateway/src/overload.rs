@@ -1,0 +1,72 @@
+//! What keeps this process alive and useful when more is asked of it than it or a node can do: who goes first, how many
+//! connections an address has, how much memory is left, how much a node can take. It decides; refusing is for others.
+
+pub(crate) mod addresses;
+pub(crate) mod limiter;
+pub(crate) mod memory;
+
+use addresses::AddressCounts;
+use memory::MemoryLevel;
+
+use crate::failure::{Cause, Failure};
+use crate::options::Options;
+
+/// How soon a route's requests are refused when not all can be served: the last ones first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Priority {
+    /// Before all others: what can wait or be done again.
+    Sheddable,
+    /// What says nothing.
+    #[default]
+    Default,
+    /// Last: what must work as long as anything does.
+    Critical,
+}
+
+impl Priority {
+    /// What a route's label says; the check of the configuration has refused other words.
+    pub fn from_label(value: Option<&str>) -> Priority {
+        match value {
+            Some("critical") => Priority::Critical,
+            Some("sheddable") => Priority::Sheddable,
+            _ => Priority::Default,
+        }
+    }
+
+    /// The word in the label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Priority::Sheddable => "sheddable",
+            Priority::Default => "default",
+            Priority::Critical => "critical",
+        }
+    }
+}
+
+/// What the workers of a process share since it was written as one number for all of them.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    pub(crate) addresses: AddressCounts,
+    pub(crate) memory: MemoryLevel,
+}
+
+impl Shared {
+    /// As the options ask for.
+    pub(crate) fn new(options: &Options) -> Shared {
+        let most = options.limits.max_connections_per_address;
+        Shared {
+            addresses: AddressCounts::new(most, options.forward.trusted_addresses.clone()),
+            memory: MemoryLevel::default(),
+        }
+    }
+
+    /// Refuses a request of that priority if memory is too short for it.
+    #[inline]
+    pub(crate) fn check_memory(&self, priority: Priority) -> Result<(), Failure> {
+        if !self.memory.refuses(priority) {
+            return Ok(());
+        }
+        let detail = format!("memory is short; {} requests are refused", priority.as_str());
+        Err(Failure::new(Cause::MemoryLimit, detail))
+    }
+}

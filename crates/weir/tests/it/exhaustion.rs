@@ -1,0 +1,241 @@
+//! Nothing left: descriptors used up, memory at its limit, nodes that have become slow. What is under way goes on, new work
+//! waits or is refused, and all is well again once there is room. The limits are lowered from outside while it runs.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use testkit::{Client, Origin, Reply, Signal, Step, Weir, wait_for, wait_until};
+
+use crate::support::{builder, in_front_of, in_front_of_with, upstream};
+
+/// Lets a gateway open nothing more.
+fn let_open_nothing(weir: &Weir) {
+    let open = descriptors(weir);
+    // Numbers are given out from the lowest that is free.
+    let_open(weir, (0..).find(|number| !open.contains(number)).unwrap());
+}
+
+/// Lowers or raises the descriptors a gateway may have.
+fn let_open(weir: &Weir, descriptors: u64) {
+    let pid = Pid::from_raw(weir.pid().cast_signed()).unwrap();
+    // The child has the hard limit of this process, and may come back to it.
+    let limit = Rlimit { current: Some(descriptors), ..getrlimit(Resource::Nofile) };
+    prlimit(Some(pid), Resource::Nofile, limit).unwrap();
+}
+
+fn descriptors(weir: &Weir) -> BTreeSet<u64> {
+    let entries = fs::read_dir(format!("/proc/{}/fd", weir.pid())).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect()
+}
+
+/// User and system time so far, in ticks of the kernel (proc(5), fields 14 and 15).
+fn cpu_ticks(weir: &Weir) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", weir.pid())).unwrap();
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+#[test]
+fn without_descriptors_who_is_there_is_served_and_who_comes_waits() {
+    let origin = Origin::answering("hello");
+    let weir = in_front_of(&origin);
+    let mut held = weir.client();
+    assert_eq!(held.get("/").status, 200);
+    let_open_nothing(&weir);
+    // The kernel completes their handshakes; nobody takes them over.
+    let mut waiting: Vec<Client> = (0..5).map(|_| weir.client()).collect();
+    waiting.iter_mut().for_each(|client| client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"));
+    let told = |part: &str| weir.stderr().iter().filter(|line| line.contains(part)).count();
+    wait_until("the gateway says so", || told("raise the limit on open files") == 1);
+    let before = cpu_ticks(&weir);
+    for _ in 0..50 {
+        assert_eq!(held.get("/").status, 200, "its connections to client and node are there");
+        // Ten rounds of the pause between two tries.
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(told("raise the limit on open files"), 1, "once, not with every try");
+    // Half a second: spinning would be 50 ticks of 10 ms.
+    assert!(cpu_ticks(&weir) - before < 25, "it spins: {} ticks", cpu_ticks(&weir) - before);
+    let_open(&weir, 1_000);
+    for client in &mut waiting {
+        assert_eq!(client.read_response(false).unwrap().status, 200, "served as soon as there is room");
+    }
+    wait_until("the gateway says so", || told("accepted again") == 1);
+}
+
+#[test]
+fn without_a_descriptor_for_a_node_the_answer_is_503() {
+    let origin = Origin::answering("hello");
+    let weir = in_front_of(&origin);
+    let before = descriptors(&weir).len();
+    let mut client = weir.client();
+    wait_until("it is accepted, and nobody connected to the node", || descriptors(&weir).len() == before + 1);
+    let_open_nothing(&weir);
+    let answer = client.get("/");
+    assert_eq!((answer.status, answer.text().contains("no_resources")), (503, true), "{}", answer.text());
+    let_open(&weir, 1_000);
+    assert_eq!(client.get("/").status, 200);
+}
+
+fn metric(weir: &Weir, series: &str) -> u64 {
+    let text = Client::connect(weir.address("metrics")).get("/apisix/prometheus/metrics").text();
+    let line = text.lines().find(|line| line.starts_with(series));
+    line.and_then(|line| line.rsplit(' ').next()?.parse().ok())
+        .unwrap_or_else(|| panic!("no {series} in {text}"))
+}
+
+fn resident_bytes(weir: &Weir) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", weir.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+#[test]
+fn memory_stays_under_its_limit_in_a_flood_and_is_given_back_after_it() {
+    const LIMIT: u64 = 128 << 20;
+    const UPLOAD: usize = 1_000_000;
+    let origin = Origin::answering("hello");
+    // A variable that lies in the body makes the gateway hold it: what a flood would use up memory with.
+    let all = upstream(&[origin.address()], "");
+    let resources = format!(
+        "routes:\n  - {{id: held, uri: /held, vars: [[post_arg_x, '==', '1']], upstream: {all}}}\n  \
+         - {{id: plain, uri: /*, labels: {{weir.priority: critical}}, upstream: {all}}}\n"
+    );
+    let limit = LIMIT.to_string();
+    let weir = builder(&resources).arguments(&["--memory-limit", &limit, "--grace", "1"]).start();
+    let mut idle = weir.client();
+    assert_eq!(idle.get("/").status, 200);
+    let head = format!(
+        "POST /held HTTP/1.1\r\nHost: h\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: {UPLOAD}\r\n\r\n"
+    );
+    // Each leaves out its last byte: held until it is refused.
+    let flood: Vec<Client> = (0..400)
+        .map(|_| {
+            let mut client = weir.client();
+            client.stream().set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+            if client.try_send(head.as_bytes()).is_ok() {
+                let _ = client.try_send(&vec![b'a'; UPLOAD - 1]);
+            }
+            assert!(resident_bytes(&weir) < LIMIT, "{} bytes", resident_bytes(&weir));
+            client
+        })
+        .collect();
+    let refused = || metric(&weir, "weir_failures_total{cause=\"memory_limit\",");
+    wait_until("requests are refused", || refused() > 0);
+    assert!(idle.closes_cleanly(), "idle connections were closed first");
+    let said = wait_for("a client was told", || {
+        let mut client = weir.client();
+        client.send(b"GET /none HTTP/1.1\r\nHost: h\r\n\r\n");
+        client.read_response(false).ok()
+    });
+    assert!(matches!(said.status, 200 | 503), "{}", said.text());
+    assert_eq!(said.header("connection"), Some("close"));
+    drop(flood);
+    wait_until("it has recovered", || {
+        let mut client = weir.client();
+        let answer = client.try_request("GET", "/", &[], b"");
+        answer.is_ok_and(|answer| answer.status == 200 && answer.header("connection").is_none())
+    });
+}
+
+#[test]
+fn slow_readers_do_not_take_more_memory_than_there_is() {
+    const LIMIT: u64 = 96 << 20;
+    let origin = Origin::start(|_| {
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 16777216\r\n\r\n";
+        Reply::raw(head.as_bytes()).then(Step::Repeat(vec![b'x'; 64 << 10], 256))
+    });
+    let limit = LIMIT.to_string();
+    let weir = in_front_of_with(&origin, &["--memory-limit", &limit]);
+    let readers: Vec<Client> = (0..300)
+        .filter_map(|_| {
+            let mut client = Client::try_connect(weir.proxy()).ok()?;
+            client.try_send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").ok()?;
+            assert!(resident_bytes(&weir) < LIMIT, "{} bytes", resident_bytes(&weir));
+            Some(client)
+        })
+        .collect();
+    assert!(readers.len() > 100, "{}", readers.len());
+    assert!(resident_bytes(&weir) < LIMIT);
+    drop(readers);
+    wait_until("it serves", || {
+        let mut client = weir.client();
+        client.try_request("GET", "/", &[], b"").is_ok_and(|answer| answer.status == 200)
+    });
+}
+
+#[test]
+fn an_upstream_that_slows_down_is_asked_less_until_it_recovers() {
+    let slow = Arc::new(AtomicBool::new(false));
+    let go = Signal::new();
+    let origin = Origin::start({
+        let (slow, go) = (slow.clone(), go.clone());
+        move |_| {
+            if slow.load(Ordering::SeqCst) { Reply::new().wait(&go).send(ANSWER) } else { Reply::raw(ANSWER) }
+        }
+    });
+    let nodes = upstream(&[origin.address()], "");
+    let upstreams = nodes.replacen('{', "{id: u, ", 1);
+    let route = |id: &str, uri: &str, priority: &str| {
+        format!("  - {{id: '{id}', uri: {uri}, labels: {{weir.priority: {priority}}}, upstream_id: u}}\n")
+    };
+    let resources = format!(
+        "upstreams: [{upstreams}]\nroutes:\n{}{}{}",
+        route("1", "/critical", "critical"),
+        route("2", "/sheddable", "sheddable"),
+        route("3", "/*", "default"),
+    );
+    let weir = builder(&resources).arguments(&["--overload", "adaptive"]).start();
+    // What is usual.
+    let mut quick = weir.client();
+    for _ in 0..1_000 {
+        assert_eq!(quick.get("/").status, 200);
+    }
+    slow.store(true, Ordering::SeqCst);
+    let mut stuck: Vec<Client> = Vec::new();
+    let mut shed = |path: &str| {
+        wait_for("a request is shed", || {
+            let mut client = weir.client();
+            client.set_read_timeout(Duration::from_millis(20));
+            client.send(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
+            let answer = client.read_response(false).ok();
+            stuck.push(client);
+            answer
+        })
+    };
+    let answer = shed("/");
+    assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")), "{}", answer.text());
+    assert!(answer.text().contains("overloaded"), "{}", answer.text());
+    assert!(metric(&weir, "weir_failures_total{cause=\"overloaded\",") > 0);
+    // So is whoever can wait more easily; a critical one still passes, and waits.
+    assert_eq!(shed("/sheddable").status, 503);
+    let before = origin.connections();
+    let mut critical = weir.client();
+    critical.send(b"GET /critical HTTP/1.1\r\nHost: h\r\n\r\n");
+    wait_until("the node was asked", || origin.connections() > before);
+    slow.store(false, Ordering::SeqCst);
+    go.set();
+    assert_eq!(critical.read_response(false).unwrap().status, 200);
+    wait_until("nothing is shed any more", || {
+        let statuses: Vec<u16> = (0..20).map(|_| weir.get("/").status).collect();
+        statuses.iter().all(|status| *status == 200)
+    });
+}
+
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+#[test]
+fn a_priority_that_is_none_is_refused() {
+    let weir = Weir::start(crate::support::BINARY);
+    let route = serde_json::json!({
+        "uri": "/", "labels": {"weir.priority": "urgent"}, "upstream": {"nodes": {"127.0.0.1:1": 1}}
+    });
+    let (status, answer) = weir.admin("PUT", "routes/1", route);
+    assert_eq!(status, 400, "{answer}");
+    let reason = answer["error_msg"].as_str().unwrap();
+    assert!(reason.contains("urgent") && reason.contains("critical, default, sheddable"), "{reason}");
+}
