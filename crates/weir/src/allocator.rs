@@ -7,19 +7,28 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// mimalloc's `mi_option_purge_delay`; the crate that wraps it names only some options.
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 
-/// Makes memory that is free go back to the kernel, and no more than is used be taken from it.
-///
-/// - Free memory is returned at once. By default a thread returns it when it next allocates after a second, which the
-///   thread that has just read 100,000 routes may never do: 380 MB stayed where 103 MB were in use. A worker's steady
-///   state frees no whole page, so requests do not pay for it.
-/// - The heap is not backed by huge pages: a thread that has touched a few kilobytes of each size class would hold
-///   megabytes (24 MB against 15 MB for an idle gateway), and requests are no faster for it.
+/// The heap is not backed by huge pages: a thread that has touched a few kilobytes of each size class would hold
+/// megabytes, and requests are no faster for it. Said before `main`, since what the runtime allocates on its way there
+/// would be given a first huge page, 2 MB for a few hundred bytes.
+// SAFETY: the loader calls what stands in this section once, before `main`, on the only thread. The function makes one
+// system call and uses nothing of the standard library, which is not set up yet.
+#[allow(unsafe_code)]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = no_huge_pages;
+
+extern "C" fn no_huge_pages() {
+    // A kernel that knows no such switch has no such pages either, or keeps them; nothing depends on it.
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
+}
+
+/// Makes memory that is free go back to the kernel at once. By default a thread returns it when it next allocates after
+/// a second, which the thread that has just read 100,000 routes may never do: 380 MB stayed where 103 MB were in use. A
+/// worker's steady state frees no whole page, so requests do not pay for it.
 pub(crate) fn tune() {
     // SAFETY: sets a number in the allocator's table of options, which may be done at any time from any thread.
     #[allow(unsafe_code)]
     unsafe {
         libmimalloc_sys::mi_option_set(PURGE_DELAY, 0);
     }
-    // A kernel that knows no such switch has no such pages either, or keeps them; nothing depends on it.
-    let _ = rustix::thread::disable_transparent_huge_pages(true);
 }

@@ -13,6 +13,14 @@ use crate::command::{FREE_PORTS, weir, weir_with};
 const BINARY: &str = env!("CARGO_BIN_EXE_weir");
 
 #[test]
+fn nothing_lies_in_huge_pages() {
+    let weir = Weir::start(BINARY);
+    let memory = fs::read_to_string(format!("/proc/{}/smaps_rollup", weir.pid())).unwrap();
+    let huge = memory.lines().find(|line| line.starts_with("AnonHugePages:")).unwrap();
+    assert_eq!(huge.split_ascii_whitespace().collect::<Vec<_>>(), ["AnonHugePages:", "0", "kB"]);
+}
+
+#[test]
 #[allow(clippy::print_stdout, reason = "a figure to look at, not to assert on a shared machine")]
 fn it_announces_its_listeners_and_then_that_it_is_ready() {
     let began = Instant::now();
