@@ -194,3 +194,20 @@ fn connect_cause(error: &io::Error) -> Cause {
         _ => Cause::ConnectFailed,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_this_machine_lacks_is_not_the_nodes_fault() {
+        let check = |code: i32, cause: Cause| {
+            assert_eq!(connect_cause(&io::Error::from_raw_os_error(code)), cause, "error {code}");
+        };
+        // EMFILE, ENFILE, ENOBUFS, ENOMEM; and EADDRNOTAVAIL, when all local ports are in use.
+        [24, 23, 105, 12, 99].into_iter().for_each(|code| check(code, Cause::NoResources));
+        // ECONNREFUSED, EHOSTUNREACH, ECONNRESET; ETIMEDOUT.
+        [111, 113, 104].into_iter().for_each(|code| check(code, Cause::ConnectFailed));
+        check(110, Cause::ConnectTimeout);
+    }
+}
