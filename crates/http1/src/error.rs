@@ -17,7 +17,7 @@ pub enum HeadError {
     FieldName,
     /// A control character in a field value.
     FieldValue,
-    /// The request line is longer than the limit.
+    /// The start line is longer than the limit.
     LineTooLong,
     /// The head is longer than the limit.
     HeadTooLarge,
@@ -71,7 +71,7 @@ impl HeadError {
             Self::LineEnd => "a line does not end in CRLF",
             Self::FieldName => "malformed field name",
             Self::FieldValue => "control character in a field value",
-            Self::LineTooLong => "request line too long",
+            Self::LineTooLong => "start line too long",
             Self::HeadTooLarge => "head too large",
             Self::TooManyFields => "too many fields",
             Self::Target => "request target not allowed for this method",

@@ -35,7 +35,7 @@ impl Limits {
 pub struct HeadLimits {
     /// The whole head with its empty line; beyond it 431 (RFC 6585 section 5).
     pub max_head_bytes: usize,
-    /// The request line without its CRLF; beyond it 414 (RFC 9110 section 15.5.15).
+    /// The start line without its CRLF; beyond it 414 for a request (RFC 9110 section 15.5.15).
     pub max_line_bytes: usize,
     /// The number of fields; beyond it 431. More than [`Limits::FIELDS_CEILING`] counts as the ceiling.
     pub max_fields: usize,

@@ -115,6 +115,13 @@ fn fill(
     if status < 100 {
         return Err(HeadError::StatusLine);
     }
+    // Also when the line came at once: the verdict is the same as when it came in parts.
+    let line_end = b"\r\n".len();
+    let first_field =
+        parsed.headers.first().map(|field| Span::of(field.name.as_bytes(), bytes).start as usize);
+    if first_field.unwrap_or(bytes.len() - line_end) > limits.max_line_bytes + line_end {
+        return Err(HeadError::LineTooLong);
+    }
     if bytes.len() > limits.max_head_bytes {
         return Err(HeadError::HeadTooLarge);
     }

@@ -72,6 +72,17 @@ fn one_byte_at_a_time() {
 }
 
 #[test]
+fn a_long_status_line_is_refused_at_once_and_in_parts() {
+    // The limit is 8 KiB; "HTTP/1.1 200 " has 13 bytes.
+    for (reason_bytes, expected) in [(8 * 1024 - 13, None), (8 * 1024 - 12, Some(HeadError::LineTooLong))] {
+        let input = format!("HTTP/1.1 200 {}\r\nContent-Length: 0\r\n\r\n", "a".repeat(reason_bytes));
+        let each: Vec<usize> = (0..input.len()).collect();
+        assert_eq!(response(input.as_bytes(), &[]).0.err(), expected, "at once");
+        assert_eq!(response(input.as_bytes(), &each).0.err(), expected, "byte by byte");
+    }
+}
+
+#[test]
 fn a_large_head_byte_by_byte_is_not_quadratic() {
     // 64 KiB in single bytes: parsing from the start each time would be two billion steps.
     let input = format!("GET / HTTP/1.1\r\nHost: h\r\nA: {}\r\n\r\n", "a".repeat(65_000));
