@@ -34,6 +34,8 @@ pub struct Document {
     /// Kinds of which some item could not be told from the others: what seems gone of them may be that item.
     pub unclear: HashSet<Kind>,
     path: PathBuf,
+    /// Of the file, from 1.
+    last_line: usize,
     marked: Marked,
     expanded: Expanded,
     pointers: HashMap<Key, String>,
@@ -86,6 +88,7 @@ impl Document {
             faults: Vec::new(),
             unclear: HashSet::new(),
             path: path.to_owned(),
+            last_line,
             marked,
             expanded,
             pointers: HashMap::new(),
@@ -150,7 +153,8 @@ impl Document {
     }
 
     fn fault(&self, pointer: &str, reason: String) -> FileFault {
-        let line = self.expanded.file_line(self.marked.line(pointer));
+        // A carriage return alone ends a line for YAML, and for no editor.
+        let line = self.expanded.file_line(self.marked.line(pointer)).min(self.last_line);
         FileFault { path: self.path.clone(), line, place: dotted(pointer), reason }
     }
 }
@@ -313,6 +317,16 @@ mod tests {
             &["weir.yaml:2: the environment variable UNSET", "weir.yaml:3: "],
         );
         check("routes: [\n\n}", &[], &["weir.yaml:3: "]);
+    }
+
+    #[test]
+    fn lines_that_only_yaml_counts_lead_to_no_line_behind_the_file() {
+        check(
+            "routes:\r- 7\r- 8",
+            &[],
+            &["weir.yaml:1: routes[0]: a route", "weir.yaml:1: routes[1]: a route"],
+        );
+        check("routes: [\r\r}", &[], &["weir.yaml:1: "]);
     }
 
     #[test]
