@@ -57,18 +57,25 @@ impl CidrSet {
     }
 }
 
+/// The network that `text` writes: `10.0.0.0/8`, `fe80::/10`, or an address, which is the network of itself alone.
+/// None if it is neither, and if an octet begins with a zero (`010.0.0.0/8`): some programs read that as octal.
+#[must_use]
+pub fn network(text: &str) -> Option<IpNet> {
+    match text.split_once('/') {
+        None => text.parse::<IpAddr>().ok().map(IpNet::from),
+        // The network's own parser takes such zeros, that of the address refuses them.
+        Some((address, _)) => address.parse::<IpAddr>().ok().and_then(|_| text.parse().ok()),
+    }
+}
+
 /// An address or network; a network of IPv4-mapped addresses becomes the IPv4 network it maps.
 fn parse_network(text: &str) -> Option<IpNet> {
-    if let Ok(address) = text.parse::<IpAddr>() {
-        return Some(IpNet::from(address.to_canonical()));
-    }
-    let net = text.parse::<IpNet>().ok()?;
-    match net {
+    match network(text)? {
         IpNet::V6(v6) if v6.prefix_len() >= MAPPED_PREFIX => match IpAddr::V6(v6.network()).to_canonical() {
             IpAddr::V4(address) => IpNet::new(IpAddr::V4(address), v6.prefix_len() - MAPPED_PREFIX).ok(),
-            IpAddr::V6(Ipv6Addr { .. }) => Some(net),
+            IpAddr::V6(Ipv6Addr { .. }) => Some(IpNet::V6(v6)),
         },
-        _ => Some(net),
+        net => Some(net),
     }
 }
 
@@ -124,6 +131,16 @@ mod tests {
             let error = CidrSet::parse(&["::1", bad]).unwrap_err();
             assert_eq!((error.index, error.text.as_str()), (1, bad));
         }
+    }
+
+    #[test]
+    fn an_octet_that_some_would_read_as_octal_is_refused_with_a_prefix_too() {
+        for bad in ["010.0.0.1", "010.0.0.0/8", "10.0.00.0/16", "::ffff:010.0.0.0/104"] {
+            assert_eq!(network(bad), None, "{bad}");
+            assert!(CidrSet::parse(&[bad]).is_err(), "{bad}");
+        }
+        assert_eq!(network("10.0.0.0/8"), "10.0.0.0/8".parse().ok());
+        assert_eq!(network("::1"), "::1/128".parse().ok());
     }
 
     proptest! {

@@ -1,5 +1,6 @@
 //! What the schemas of routes, services and stream routes cannot say.
 
+use router::cidr;
 use router::hosts::HostPattern;
 use router::{Rule, RuleError, RuleField, RuleInput};
 use serde_json::Value;
@@ -111,7 +112,7 @@ fn addresses(route: &Value, findings: &mut Findings) {
     let (server, server_places) = texts(route, "server_addr", "server_addrs");
     let places = client_places.into_iter().chain(server_places);
     for (text, pointer) in client.into_iter().chain(server).zip(places) {
-        if text.parse::<std::net::IpAddr>().is_err() && text.parse::<ipnet::IpNet>().is_err() {
+        if cidr::network(&text).is_none() {
             let reason = format!("{text:?} is neither an IP address nor a network (ADDRESS/BITS)");
             findings.add(Stage::Expressions, pointer, reason);
         }

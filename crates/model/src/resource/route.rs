@@ -203,14 +203,11 @@ pub(crate) struct Address(pub(crate) IpNet);
 impl<'de> Deserialize<'de> for Address {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Address, D::Error> {
         let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
-        let network = match text.parse::<std::net::IpAddr>() {
-            Ok(address) => IpNet::from(address),
-            Err(_) => text.parse::<IpNet>().map_err(|_| {
-                serde::de::Error::custom(format!(
-                    "{text:?} is neither an IP address nor a network (ADDRESS/BITS)"
-                ))
-            })?,
-        };
+        let network = router::cidr::network(&text).ok_or_else(|| {
+            serde::de::Error::custom(format!(
+                "{text:?} is neither an IP address nor a network (ADDRESS/BITS)"
+            ))
+        })?;
         Ok(Address(network))
     }
 }

@@ -42,8 +42,7 @@ pub(super) fn no_tls_yet(given: &Given) -> Result<Vec<SocketAddr>, String> {
 /// Addresses and networks; an address is the network of itself alone.
 pub(super) fn networks(given: &Given) -> Result<Vec<IpNet>, String> {
     let network = |text: &&str| {
-        let alone = || text.parse::<IpAddr>().map(IpNet::from);
-        text.parse::<IpNet>().or_else(|_| alone()).map_err(|_| {
+        router::cidr::network(text).ok_or_else(|| {
             format!("`{text}` is not an address or network; write `10.0.0.0/8`, `192.0.2.1` or `fd00::/8`")
         })
     };

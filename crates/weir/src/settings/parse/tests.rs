@@ -59,6 +59,7 @@ fn lists_refuse_one_bad_entry() {
     assert!(listeners(&given("127.0.0.1:1,off")).is_err());
     assert!(listeners(&given(" , ")).is_err());
     assert!(networks(&given("10.0.0.0/8,10.0.0.0/33")).unwrap_err().contains("10.0.0.0/33"));
+    assert!(networks(&given("10.0.0.0/8,010.0.0.0/8")).unwrap_err().contains("010.0.0.0/8"));
 }
 
 #[test]
