@@ -3,9 +3,12 @@
 CARGO ?= cargo
 # Further arguments of the laboratory, e.g. make bench ARGS="--quick"
 ARGS ?=
+# One fuzz target instead of all, and for how long, e.g. make fuzz TARGET=path SECONDS=600
+TARGET ?=
+SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test lint fmt doc bench figures install
+.PHONY: help run build test lint fmt doc bench figures fuzz install
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +42,9 @@ bench: build ## Measure weir beside nginx and HAProxy (ARGS="--quick", "--help")
 figures: build ## Measure start-up, memory, scaling and 100,000 routes (ARGS="--help")
 	@lab/install.sh bench
 	@lab/figures.py $(ARGS)
+
+fuzz: ## Fuzz all targets in turn (TARGET=path SECONDS=600)
+	@fuzz/run.sh "$(TARGET)" "$(SECONDS)"
 
 install: ## Install the Debian packages that tests need
 	@lab/install.sh test

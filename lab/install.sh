@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building, testing and measuring need besides a Rust toolchain, from Debian's packages alone.
 #
-#   lab/install.sh [test|bench]...      both by default; what is there already is left alone
+#   lab/install.sh [test|bench|fuzz]...  the first two by default; what is there already is left alone
 #
 # Packages start no service of their own: policy-rc.d says no while they are unpacked.
 set -euo pipefail
@@ -11,6 +11,8 @@ declare -A packages=(
   [test]="gcc libc6-dev make curl ca-certificates nginx haproxy"
   # ab is in apache2-utils, taskset in util-linux.
   [bench]="curl python3 nginx haproxy wrk apache2-utils util-linux"
+  # The fuzzer's engine is C++.
+  [fuzz]="g++ libc6-dev make"
 )
 
 say() { printf 'install: %s\n' "$*" >&2; }

@@ -82,8 +82,9 @@ pub enum PathError {
 
 /// Brings `raw`, a path without its query, into canonical form.
 ///
-/// The result borrows `raw` when nothing had to change, else `scratch`. A caller that cannot keep the borrow looks
-/// at [`CanonicalPath::is_as_sent`] and later reads `raw` or [`PathScratch::forward`] and [`PathScratch::decoded`].
+/// The result borrows `raw` when nothing had to change and nothing was escaped, else `scratch`. A caller that cannot
+/// keep the borrow looks at [`CanonicalPath::is_as_sent`] and later reads `raw` or [`PathScratch::forward`] and
+/// [`PathScratch::decoded`].
 ///
 /// # Errors
 /// See [`PathError`]; the answer to the client is 400.
@@ -140,7 +141,7 @@ impl<'a> CanonicalPath<'a> {
         self.decoded
     }
 
-    /// Whether both forms are the path as it was sent.
+    /// Whether both forms are borrowed from the path as it was sent. A path with an escape never is.
     #[must_use]
     pub fn is_as_sent(&self) -> bool {
         self.as_sent

@@ -1,7 +1,6 @@
-//! The table of path spellings, and properties against a naive twin.
+//! The table of path spellings. The properties, against a naive twin, are in `tests/it/paths.rs`.
 
 use super::{CanonicalPath, PathError, PathOptions, PathScratch, canonicalize};
-use proptest::prelude::*;
 
 fn with(raw: &[u8], options: &PathOptions) -> Result<(Vec<u8>, Vec<u8>), PathError> {
     let mut scratch = PathScratch::default();
@@ -151,88 +150,4 @@ fn options() {
     check_with(servlet, "/a/;y", "/a/;y", "/a/");
     assert_eq!(with(b"/a/;x/b", &servlet), Err(PathError::ParametersOnly));
     assert_eq!(with(b"/a/..;/b", &servlet), Err(PathError::HiddenDotSegment));
-}
-
-/// Whether an origin that decodes slashes, or cuts parameters off, would see a dot segment in this one.
-fn hides_dot_segment(segment: &str) -> bool {
-    let split = segment.replace("%3B", ";");
-    split.split("%2F").any(|piece| matches!(piece.split(';').next(), Some("." | "..")))
-}
-
-/// The canonical form said once more, with lists of segments and no care for speed.
-fn naive(raw: &str) -> Option<(String, String)> {
-    let mut text = String::new();
-    let mut rest = raw;
-    while let Some(first) = rest.chars().next() {
-        if first != '%' {
-            text.push(first);
-            rest = &rest[1..];
-            continue;
-        }
-        let digits = rest.get(1..3).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
-        let value = char::from(u8::from_str_radix(digits, 16).unwrap());
-        if value.is_ascii_alphanumeric() || "-._~".contains(value) {
-            text.push(value);
-        } else if value == '\\' || (value as u32) < 0x20 || value as u32 == 0x7f {
-            return None;
-        } else {
-            text.push_str(&format!("%{}", digits.to_ascii_uppercase()));
-        }
-        rest = &rest[3..];
-    }
-    if !text.starts_with('/') || text.contains('\\') {
-        return None;
-    }
-    let mut kept: Vec<&str> = Vec::new();
-    let all: Vec<&str> = text[1..].split('/').collect();
-    for (index, segment) in all.iter().enumerate() {
-        let last = index + 1 == all.len();
-        match *segment {
-            ".." => {
-                kept.pop()?;
-            }
-            "." | "" => {}
-            // What hides a dot segment is refused wherever it stands, also where a later `..` would take it away.
-            other if hides_dot_segment(other) => return None,
-            other => kept.push(other),
-        }
-        if last && matches!(*segment, ".." | "." | "") {
-            kept.push("");
-        }
-    }
-    let forward = format!("/{}", kept.join("/"));
-    let decoded =
-        forward.replace("%2F", "\u{1}").replace("%3B", ";").replace("%25", "%").replace('\u{1}', "%2F");
-    Some((forward, decoded))
-}
-
-proptest! {
-    #[test]
-    fn agrees_with_the_naive_twin(pieces in proptest::collection::vec(
-        prop::sample::select(vec!["/", "/", "x", "y", ".", ".", "..", "%2e", "%2E", "%2f", "%2F", "%61", ";", "%3b",
-            "%25", "%", "\\", "%5c", "%00", "thing", "%4", "zz"]), 0..12)) {
-        let raw = format!("/{}", pieces.concat());
-        let got = with(raw.as_bytes(), &PathOptions::default())
-            .ok()
-            .map(|(forward, decoded)| (String::from_utf8(forward).unwrap(), String::from_utf8(decoded).unwrap()));
-        prop_assert_eq!(got, naive(&raw), "{}", raw);
-    }
-
-    #[test]
-    fn is_idempotent_and_holds_no_dot_segment(tail in proptest::collection::vec(
-        prop_oneof![Just(b'/'), Just(b'.'), Just(b'%'), Just(b'2'), Just(b'e'), Just(b';'), any::<u8>()], 0..24)) {
-        let raw = [b"/".as_slice(), &tail].concat();
-        let options = PathOptions::default();
-        if let Ok((forward, decoded)) = with(&raw, &options) {
-            prop_assert_eq!(with(&forward, &options), Ok((forward.clone(), decoded.clone())));
-            for form in [&forward, &decoded] {
-                prop_assert!(form.starts_with(b"/"));
-                for segment in form[1..].split(|&byte| byte == b'/') {
-                    prop_assert!(segment != b"." && segment != b"..");
-                }
-                prop_assert!(memchr::memmem::find(form, b"//").is_none());
-                prop_assert!(!form.iter().any(|&byte| byte < 0x20 || byte == 0x7f || byte == b'\\'));
-            }
-        }
-    }
 }

@@ -1,8 +1,11 @@
 //! The router seen from outside: tables of its semantics and a naive twin.
 #![allow(clippy::unwrap_used, reason = "a test that unwraps nothing fails, which is its job")]
 
+mod corpora;
 mod explain;
+mod oracles;
 mod parsers;
+mod paths;
 mod request;
 mod semantics;
 mod twin;

@@ -1,0 +1,136 @@
+//! What must hold of the checks of one object: schema and Rust type accept the same as far as a schema can say, every
+//! refusal has a reason and a place, and what is admitted comes into force.
+
+use std::sync::Arc;
+
+use model::resource::Resource;
+use model::{Change, Key, Kind, Policy, Refusal, Snapshot, Written, check as checks, schema};
+use serde_json::Value;
+
+use super::catalog::CATALOG;
+
+/// The input is the name of a kind on a line of its own, then JSON.
+pub fn check(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if text.len() > TEXT_BYTES_MAX {
+        return;
+    }
+    let (kind, text) = text.split_once('\n').unwrap_or(("route", text));
+    let (Some(kind), Ok(value)) = (Kind::from_singular(kind), serde_json::from_str::<Value>(text)) else {
+        return;
+    };
+    let by_schema = accepted_by_schema(kind, &value);
+    let by_type = Resource::read(kind, &value);
+    match &by_type {
+        Ok(_) if by_schema => unknown_fields(kind, &value),
+        // A refusal that begins by quoting a text is of one that is no address, network or authority. A pattern cannot
+        // say what is, and the type is there to refuse the rest.
+        Err(error) if by_schema && !error.to_string().starts_with('"') => {
+            panic!("{kind}: only the schema accepts {value}: {error}")
+        }
+        _ => {}
+    }
+    match checks::value(&CATALOG, kind, &value) {
+        Ok(()) => assert!(by_schema && by_type.is_ok(), "{kind}: accepted {value}"),
+        Err(refusal) => assert_reasons(&refusal, &value),
+    }
+    in_force(kind, &value);
+}
+
+/// The schema's verdict, which is that it finds no fault.
+fn accepted_by_schema(kind: Kind, value: &Value) -> bool {
+    let accepted = schema::validator(kind).accepts(value);
+    let faults = schema::validator(kind).faults(value);
+    assert_eq!(accepted, faults.is_empty(), "{kind}: {value} {faults:?}");
+    for fault in faults {
+        assert!(!fault.reason.is_empty() && !fault.contract_message().is_empty());
+        assert!(exists(&fault.pointer, value), "{}: {} in {value}", fault.pointer, fault.reason);
+    }
+    accepted
+}
+
+/// A field that nobody knows is refused by both or by none, wherever it stands.
+fn unknown_fields(kind: Kind, value: &Value) {
+    let mut pointers = Vec::new();
+    objects(value, String::new(), &mut pointers);
+    // A credential has one plugin at most, by its schema: a second one is refused for its number, not its name.
+    pointers.retain(|pointer| kind != Kind::Credential || pointer != "/plugins");
+    for pointer in pointers.into_iter().take(OBJECTS_MAX) {
+        let mut changed = value.clone();
+        let object =
+            changed.pointer_mut(&pointer).and_then(Value::as_object_mut).expect("an object is there");
+        object.insert("unknown".to_owned(), Value::from("value"));
+        let (by_schema, by_type) =
+            (schema::validator(kind).accepts(&changed), Resource::read(kind, &changed));
+        assert_eq!(by_schema, by_type.is_ok(), "{kind} at {pointer:?}: {changed}");
+    }
+}
+
+/// The pointers of the objects in a value.
+fn objects(value: &Value, pointer: String, found: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                let name = name.replace('~', "~0").replace('/', "~1");
+                objects(field, format!("{pointer}/{name}"), found);
+            }
+            found.push(pointer);
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                objects(item, format!("{pointer}/{index}"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What an Admin API admits is in force once it is stored; what it refuses for itself is not.
+fn in_force(kind: Kind, value: &Value) {
+    let id = match (kind, value.get("id"), value.get("username")) {
+        (Kind::Consumer, _, Some(Value::String(name))) | (_, Some(Value::String(name)), _) => name.clone(),
+        (Kind::PluginMetadata, ..) => "count".to_owned(),
+        _ => "1".to_owned(),
+    };
+    let id = match kind {
+        Kind::Credential => format!("jack/credentials/{id}"),
+        Kind::Secret => format!("vault/{id}"),
+        _ => id,
+    };
+    let Ok(key) = Key::new(kind, &id) else { return };
+    let admitted = Snapshot::empty().admit(&CATALOG, &key, value);
+    let text: Arc<str> = value.to_string().into();
+    let written = Written { key: key.clone(), text, created_index: 1, modified_index: 1 };
+    let change = Change { key: key.clone(), written: Some(written) };
+    let applied = Snapshot::empty().apply(&CATALOG, &[change], 1, Policy::Lenient);
+    let in_force = applied.snapshot.contains(&key);
+    assert_eq!(in_force, applied.faults.is_empty(), "{key}: {:?}", applied.faults);
+    match admitted {
+        // A credential waits for its consumer.
+        Ok(()) => assert!(in_force || kind == Kind::Credential, "{key}: admitted, then {:?}", applied.faults),
+        Err(refusal) => {
+            assert_reasons(&refusal, value);
+            assert!(!in_force, "{key}: refused, yet in force: {value}");
+        }
+    }
+}
+
+/// A refusal says what is wrong and where: at something that is there, or in something that is there.
+fn assert_reasons(refusal: &Refusal, value: &Value) {
+    assert!(!refusal.contract_message().is_empty() && !refusal.faults().is_empty());
+    for fault in refusal.faults() {
+        assert!(!fault.reason.is_empty());
+        assert!(exists(&fault.pointer, value), "{}: {} in {value}", fault.pointer, fault.reason);
+    }
+}
+
+/// Whether a pointer leads to a part of the value, or to a field that a part of it lacks.
+fn exists(pointer: &str, value: &Value) -> bool {
+    let parent = pointer.rsplit_once('/').map_or("", |(parent, _)| parent);
+    value.pointer(pointer).is_some() || value.pointer(parent).is_some_and(Value::is_object)
+}
+
+/// Longer than the full object of every kind; schemas have `uniqueItems`, whose cost grows with the square of a list.
+const TEXT_BYTES_MAX: usize = 4096;
+/// Objects that get an unknown field: each costs another validation.
+const OBJECTS_MAX: usize = 8;

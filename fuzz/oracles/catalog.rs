@@ -1,0 +1,39 @@
+//! The plugins that the oracles of objects know: one of each shape, so that no real plugin is needed.
+
+use std::sync::LazyLock;
+
+use model::catalog::{Catalog, PluginInfo, Subsystem};
+use serde_json::json;
+
+/// `auth` finds out who calls and belongs to consumers, `count` has metadata and serves layer 4 too, `picky` refuses
+/// what its schema lets through.
+pub static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
+    let mut auth = PluginInfo::new("auth", 2500, json!({"type": "object"}));
+    auth.is_auth = true;
+    auth.consumer_key = Some("key");
+    auth.consumer_schema = Some(
+        json!({"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]}).into(),
+    );
+    let count = json!({
+        "type": "object",
+        "properties": {"count": {"type": "integer", "minimum": 1}},
+        "required": ["count"],
+    });
+    let mut count = PluginInfo::new("count", 1002, count);
+    count.metadata_schema = Some(
+        json!({
+            "type": "object",
+            "properties": {"log_format": {"type": "object"}},
+            "additionalProperties": false,
+        })
+        .into(),
+    );
+    count.subsystems = &[Subsystem::Http, Subsystem::Stream];
+    let mut picky = PluginInfo::new("picky", 1, json!({"type": "object"}));
+    picky.check = |config| match config.get("bad") {
+        Some(bad) => Err(format!("{bad} is bad")),
+        None => Ok(()),
+    };
+    let catalog = Catalog::new(vec![auth, count, picky]).expect("three names");
+    catalog.with_registries(["dns".into()])
+});

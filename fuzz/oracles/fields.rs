@@ -1,0 +1,170 @@
+//! What must hold of a field list through any edits: it is what a plain list would be, and nothing can be smuggled in.
+
+use http1::{FieldId, FieldSet, HeadLimits, HeadStatus, Headers, RequestHead, encode, parse_request};
+
+use super::naive_head;
+
+/// A field as a plain list has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Plain {
+    name: Vec<u8>,
+    value: Vec<u8>,
+    hop_by_hop: bool,
+}
+
+/// The input is lines: `+name: value` appends, `=name: value` sets, `-name` removes; the lines before the first of
+/// these are the fields of the head that the list begins as, if they make one.
+pub fn check(data: &[u8]) {
+    let lines: Vec<&[u8]> = data.split(|byte| *byte == b'\n').collect();
+    let is_edit = |line: &&[u8]| matches!(line.first(), Some(b'+' | b'=' | b'-'));
+    let first_edit = lines.iter().position(|line| is_edit(line)).unwrap_or(lines.len());
+    let mut headers = parsed(&lines[..first_edit]);
+    let mut plain: Vec<Plain> = headers.iter().map(owned).collect();
+    for line in lines[first_edit..].iter().take(EDITS_MAX) {
+        let Some((kind, rest)) = line.split_first() else { continue };
+        let colon = rest.iter().position(|byte| *byte == b':').unwrap_or(rest.len());
+        let Ok(name) = std::str::from_utf8(&rest[..colon]) else { continue };
+        let value = rest.get(colon + 1..).unwrap_or_default();
+        match kind {
+            b'+' => {
+                let good = is_good(name, value);
+                assert_eq!(append(&mut headers, name, value), good, "append {name:?}");
+                if good {
+                    plain.push(Plain::new(name, value));
+                }
+            }
+            b'=' => {
+                let good = is_good(name, value);
+                assert_eq!(set(&mut headers, name, value), good, "set {name:?}");
+                if good {
+                    set_plain(&mut plain, Plain::new(name, value));
+                }
+            }
+            // Names are compared as tokens: what is none may look like another.
+            b'-' if is_good(name, b"") => {
+                let there = plain.iter().any(|field| field.is_named(name));
+                assert_eq!(remove(&mut headers, name), there, "remove {name:?}");
+                plain.retain(|field| !field.is_named(name));
+            }
+            _ => continue,
+        }
+        assert_same(&headers, &plain, name);
+    }
+    assert_encoded(&headers, &plain);
+    headers.clear();
+    assert_same(&headers, &[], "Host");
+}
+
+/// The fields of a head with these lines, Host before them; an empty list if they make no head.
+fn parsed(lines: &[&[u8]]) -> Headers {
+    let mut input = b"GET / HTTP/1.1\r\nHost: h\r\n".to_vec();
+    for line in lines {
+        input.extend_from_slice(line);
+        input.extend_from_slice(b"\r\n");
+    }
+    input.extend_from_slice(b"\r\n");
+    let mut head = RequestHead::new();
+    match parse_request(&input, &mut head, &HeadLimits::default()) {
+        Ok(HeadStatus::Complete { .. }) => head.headers,
+        _ => Headers::new(),
+    }
+}
+
+/// Known names through the calls by number, so that both ways are used.
+fn append(headers: &mut Headers, name: &str, value: &[u8]) -> bool {
+    match FieldId::of(name.as_bytes()) {
+        id if id.name() == name && id != FieldId::Other => headers.append_known(id, value).is_ok(),
+        _ => headers.append(name, value).is_ok(),
+    }
+}
+
+fn set(headers: &mut Headers, name: &str, value: &[u8]) -> bool {
+    match FieldId::of(name.as_bytes()) {
+        id if id.name() == name && id != FieldId::Other => headers.set_known(id, value).is_ok(),
+        _ => headers.set(name, value).is_ok(),
+    }
+}
+
+fn remove(headers: &mut Headers, name: &str) -> bool {
+    match FieldId::of(name.as_bytes()) {
+        id if id.name() == name && id != FieldId::Other => headers.remove_known(id),
+        _ => headers.remove(name),
+    }
+}
+
+fn set_plain(plain: &mut Vec<Plain>, field: Plain) {
+    let is_named = |other: &Plain| other.name.eq_ignore_ascii_case(&field.name);
+    let Some(first) = plain.iter().position(is_named) else {
+        plain.push(field);
+        return;
+    };
+    let mut index = 0;
+    plain.retain(|other| {
+        index += 1;
+        index - 1 == first || !is_named(other)
+    });
+    plain[first] = field;
+}
+
+/// The list and the plain one hold and find the same.
+fn assert_same(headers: &Headers, plain: &[Plain], name: &str) {
+    assert_eq!(headers.iter().map(owned).collect::<Vec<_>>(), plain);
+    assert_eq!((headers.len(), headers.is_empty()), (plain.len(), plain.is_empty()));
+    if !is_good(name, b"") {
+        return;
+    }
+    let named: Vec<&[u8]> =
+        plain.iter().filter(|field| field.is_named(name)).map(|field| &*field.value).collect();
+    assert_eq!(headers.get_all(name).collect::<Vec<_>>(), named);
+    assert_eq!(headers.get(name), named.first().copied());
+    assert_eq!(headers.contains(name), !named.is_empty());
+    let id = FieldId::of(name.as_bytes());
+    if id != FieldId::Other {
+        assert_eq!(headers.get_all_known(id).collect::<Vec<_>>(), named);
+        assert_eq!(headers.get_known(id), named.first().copied());
+        assert_eq!(headers.contains_known(id), !named.is_empty());
+        let mut elements =
+            named.iter().flat_map(|value| value.split(|byte| *byte == b',')).map(naive_head::trim);
+        let lists = elements.any(|element| element.eq_ignore_ascii_case(b"close"));
+        assert_eq!(headers.contains_token(id, "close"), lists);
+    }
+}
+
+/// What is written is the fields that may be sent, in order, and nothing else.
+fn assert_encoded(headers: &Headers, plain: &[Plain]) {
+    for skipped in [&[][..], &[FieldId::Host], &[FieldId::Date, FieldId::Host, FieldId::Via, FieldId::Cookie]]
+    {
+        let mut out = Vec::new();
+        encode::fields_except(&mut out, headers, FieldSet::of(skipped));
+        let sent = |field: &&Plain| !field.hop_by_hop && !skipped.contains(&FieldId::of(&field.name));
+        let expected: Vec<(&[u8], &[u8])> =
+            plain.iter().filter(sent).map(|field| (&*field.name, &*field.value)).collect();
+        assert_eq!(naive_head::fields(&out), expected, "written: {}", out.escape_ascii());
+    }
+}
+
+impl Plain {
+    fn new(name: &str, value: &[u8]) -> Self {
+        let hop_by_hop = FieldId::of(name.as_bytes()).is_hop_by_hop();
+        Self { name: name.as_bytes().to_vec(), value: naive_head::trim(value).to_vec(), hop_by_hop }
+    }
+
+    fn is_named(&self, name: &str) -> bool {
+        self.name.eq_ignore_ascii_case(name.as_bytes())
+    }
+}
+
+fn owned(field: http1::FieldRef<'_>) -> Plain {
+    Plain { name: field.name.to_vec(), value: field.value.to_vec(), hop_by_hop: field.hop_by_hop }
+}
+
+/// Whether a field of this name and value may be added (RFC 9110 sections 5.1 and 5.5).
+fn is_good(name: &str, value: &[u8]) -> bool {
+    let separators = b"\"(),/:;<=>?@[\\]{} ";
+    let is_token = |byte: u8| byte.is_ascii_graphic() && !separators.contains(&byte);
+    let is_text = |byte: &u8| *byte == b'\t' || (*byte >= b' ' && *byte != 0x7f);
+    !name.is_empty() && name.bytes().all(is_token) && value.iter().all(is_text)
+}
+
+/// Each edit compares the whole list, so that work grows with their square.
+const EDITS_MAX: usize = 48;

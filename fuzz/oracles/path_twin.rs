@@ -1,0 +1,109 @@
+//! The canonical form of a path said once more, with lists of segments and no care for speed. It refuses to know why a
+//! path is refused.
+
+use router::path::PathOptions;
+
+/// The forward and the decoded form of `raw`; none when it is refused.
+pub fn canonical(raw: &[u8], options: &PathOptions) -> Option<(String, Vec<u8>)> {
+    let text = normalized(raw, options)?;
+    let mut kept: Vec<&str> = Vec::new();
+    let all: Vec<&str> = text.strip_prefix('/')?.split('/').collect();
+    for (index, segment) in all.iter().enumerate() {
+        let last = index + 1 == all.len();
+        let vanishes = match *segment {
+            ".." => {
+                kept.pop()?;
+                true
+            }
+            "." => true,
+            "" => options.merge_slashes,
+            // What hides a dot segment is refused wherever it stands, also where a later `..` would take it away.
+            other if hides_dot_segment(other) => return None,
+            _ => false,
+        };
+        if !vanishes {
+            kept.push(segment);
+        } else if last {
+            kept.push("");
+        }
+    }
+    let mut decoded = Vec::new();
+    for (index, segment) in kept.iter().enumerate() {
+        let name = match segment.split_once(';') {
+            Some(("", _)) if options.normalize_uri_like_servlet && index + 1 < kept.len() => return None,
+            Some((name, _)) if options.normalize_uri_like_servlet => name,
+            _ => segment,
+        };
+        decoded.push(b'/');
+        decoded.extend(without_escapes(name));
+    }
+    if options.delete_uri_tail_slash && decoded.len() > 1 && decoded.ends_with(b"/") {
+        decoded.pop();
+    }
+    Some((format!("/{}", kept.join("/")), decoded))
+}
+
+/// The path with only those escapes that must be, in upper case; none if a byte or an escape may not stand in it.
+fn normalized(raw: &[u8], options: &PathOptions) -> Option<String> {
+    let mut text = String::new();
+    let mut escaped_before = None;
+    let mut rest = raw.iter();
+    if raw.first() != Some(&b'/') {
+        return None;
+    }
+    while let Some(&first) = rest.next() {
+        if first != b'%' {
+            if !first.is_ascii_graphic() || b"\\#?".contains(&first) {
+                return None;
+            }
+            text.push(char::from(first));
+            escaped_before = None;
+            continue;
+        }
+        let digits = [*rest.next()?, *rest.next()?];
+        let digits = std::str::from_utf8(&digits).ok().filter(|digits| !digits.starts_with('+'))?;
+        let value = u8::from_str_radix(digits, 16).ok()?;
+        if value.is_ascii_control() || value == b'\\' || is_overlong(escaped_before, value) {
+            return None;
+        }
+        let unreserved = value.is_ascii_alphanumeric() || b"-._~".contains(&value);
+        if unreserved || (value == b'/' && !options.match_uri_encoded_slash) {
+            text.push(char::from(value));
+        } else {
+            text.push_str(&format!("%{value:02X}"));
+        }
+        escaped_before = Some(value);
+    }
+    Some(text)
+}
+
+/// Whether two bytes begin the form of a character that has a shorter one (RFC 3629 section 3).
+fn is_overlong(first: Option<u8>, second: u8) -> bool {
+    match (first, second) {
+        (Some(0xc0 | 0xc1), 0x80..=0xbf) | (Some(0xe0), 0x80..=0x9f) | (Some(0xf0), 0x80..=0x8f) => true,
+        _ => false,
+    }
+}
+
+/// Whether an origin that decodes slashes, or cuts parameters off, would see a dot segment in this one.
+fn hides_dot_segment(segment: &str) -> bool {
+    let split = segment.replace("%3B", ";");
+    split.split("%2F").any(|piece| matches!(piece.split(';').next(), Some("." | "..")))
+}
+
+/// The bytes that the escapes of a normalised segment stand for; an encoded slash stays.
+fn without_escapes(segment: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (index, piece) in segment.split('%').enumerate() {
+        match (index, piece.split_at_checked(2)) {
+            (0, _) => bytes.extend_from_slice(piece.as_bytes()),
+            (_, Some(("2F", behind))) => bytes.extend_from_slice(format!("%2F{behind}").as_bytes()),
+            (_, Some((digits, behind))) => {
+                bytes.push(u8::from_str_radix(digits, 16).expect("a normalised escape has two digits"));
+                bytes.extend_from_slice(behind.as_bytes());
+            }
+            (_, None) => unreachable!("a normalised escape has two digits"),
+        }
+    }
+    bytes
+}

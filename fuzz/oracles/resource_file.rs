@@ -1,0 +1,128 @@
+//! What must hold of a declarative file: faults lie in it, what is read can be written and read again, and how its
+//! objects are handed over does not matter.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use control::source::file::{Document, FileFault};
+use model::{Change, Fault, Kind, Policy, Snapshot};
+use serde_json::{Map, Value};
+
+use super::catalog::CATALOG;
+
+/// The input is the text of a file.
+pub fn check(data: &[u8]) {
+    let Some(text) = std::str::from_utf8(data).ok().filter(|text| text.len() <= TEXT_BYTES_MAX) else {
+        return;
+    };
+    let lines = text.lines().count().max(1);
+    let within = |fault: &FileFault| {
+        assert!((1..=lines).contains(&fault.line) && !fault.reason.is_empty(), "{fault} of {lines} lines");
+    };
+    let document = match parse(text) {
+        Ok(document) => document,
+        Err(faults) => {
+            assert!(!faults.is_empty());
+            faults.iter().for_each(within);
+            return;
+        }
+    };
+    document.faults.iter().for_each(within);
+    let mut keys = BTreeSet::new();
+    for object in &document.objects {
+        assert!(keys.insert(object.key.path()), "{} is there twice", object.key);
+        let value: Value = serde_json::from_str(&object.text).expect("an object is JSON");
+        let mut places = vec![String::new()];
+        pointers(&value, "", &mut places);
+        for pointer in places.into_iter().take(PLACES_MAX) {
+            let fault = Fault { key: Some(object.key.clone()), pointer, reason: "x".to_owned(), kept: false };
+            within(&document.place(&fault).expect("the object is in the document"));
+        }
+    }
+    written_again(&document);
+    let changes: Vec<Change> = document.objects.iter().map(|object| object.change(1)).collect();
+    for fault in apply(&changes, changes.len()) {
+        within(&document.place(&fault).expect("the object is in the document"));
+    }
+}
+
+/// Applies the changes at once and in two parts, which must come to the same; gives the faults.
+fn apply(changes: &[Change], length: usize) -> Vec<Fault> {
+    let whole = Snapshot::empty().apply(&CATALOG, changes, 1, Policy::Lenient);
+    let (first, second) = changes.split_at(length / 2);
+    for (first, second) in [(first, second), (second, first)] {
+        let half = Snapshot::empty().apply(&CATALOG, first, 1, Policy::Lenient).snapshot;
+        let parts = half.apply(&CATALOG, second, 1, Policy::Lenient).snapshot;
+        assert_eq!(in_force(&parts), in_force(&whole.snapshot));
+        assert_eq!(parts.faults(), whole.snapshot.faults());
+    }
+    let strict = Snapshot::empty().apply(&CATALOG, changes, 1, Policy::Strict).snapshot;
+    let expected = if whole.faults.is_empty() { in_force(&whole.snapshot) } else { BTreeSet::new() };
+    assert_eq!(in_force(&strict), expected, "all or nothing");
+    whole.faults
+}
+
+fn in_force(snapshot: &Snapshot) -> BTreeSet<String> {
+    let keys = Kind::ALL.into_iter().flat_map(|kind| snapshot.iter(kind)).map(|object| object.key().path());
+    keys.collect()
+}
+
+/// The objects, written as one JSON file, are read as the same objects.
+fn written_again(document: &Document) {
+    let mut collections: Map<String, Value> = Map::new();
+    for object in &document.objects {
+        let Ok(Value::Object(mut fields)) = serde_json::from_str(&object.text) else {
+            panic!("{}", object.text)
+        };
+        let kind = match object.key.kind {
+            Kind::Credential => Kind::Consumer,
+            kind => kind,
+        };
+        if matches!(object.key.kind, Kind::Credential | Kind::Secret | Kind::PluginMetadata) {
+            fields.insert("id".to_owned(), Value::from(&*object.key.id));
+        }
+        let items = collections.entry(kind.collection()).or_insert_with(|| Value::Array(Vec::new()));
+        items.as_array_mut().expect("a list").push(Value::Object(fields));
+    }
+    let text = Value::Object(collections).to_string();
+    let again = parse(&text).unwrap_or_else(|faults| panic!("{text}: {faults:?}"));
+    assert!(again.faults.is_empty(), "{text}: {:?}", again.faults);
+    let seen = |document: &Document| -> BTreeSet<(String, String)> {
+        document.objects.iter().map(|object| (object.key.path(), object.text.to_string())).collect()
+    };
+    assert_eq!(seen(&again), seen(document), "{text}");
+}
+
+fn parse(text: &str) -> Result<Document, Vec<FileFault>> {
+    let lookup = |name: &str| match name {
+        "HOST" => Some("example.org".to_owned()),
+        "PORT" => Some("8080".to_owned()),
+        "LINES" => Some("a\nb\n".to_owned()),
+        "EMPTY" => Some(String::new()),
+        _ => None,
+    };
+    Document::parse(Path::new("weir.yaml"), text, &lookup)
+}
+
+/// The pointers to all parts of a value.
+fn pointers(value: &Value, above: &str, found: &mut Vec<String>) {
+    let below: Vec<(String, &Value)> = match value {
+        Value::Object(fields) => {
+            fields.iter().map(|(name, field)| (name.replace('~', "~0").replace('/', "~1"), field)).collect()
+        }
+        Value::Array(items) => {
+            items.iter().enumerate().map(|(index, item)| (index.to_string(), item)).collect()
+        }
+        _ => Vec::new(),
+    };
+    for (name, part) in below {
+        let pointer = format!("{above}/{name}");
+        pointers(part, &pointer, found);
+        found.push(pointer);
+    }
+}
+
+/// Longer than the files in the guide; aliases make values of it that grow with the square of its length.
+const TEXT_BYTES_MAX: usize = 4096;
+/// Places of an object that are looked up: each is found from the top.
+const PLACES_MAX: usize = 32;

@@ -1,0 +1,119 @@
+//! What must hold of the response head parser, whatever an origin sends.
+
+use http1::{
+    FieldId, HeadError, HeadLimits, HeadStatus, ResponseFraming, ResponseHead, Version, encode,
+    parse_response,
+};
+
+use super::naive_head::{self, Framing};
+use super::request_head::{LARGE, SMALL};
+use super::steering::steering;
+
+/// The input is a head behind three steering bytes; the first switch takes small limits, the second says that the
+/// request was HEAD.
+pub fn check(data: &[u8]) {
+    let Some(steering) = steering(data) else { return };
+    let limits = if steering.switches & 1 == 0 { HeadLimits::default() } else { SMALL };
+    let to_head = steering.switches & 2 != 0;
+    let input = steering.input;
+    let mut whole = ResponseHead::new();
+    let verdict = parse_response(input, &mut whole, &limits, to_head);
+    let in_parts = |cuts: &mut dyn Iterator<Item = usize>| in_parts(input, &limits, to_head, cuts);
+    let mut cuts = steering.cuts.into_iter().chain([input.len()]);
+    for (parts_verdict, parts) in [in_parts(&mut cuts), in_parts(&mut (0..=input.len()))] {
+        match verdict {
+            // A fault in a head that never ends may go unseen when it comes in parts; it is never accepted.
+            Err(_) => assert!(!matches!(parts_verdict, Ok(HeadStatus::Complete { .. }))),
+            Ok(_) => assert_eq!(parts_verdict, verdict, "the verdict on the parts"),
+        }
+        assert_same(&parts, &whole, verdict);
+    }
+    let mut used = ResponseHead::new();
+    parse_response(BEFORE, &mut used, &limits, false).expect("the response before is good");
+    assert_eq!(parse_response(input, &mut used, &limits, to_head), verdict, "the verdict of a used head");
+    assert_same(&used, &whole, verdict);
+    if let Ok(HeadStatus::Complete { head_bytes }) = verdict {
+        assert!(head_bytes <= limits.max_head_bytes && whole.headers.len() <= limits.max_fields);
+        accepted(&input[..head_bytes], &whole, to_head);
+        encoded(&whole);
+    }
+}
+
+/// Feeds growing prefixes, as a connection does.
+fn in_parts(
+    input: &[u8],
+    limits: &HeadLimits,
+    to_head: bool,
+    cuts: &mut dyn Iterator<Item = usize>,
+) -> (Result<HeadStatus, HeadError>, ResponseHead) {
+    let mut head = ResponseHead::new();
+    let mut verdict = Ok(HeadStatus::Partial);
+    for cut in cuts {
+        verdict = parse_response(&input[..cut], &mut head, limits, to_head);
+        if verdict != Ok(HeadStatus::Partial) {
+            break;
+        }
+    }
+    (verdict, head)
+}
+
+/// Both heads say the same, if the verdict was that there is one.
+fn assert_same(one: &ResponseHead, other: &ResponseHead, verdict: Result<HeadStatus, HeadError>) {
+    if !matches!(verdict, Ok(HeadStatus::Complete { .. })) {
+        return;
+    }
+    assert_eq!((one.status, one.reason_text()), (other.status, other.reason_text()));
+    assert_eq!((one.version, one.framing, one.keep_alive), (other.version, other.framing, other.keep_alive));
+    assert_eq!(one.upgrade_text(), other.upgrade_text());
+    assert!(one.headers.iter().eq(other.headers.iter()), "the fields");
+}
+
+/// An accepted head says what a naive reading of its bytes says.
+fn accepted(bytes: &[u8], head: &ResponseHead, to_head: bool) {
+    let (start, fields) = naive_head::read(bytes);
+    let mut words = start.splitn(3, |byte| *byte == b' ');
+    let (version, status) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    assert_eq!(head.version.as_str().as_bytes(), version);
+    assert_eq!(head.status.to_string().as_bytes(), status);
+    assert!((100..1000).contains(&head.status));
+    // A phrase that is not ASCII is nothing to pass on.
+    let reason = words.next().filter(|reason| reason.is_ascii()).unwrap_or_default();
+    assert_eq!(head.reason_text(), reason);
+    let is_1_1 = head.version == Version::Http11;
+    let by_fields = naive_head::framing(&fields, is_1_1);
+    let bodiless = to_head || matches!(head.status, 100..=199 | 204 | 304);
+    let expected = match by_fields {
+        _ if bodiless => ResponseFraming::None,
+        Framing::Unsaid => ResponseFraming::UntilClose,
+        Framing::Length(length) => ResponseFraming::Length(length),
+        Framing::Chunked => ResponseFraming::Chunked,
+    };
+    assert_eq!(head.framing, expected);
+    let may_persist = head.status != 101 && expected != ResponseFraming::UntilClose;
+    assert_eq!(head.keep_alive, may_persist && naive_head::persists(&fields, is_1_1));
+    assert_eq!(head.upgrade_text(), naive_head::upgrade(&fields, is_1_1));
+    assert_eq!(head.is_interim(), head.status < 200 && head.status != 101);
+    let lengthless = matches!(head.status, 100..=199 | 204);
+    let unsent = if lengthless { FieldId::ContentLength } else { FieldId::Other };
+    naive_head::assert_fields(&fields, &head.headers, unsent);
+}
+
+/// What is written from a head reads as the same head, without what concerned the connection alone.
+fn encoded(head: &ResponseHead) {
+    let mut out = Vec::new();
+    encode::status_line(&mut out, head.status, head.reason_text());
+    encode::fields(&mut out, &head.headers);
+    out.extend_from_slice(encode::HEAD_END);
+    let mut again = ResponseHead::new();
+    let verdict = parse_response(&out, &mut again, &LARGE, false);
+    assert_eq!(verdict, Ok(HeadStatus::Complete { head_bytes: out.len() }), "{}", out.escape_ascii());
+    assert_eq!((again.status, again.reason_text()), (head.status, head.reason_text()));
+    let sent = head.headers.iter().filter(|field| !field.hop_by_hop).map(|field| (field.name, field.value));
+    assert!(sent.eq(again.headers.iter().map(|field| (field.name, field.value))), "the fields");
+    if let ResponseFraming::Length(length) = head.framing {
+        assert_eq!(again.framing, ResponseFraming::Length(length));
+    }
+}
+
+/// What the connection carried before.
+const BEFORE: &[u8] = b"HTTP/1.1 404 Gone\r\nConnection: x\r\nX: y\r\nContent-Length: 7\r\n\r\n";
