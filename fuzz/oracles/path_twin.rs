@@ -79,10 +79,10 @@ fn normalized(raw: &[u8], options: &PathOptions) -> Option<String> {
 
 /// Whether two bytes begin the form of a character that has a shorter one (RFC 3629 section 3).
 fn is_overlong(first: Option<u8>, second: u8) -> bool {
-    match (first, second) {
-        (Some(0xc0 | 0xc1), 0x80..=0xbf) | (Some(0xe0), 0x80..=0x9f) | (Some(0xf0), 0x80..=0x8f) => true,
-        _ => false,
-    }
+    matches!(
+        (first, second),
+        (Some(0xc0 | 0xc1), 0x80..=0xbf) | (Some(0xe0), 0x80..=0x9f) | (Some(0xf0), 0x80..=0x8f)
+    )
 }
 
 /// Whether an origin that decodes slashes, or cuts parameters off, would see a dot segment in this one.
