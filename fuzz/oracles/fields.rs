@@ -17,7 +17,7 @@ struct Plain {
 pub fn check(data: &[u8]) {
     let lines: Vec<&[u8]> = data.split(|byte| *byte == b'\n').collect();
     let is_edit = |line: &&[u8]| matches!(line.first(), Some(b'+' | b'=' | b'-'));
-    let first_edit = lines.iter().position(|line| is_edit(line)).unwrap_or(lines.len());
+    let first_edit = lines.iter().position(is_edit).unwrap_or(lines.len());
     let mut headers = parsed(&lines[..first_edit]);
     let mut plain: Vec<Plain> = headers.iter().map(owned).collect();
     for line in lines[first_edit..].iter().take(EDITS_MAX) {
