@@ -43,7 +43,7 @@ pub fn assert_agrees(router: &Router, rules: &BTreeMap<u32, RuleInput>, request:
 }
 
 /// The slot a scan over all rules arrives at.
-pub fn scan(mode: Mode, rules: &BTreeMap<u32, RuleInput>, request: &impl RequestView) -> Option<u32> {
+fn scan(mode: Mode, rules: &BTreeMap<u32, RuleInput>, request: &impl RequestView) -> Option<u32> {
     let parameters = mode == Mode::UriWithParameter;
     let mut best = None;
     for (&slot, rule) in rules {
@@ -66,7 +66,7 @@ pub fn scan(mode: Mode, rules: &BTreeMap<u32, RuleInput>, request: &impl Request
 }
 
 /// Whether a path fits a pattern: the set of places where the parts so far may have ended, part by part.
-pub fn fits(pattern: &str, parameters: bool, path: &[u8]) -> bool {
+fn fits(pattern: &str, parameters: bool, path: &[u8]) -> bool {
     let mut ends = BTreeSet::from([0]);
     for part in parts(pattern, parameters) {
         let next = |end: usize| -> Vec<usize> {

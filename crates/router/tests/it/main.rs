@@ -3,7 +3,7 @@
 
 mod corpora;
 mod explain;
-mod oracles;
+pub mod oracles;
 mod parsers;
 mod paths;
 mod request;
