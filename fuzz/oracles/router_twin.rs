@@ -130,7 +130,9 @@ fn host_rank(rule: &RuleInput, request: &impl RequestView) -> Option<(u8, usize)
     }
     let raw = request.raw_host().to_ascii_lowercase();
     let rank = |pattern: &String| {
-        let pattern = pattern.to_ascii_lowercase();
+        let lower = pattern.to_ascii_lowercase();
+        // The dot that ends a fully qualified name is no part of it; a request's host comes without one.
+        let pattern = lower.strip_suffix('.').filter(|name| !name.is_empty()).unwrap_or(&lower);
         let port = pattern.rsplit(']').next().is_some_and(|behind| behind.contains(':'));
         let host = if port { &raw[..] } else { request.host() };
         match pattern.strip_prefix('*') {
