@@ -52,6 +52,8 @@ pub(crate) struct H1Server<'c> {
     /// Where this request ends is not certain, or the client may still be sending it.
     lost_track: bool,
     half_closed: bool,
+    /// The client has said that this is its last request.
+    is_last: bool,
 }
 
 impl<'c> H1Server<'c> {
@@ -89,6 +91,7 @@ impl<'c> H1Server<'c> {
             aborted: false,
             lost_track: false,
             half_closed: false,
+            is_last: !request.keep_alive,
         }
     }
 
@@ -106,8 +109,11 @@ impl<'c> H1Server<'c> {
         let has_more = self.connection.has_input();
         match (is_read, self.keep_alive && !self.half_closed) {
             (true, true) => After::KeepAlive,
-            // A client that asked for one answer and sent nothing else has nothing under way that a close could reset.
-            (true, false) if !has_more && !self.lost_track => After::Over,
+            // A client that has said that it sends no more has nothing under way that a close could reset. One that was
+            // not asked may have sent its next request, and a close with that unread would destroy this answer.
+            (true, false) if (self.is_last || self.half_closed) && !has_more && !self.lost_track => {
+                After::Over
+            }
             _ => After::Close,
         }
     }

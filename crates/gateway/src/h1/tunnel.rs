@@ -91,24 +91,32 @@ pub(crate) async fn run(
     let mut down = Way::new(Some(origin.buffer));
     let client = &mut connection.stream;
     let mut armed = false;
-    poll_fn(|cx| {
+    // Whatever ends this task before both ways have ended, an error, a stop or a panic, must not look like their end.
+    client.reset_on_close();
+    origin.stream.reset_on_close();
+    let in_order = poll_fn(|cx| {
         let mut moved = false;
         let up_done = up.poll(cx, client, &mut origin.stream, &mut moved);
         let down_done = down.poll(cx, &mut origin.stream, client, &mut moved);
         match (up_done, down_done) {
-            (Poll::Ready(Err(_)), _) | (_, Poll::Ready(Err(_))) => return Poll::Ready(()),
-            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => return Poll::Ready(()),
+            (Poll::Ready(Err(_)), _) | (_, Poll::Ready(Err(_))) => return Poll::Ready(false),
+            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => return Poll::Ready(true),
             _ => {}
         }
         if moved || !armed {
             armed = true;
             alarm.set(cx, timeout_ms);
         } else if alarm.rang() {
-            return Poll::Ready(());
+            // In order, unless bytes are held that nobody takes.
+            return Poll::Ready(up.buffer.is_none() && down.buffer.is_none());
         }
         Poll::Pending
     })
     .await;
+    if in_order {
+        client.end_on_close();
+        origin.stream.end_on_close();
+    }
     exchange.request_bytes += up.bytes;
     exchange.response_body_bytes += down.bytes;
     exchange.response_bytes += down.bytes;

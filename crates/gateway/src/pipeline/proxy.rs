@@ -21,7 +21,7 @@ use crate::plugin::Phase;
 use crate::upstream::state::Picked;
 use crate::upstream::stream::NodeStream;
 use crate::upstream::{HashKey, Method, PassHost, Timeouts, Upstream, balance};
-use crate::worker::{Lent, LentNode};
+use crate::worker::{Lent, LentNode, Worker};
 
 /// Interim responses a node may send before its final one; more is a flood, not a hint.
 const INTERIM_MAX: u32 = 32;
@@ -156,6 +156,7 @@ async fn one_try<S: ServerStream>(
 ) -> Result<Outcome, (Failure, Facts)> {
     // The choice of the node read the clock just now, or a failed try did.
     let started_ns = run.worker.recent_ns();
+    let under_way = UnderWay { worker: run.worker, upstream, picked, started_ns, is_over: false };
     let LentNode { address, endpoint_id, host, lent } = run.worker.lend(upstream, picked, fresh);
     set_host(exchange, upstream, host);
     let method = exchange.request.method;
@@ -174,7 +175,7 @@ async fn one_try<S: ServerStream>(
         Lent::None(endpoint) => match run.worker.connect(run.alarm, &endpoint, timeouts.connect_ms).await {
             Ok(stream) => (stream, micros(started_ns, run.worker.clock_ns())),
             Err(failure) => {
-                finish_try(run, exchange, upstream, picked, started_ns, Some(&failure));
+                finish_try(exchange, under_way, Some(&failure));
                 return Err((failure.at(address), before));
             }
         },
@@ -183,11 +184,11 @@ async fn one_try<S: ServerStream>(
     match exchange_with(run, exchange, server, chains, timeouts, &mut one).await {
         Ok(Ended::Whole { request_done }) => {
             run.worker.give_back(one.origin, request_done);
-            finish_try(run, exchange, upstream, picked, started_ns, None);
+            finish_try(exchange, under_way, None);
             Ok(Outcome::Done)
         }
         Ok(Ended::Tunnel) => {
-            finish_try(run, exchange, upstream, picked, started_ns, None);
+            finish_try(exchange, under_way, None);
             let Some((tunnel, bytes)) = one.origin.into_tunnel() else {
                 let failure =
                     Failure::new(Cause::BadResponse, "it switched protocols on a shared connection");
@@ -198,30 +199,50 @@ async fn one_try<S: ServerStream>(
         }
         Err(failure) => {
             let facts = Facts { sent: one.origin.sent(), reused: one.origin.reused(), ..before };
-            finish_try(run, exchange, upstream, picked, started_ns, Some(&failure));
+            finish_try(exchange, under_way, Some(&failure));
             run.worker.give_back(one.origin, false);
             Err((failure.at(address), facts))
         }
     }
 }
 
-fn finish_try(
-    run: &Run<'_>,
-    exchange: &mut Exchange,
-    upstream: &Upstream,
-    picked: Picked,
-    started_ns: u64,
-    failure: Option<&Failure>,
-) {
+fn finish_try(exchange: &mut Exchange, under_way: UnderWay<'_>, failure: Option<&Failure>) {
     // A whole response read the clock at its end.
-    let ended_ns = if failure.is_none() { run.worker.recent_ns() } else { run.worker.clock_ns() };
-    let total_us = micros(started_ns, ended_ns);
+    let worker = under_way.worker;
+    let ended_ns = if failure.is_none() { worker.recent_ns() } else { worker.clock_ns() };
+    let total_us = micros(under_way.started_ns, ended_ns);
     let last = exchange.attempts.last_mut().expect("pushed when the try began");
     last.total_us = total_us;
     last.failed = failure.map(|failure| failure.cause);
     // A client that went away says nothing about the node.
     let failed = failure.is_some_and(|failure| failure.cause.blame() == crate::failure::Blame::Origin);
-    run.worker.finished(upstream, picked, if last.head_us > 0 { last.head_us } else { total_us }, failed);
+    under_way.finish(if last.head_us > 0 { last.head_us } else { total_us }, failed);
+}
+
+/// A try as its node's balancer counts it, over at the latest when it is dropped: a plugin's panic must not leave a node
+/// loaded for ever.
+struct UnderWay<'t> {
+    worker: &'t Worker,
+    upstream: &'t Upstream,
+    picked: Picked,
+    started_ns: u64,
+    is_over: bool,
+}
+
+impl UnderWay<'_> {
+    fn finish(mut self, latency_us: u64, failed: bool) {
+        self.is_over = true;
+        self.worker.finished(self.upstream, self.picked, latency_us, failed);
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let latency_us = micros(self.started_ns, self.worker.clock_ns());
+            self.worker.finished(self.upstream, self.picked, latency_us, false);
+        }
+    }
 }
 
 fn overloaded(priority: Priority) -> Failure {
