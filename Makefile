@@ -6,9 +6,11 @@ ARGS ?=
 # One fuzz target instead of all, and for how long, e.g. make fuzz TARGET=path SECONDS=600
 TARGET ?=
 SECONDS ?= 60
+# Seeds of the simulation that a test run takes; any others with make simulate.
+TEST_SEEDS ?= 0..3000
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test lint fmt doc bench figures fuzz install
+.PHONY: help run build test simulate lint fmt doc bench figures fuzz install
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,11 +25,16 @@ build: ## Build the release binary
 
 test: install lint ## Everything that must pass: format, lints, all tests, documentation
 	$(CARGO) test --workspace
+	WEIR_SIMULATE=$(TEST_SEEDS) $(CARGO) test -p gateway --lib --features simulation -- env::memory simulation
 	$(MAKE) --no-print-directory doc
+
+simulate: ## Run the seeded simulation (SEED=7, SEEDS=0..100000)
+	WEIR_SIMULATE=$(or $(SEED),$(SEEDS),$(TEST_SEEDS)) $(CARGO) test -p gateway --lib --features simulation -- --nocapture simulation::seeds::whatever
 
 lint: ## Format check and clippy, warnings denied
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy -p gateway --lib --tests --features simulation -- -D warnings
 
 fmt: ## Format the sources
 	$(CARGO) fmt --all

@@ -291,7 +291,7 @@ fn keep_alive(seed: &Seed, commands: &mut tokio::sync::mpsc::UnboundedReceiver<C
             }
             Err(_) => {
                 tracing::error!(worker = seed.index, "a worker panicked; it is started again");
-                seed.handle.status.connections.store(0, Ordering::Relaxed);
+                seed.handle.forget_connections();
             }
         }
     }

@@ -21,6 +21,8 @@ mod pipeline;
 pub mod plugin;
 mod reason;
 pub mod runtime;
+#[cfg(all(test, feature = "simulation"))]
+mod simulation;
 #[doc(hidden)]
 pub mod testing;
 pub mod upstream;

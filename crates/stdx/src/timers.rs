@@ -58,6 +58,11 @@ impl Timers {
         TimerId { index, generation: self.entries[index as usize].generation }
     }
 
+    /// How many timers are registered.
+    pub fn registered(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
     /// Ends a timer; its id is of no effect from now on.
     pub fn release(&mut self, id: TimerId) {
         if let Some(entry) = self.entry_mut(id) {

@@ -114,6 +114,16 @@ impl UpstreamState {
         }
     }
 
+    /// Tries under way, as far as the method counts them.
+    #[cfg(all(test, feature = "simulation"))]
+    pub(crate) fn under_way(&self) -> usize {
+        let count = self.nodes.get().nodes.len();
+        let of = |balancer: &dyn Balancer| {
+            (0..count).map(|node| balancer.memory(node).active as usize).sum::<usize>()
+        };
+        self.tiers.iter().map(|(_, balancer)| of(&**balancer)).sum()
+    }
+
     /// The balancer of the node that was picked, and its index now; nothing if the node is gone.
     #[inline]
     fn balancer_of(&mut self, picked: Picked) -> Option<(&mut Box<dyn Balancer>, usize)> {

@@ -109,6 +109,12 @@ impl Worker {
         LentNode { address: endpoint.address, endpoint_id: endpoint.id, host, lent }
     }
 
+    /// Tries under way at all upstreams, as far as their methods count them.
+    #[cfg(all(test, feature = "simulation"))]
+    pub(crate) fn tries_under_way(&self) -> usize {
+        self.upstreams.borrow().slots.iter().flatten().map(|state| state.under_way()).sum()
+    }
+
     fn begin(&self, connection: OriginConnection) -> NodeStream {
         let limits = self.options.limits.origin_head;
         NodeStream::Http1(PooledBox::new(OriginStream::new(connection, self.take_bytes(), limits)))

@@ -1,0 +1,296 @@
+//! The gateway inside a simulation: its workers on one executor, as the engine would run them on threads, and what the
+//! engine and the control side do to them: publish, drain, stop, start a worker again.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, OnceLock};
+
+use model::catalog::{Catalog, PluginInfo};
+use model::snapshot::{Change, Policy, Snapshot};
+use model::{Key, Kind, Written};
+use serde_json::Value;
+use stdx::published::Published;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::ledger::Ledger;
+use super::plan::{Plan, Plant, proxy_address};
+use super::plugins;
+use crate::client_address::RealIpOptions;
+use crate::compile::Compiler;
+use crate::env::memory::{self, Group, end_worker, note, spawn_worker, streams_of, tasks_of};
+use crate::forward::ForwardOptions;
+use crate::listener::{self, ListenerSet, Protocols, Wanted};
+use crate::observe::metrics::WorkerMetrics;
+use crate::options::Options;
+use crate::plugin::outbound::OutboundPolicy;
+use crate::plugin::services::Services;
+use crate::runtime::Runtime;
+use crate::upstream::dns::{Answer, Lookup, Pending, Resolver, TtlBounds};
+use crate::worker::{self, Command, Handle, Parts, Queue, Worker};
+
+/// See the module.
+pub(crate) struct Gateway {
+    plan: Rc<Plan>,
+    ledger: Rc<Ledger>,
+    options: Arc<Options>,
+    published: Arc<Published<Runtime>>,
+    graveyard: std::sync::mpsc::Sender<Arc<Runtime>>,
+    dead: Receiver<Arc<Runtime>>,
+    control: RefCell<Control>,
+    lives: RefCell<Vec<Life>>,
+    handles: Vec<Handle>,
+    listeners: Arc<Published<ListenerSet>>,
+}
+
+/// The control side.
+struct Control {
+    compiler: Compiler,
+    snapshot: Snapshot,
+    revision: u64,
+}
+
+/// One worker as it runs now.
+struct Life {
+    worker: Rc<Worker>,
+    group: Group,
+    commands: Commands,
+}
+
+/// The worker's end of its commands, which outlives its loops.
+type Commands = Rc<Cell<Option<UnboundedReceiver<Command>>>>;
+
+/// The commands lent to a running loop.
+struct Lent {
+    receiver: Option<UnboundedReceiver<Command>>,
+    home: Commands,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.home.set(self.receiver.take());
+    }
+}
+
+/// Nodes are written as addresses here.
+struct NoNames;
+
+impl Lookup for NoNames {
+    fn lookup(&self, name: &str) -> Pending {
+        let reason = format!("{name} is not looked up");
+        Box::pin(async move { Err::<Answer, String>(reason) })
+    }
+}
+
+fn catalog() -> &'static Catalog {
+    static CATALOG: OnceLock<Catalog> = OnceLock::new();
+    CATALOG.get_or_init(|| {
+        let info = |kind: &&crate::plugin::PluginKind| {
+            PluginInfo::new(kind.name, i64::from(kind.priority), (kind.schema)())
+        };
+        Catalog::new(plugins::KINDS.iter().map(info).collect()).unwrap()
+    })
+}
+
+/// An object as the control side would be handed it; nothing takes it away.
+pub(crate) fn change(kind: Kind, id: &str, object: Option<&Value>, revision: u64) -> Change {
+    let key = Key::new(kind, id).unwrap();
+    let written = object.map(|object| Written {
+        key: key.clone(),
+        text: object.to_string().into(),
+        created_index: revision,
+        modified_index: revision,
+    });
+    Change { key, written }
+}
+
+impl Gateway {
+    /// A gateway with the configuration `first`, not running yet.
+    pub(crate) fn new(plan: &Rc<Plan>, ledger: &Rc<Ledger>, first: &[(Kind, String, Value)]) -> Gateway {
+        let options = Options {
+            path: router::path::PathOptions::default(),
+            real_ip: RealIpOptions::default(),
+            forward: ForwardOptions { trusted_addresses: Vec::new(), via: Some("weir".into()), server: None },
+            limits: plan.limits,
+            upstream_timeouts: plan.timeouts,
+            pin: false,
+        };
+        let resolver = Resolver::start(Arc::new(NoNames), TtlBounds::default()).unwrap();
+        let services = Arc::new(Services::new(resolver, OutboundPolicy::default()));
+        let compiler = Compiler::new(plugins::KINDS, router::Mode::default(), plan.timeouts, services);
+        let mut control = Control { compiler, snapshot: Snapshot::empty(), revision: 0 };
+        let changes: Vec<Change> =
+            first.iter().map(|(kind, id, object)| change(*kind, id, Some(object), 1)).collect();
+        let runtime = control.apply(&changes);
+        let (graveyard, dead) = channel();
+        let (handles, receivers): (Vec<_>, Vec<_>) = (0..plan.workers).map(|_| worker::channel()).unzip();
+        let wanted = Wanted { address: proxy_address(), protocols: Protocols::HTTP1 };
+        let listeners = listener::bind_all(&[], &[wanted], plan.workers).unwrap();
+        let gateway = Gateway {
+            plan: plan.clone(),
+            ledger: ledger.clone(),
+            options: Arc::new(options),
+            published: Arc::new(Published::new(runtime)),
+            graveyard,
+            dead,
+            control: RefCell::new(control),
+            lives: RefCell::default(),
+            handles,
+            listeners: Arc::new(Published::new(Arc::new(listeners))),
+        };
+        for (index, receiver) in receivers.into_iter().enumerate() {
+            let life = gateway.start(index, Rc::new(Cell::new(Some(receiver))));
+            gateway.lives.borrow_mut().push(life);
+        }
+        gateway
+    }
+
+    fn start(&self, index: usize, commands: Commands) -> Life {
+        let worker = Worker::new(Parts {
+            index,
+            options: self.options.clone(),
+            published: self.published.clone(),
+            listeners: self.listeners.clone(),
+            graveyard: self.graveyard.clone(),
+            status: self.handles[index].status.clone(),
+            metrics: WorkerMetrics::default(),
+            access_log: None,
+            shared: Arc::default(),
+        });
+        let (inner, home, peers) = (worker.clone(), commands.clone(), self.handles.clone());
+        let group = spawn_worker(async move {
+            let mut lent = Lent { receiver: home.take(), home };
+            let receiver = lent.receiver.as_mut().expect("one loop at a time");
+            worker::body(inner, peers, receiver).await;
+        });
+        Life { worker, group, commands }
+    }
+
+    /// The worker with this number as it runs now.
+    pub(crate) fn worker(&self, index: usize) -> Rc<Worker> {
+        self.lives.borrow()[index].worker.clone()
+    }
+
+    /// Applies and publishes a change.
+    pub(crate) fn publish(&self, kind: Kind, id: &str, object: Option<&Value>) {
+        let runtime = {
+            let mut control = self.control.borrow_mut();
+            let revision = control.revision + 1;
+            control.apply(&[change(kind, id, object, revision)])
+        };
+        self.published.publish(runtime);
+        self.dead.try_iter().for_each(drop);
+    }
+
+    /// A worker's loop ends, and is started again, as after a panic.
+    pub(crate) fn upset(&self, index: usize) {
+        if self.ledger.stop_ns.get() != u64::MAX {
+            return;
+        }
+        note(|| format!("worker {index} ends and is started again"));
+        self.ledger.upset();
+        let life = self.lives.borrow_mut().remove(index);
+        end_worker(life.group);
+        self.handles[index].forget_connections();
+        let life = self.start(index, life.commands);
+        self.lives.borrow_mut().insert(index, life);
+    }
+
+    fn tell(&self, command: impl Fn() -> Command) {
+        for handle in &self.handles {
+            // A worker that is gone needs no telling.
+            let _ = handle.commands.send(command());
+        }
+    }
+
+    /// Accept no more, let exchanges end.
+    pub(crate) fn drain(&self) {
+        note(|| "drain".to_owned());
+        self.ledger.drain_ns.set(memory::monotonic_ns());
+        self.listeners.load().iter().for_each(|listener| listener.close());
+        self.tell(|| Command::Drain { farewell_ms: self.plan.farewell_ms, queue: Queue::Serve });
+    }
+
+    /// Ends the workers.
+    pub(crate) fn stop(&self) {
+        note(|| "stop".to_owned());
+        self.ledger.stop_ns.set(memory::monotonic_ns());
+        self.tell(|| Command::Stop);
+    }
+
+    /// Open client connections, as the workers count them.
+    pub(crate) fn connections(&self) -> usize {
+        self.handles.iter().map(|handle| handle.status.connections.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Requests served, as the workers count them.
+    pub(crate) fn requests(&self) -> u64 {
+        self.handles.iter().map(|handle| handle.status.requests.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Nothing is under way: are all counts back, is all memory?
+    pub(crate) fn judge_at_rest(&self) {
+        if self.plan.planted == Some(Plant::CountLeaks) {
+            self.handles[0].status.connections.fetch_add(1, Ordering::Relaxed);
+        }
+        let check = |what: &str, index: usize, found: usize, wanted: usize| {
+            if found != wanted {
+                self.ledger
+                    .violation(format!("worker {index} has {found} {what}, not {wanted}, when all is over"));
+            }
+        };
+        for (index, life) in self.lives.borrow().iter().enumerate() {
+            let worker = &life.worker;
+            let pooled = worker.pools.borrow().len();
+            check(
+                "connections counted",
+                index,
+                self.handles[index].status.connections.load(Ordering::Relaxed),
+                0,
+            );
+            check("streams", index, streams_of(life.group), pooled);
+            check("timers", index, worker.timers.borrow().registered(), 0);
+            check("requests under way at nodes", index, worker.tries_under_way(), 0);
+        }
+    }
+
+    /// After the drain only the loops themselves run.
+    pub(crate) fn judge_drained(&self) {
+        for (index, life) in self.lives.borrow().iter().enumerate() {
+            let tasks = tasks_of(life.group);
+            // The worker's body and its slow loop.
+            if tasks != 2 {
+                self.ledger.violation(format!("worker {index} still runs {tasks} tasks after its drain"));
+            }
+            if streams_of(life.group) != 0 {
+                self.ledger.violation(format!("worker {index} holds streams after its drain"));
+            }
+        }
+    }
+
+    /// After the stop nothing runs.
+    pub(crate) fn judge_stopped(&self) {
+        for (index, life) in self.lives.borrow().iter().enumerate() {
+            if tasks_of(life.group) + streams_of(life.group) != 0 {
+                self.ledger.violation(format!("worker {index} still runs after its stop"));
+            }
+            let holders = Rc::strong_count(&life.worker);
+            if holders != 1 {
+                self.ledger.violation(format!("worker {index} is held {holders} times after its stop"));
+            }
+        }
+    }
+}
+
+impl Control {
+    fn apply(&mut self, changes: &[Change]) -> Arc<Runtime> {
+        self.revision += 1;
+        let applied = self.snapshot.apply(catalog(), changes, self.revision, Policy::Strict);
+        let (runtime, faults) = self.compiler.apply(&applied);
+        assert_eq!(faults, Vec::new(), "the simulation's configuration is good");
+        assert!(applied.faults.is_empty(), "{:?}", applied.faults);
+        self.snapshot = applied.snapshot;
+        runtime
+    }
+}

@@ -1,0 +1,160 @@
+//! What one run consists of, drawn from its seed: how many take part, how the network behaves, which faults there are.
+//! About a third of all seeds have no fault at all; there every request must be answered.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use crate::env::memory::{Link, Random};
+use crate::options::Limits;
+use crate::upstream::Timeouts;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) workers: usize,
+    pub(crate) clients: usize,
+    /// Connections a client makes, one after another.
+    pub(crate) connections: u64,
+    /// Requests on each of them.
+    pub(crate) requests: u64,
+    pub(crate) nodes: usize,
+    /// Nodes from this one on refuse every connection; at least one does not.
+    pub(crate) nodes_up: usize,
+    pub(crate) routes: usize,
+    pub(crate) limits: Limits,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) client_link: Link,
+    pub(crate) node_link: Link,
+    pub(crate) faults: Faults,
+    /// Changes of the configuration.
+    pub(crate) changes: u64,
+    /// When the drain begins, whoever is still at work; otherwise when all clients are done.
+    pub(crate) drain_after_ms: Option<u64>,
+    /// How long idle connections may wait for one more request once the drain has begun.
+    pub(crate) farewell_ms: u64,
+    pub(crate) planted: Option<Plant>,
+}
+
+/// How often something goes wrong, in percent.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Faults {
+    /// An answer of a node that is cut, late, or no HTTP.
+    pub(crate) node: u64,
+    /// A request that its client gives up, sends too slowly, or whose answer it does not read.
+    pub(crate) client: u64,
+    /// A node that closes a connection that waits for a request; no fault, but awkward.
+    pub(crate) idle_close: u64,
+    /// A plugin that panics.
+    pub(crate) panic: u64,
+    /// A worker whose loop ends, and is started again: at most so often in a run.
+    pub(crate) worker_ends: u64,
+}
+
+/// A fault of the simulation's own making that its checks must find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plant {
+    /// A node answers with another request's identity.
+    OtherIdentity,
+    /// A node ends a body early and says that it is whole.
+    CutPassedAsWhole,
+    /// A node does the work of a request twice.
+    DoneTwice,
+    /// A node changes a byte in a tunnel.
+    TunnelByte,
+    /// A node breaks off and has no excuse.
+    BreaksSilently,
+    /// The operator says that a route leads elsewhere than it does.
+    WrongTarget,
+    /// The network passes every reset on as an orderly end.
+    ResetsAreSoftened,
+    /// The network makes a reset of every close.
+    ClosesAreHardened,
+    /// A worker counts a connection that is not there.
+    CountLeaks,
+    /// A client reads one answer less than it asked for.
+    AnswerUnread,
+}
+
+impl Plan {
+    pub(crate) fn draw(random: &mut Random, planted: Option<Plant>) -> Plan {
+        let nodes = random.between(1, 4) as usize;
+        let nodes_up = if random.chance(25) { random.between(1, nodes as u64) as usize } else { nodes };
+        let mut plan = Plan {
+            workers: random.between(1, 3) as usize,
+            clients: random.between(1, 6) as usize,
+            connections: random.between(1, 3),
+            requests: random.between(1, 6),
+            nodes,
+            nodes_up,
+            routes: random.between(1, 3) as usize,
+            limits: limits(random),
+            timeouts: Timeouts { connect_ms: 500, send_ms: 1_000, read_ms: 1_000 },
+            client_link: link(random),
+            node_link: link(random),
+            faults: Faults::default(),
+            changes: if random.chance(50) { random.between(1, 6) } else { 0 },
+            drain_after_ms: random.chance(30).then(|| random.between(1, 600)),
+            farewell_ms: *random.pick(&[0, 0, 300]),
+            planted,
+        };
+        let soft = planted == Some(Plant::ResetsAreSoftened);
+        (plan.client_link.softens_resets, plan.node_link.softens_resets) = (soft, soft);
+        plan.client_link.hardens_closes = planted == Some(Plant::ClosesAreHardened);
+        plan.faults.idle_close = *random.pick(&[0, 0, 30, 80]);
+        if random.chance(65) {
+            plan.draw_faults(random);
+        }
+        plan
+    }
+
+    fn draw_faults(&mut self, random: &mut Random) {
+        let mut often = || *random.pick(&[0, 0, 5, 30]);
+        (self.faults.node, self.faults.client, self.faults.panic) = (often(), often(), often());
+        self.faults.worker_ends = if random.chance(10) { 2 } else { 0 };
+        for link in [&mut self.client_link, &mut self.node_link] {
+            let mut often = || *random.pick(&[0, 0, 0, 5, 25]);
+            (link.reset_percent, link.stall_percent) = (often(), often());
+            link.stall_ns = (100_000_000, 2_500_000_000);
+            link.harm_within_ns = *random.pick(&[5_000_000, 100_000_000, 2_000_000_000]);
+        }
+        let mut often = || *random.pick(&[0, 0, 0, 10]);
+        (self.node_link.refuse_percent, self.node_link.hang_percent) = (often(), often());
+    }
+}
+
+fn limits(random: &mut Random) -> Limits {
+    Limits {
+        head_timeout_ms: 1_000,
+        idle_timeout_ms: 1_500,
+        body_timeout_ms: 1_000,
+        send_timeout_ms: 1_000,
+        tunnel_idle_timeout_ms: 3_000,
+        max_requests_per_connection: *random.pick(&[0, 0, 1, 2, 3]),
+        max_connections: *random.pick(&[100_000, 100_000, 100_000, 3]),
+        ..Limits::default()
+    }
+}
+
+fn link(random: &mut Random) -> Link {
+    Link {
+        latency_ns: (0, *random.pick(&[1_000, 100_000, 1_000_000, 5_000_000])),
+        room_bytes: *random.pick(&[(65_536, 65_536), (65_536, 65_536), (4_000, 20_000), (300, 3_000)]),
+        pieces_percent: *random.pick(&[0, 0, 10, 50]),
+        lag_percent: *random.pick(&[0, 10, 50]),
+        ..Link::default()
+    }
+}
+
+/// Where the gateway listens.
+pub(crate) fn proxy_address() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 9_080))
+}
+
+/// Where a node listens.
+pub(crate) fn node_address(node: usize) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::new(10, 1, 0, node as u8 + 1), 80))
+}
+
+/// Where a client comes from.
+pub(crate) fn client_address(client: usize, connection: u64) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::new(10, 2, 0, client as u8 + 1), 1_024 + connection as u16))
+}

@@ -1,0 +1,128 @@
+//! What seeds have found, each as a play of its own over many networks: a name for what went wrong, and the shortest way
+//! to see it.
+
+use std::future::Future;
+use std::rc::Rc;
+
+use model::Kind;
+use serde_json::{Value, json};
+
+use super::gateway::Gateway;
+use super::ledger::Ledger;
+use super::plan::{Plan, client_address, node_address, proxy_address};
+use super::wire::{Body, Broken, Peer};
+use crate::env::memory::{Link, Random, connect_from, set_link, simulate};
+use crate::env::{self, Listener};
+
+/// Networks that each play is played over.
+const SEEDS: u64 = 60;
+
+/// Plays `play` against a gateway of one worker whose only route leads to the node that `answer` plays, many times.
+fn play<P, A>(change: fn(&mut Plan), play: fn(Peer, Rc<Gateway>) -> P, answer: fn(Peer) -> A)
+where
+    P: Future<Output = ()> + 'static,
+    A: Future<Output = ()> + 'static,
+{
+    for seed in 0..SEEDS {
+        let ran = simulate(seed, false, 60_000, async move {
+            let plan = Rc::new(plan(seed, change));
+            let link =
+                Link { latency_ns: (0, 300_000), lag_percent: 20, pieces_percent: 20, ..Link::default() };
+            set_link(proxy_address(), link.clone());
+            set_link(node_address(0), link);
+            let listener = Listener::attach(env::bind(node_address(0), false).unwrap()).unwrap();
+            env::spawn(async move {
+                loop {
+                    let (stream, _) = listener.accept().await.unwrap();
+                    env::spawn(answer(Peer::new(stream, 1_000)));
+                }
+            });
+            let gateway = Rc::new(Gateway::new(&plan, &Rc::new(Ledger::new()), &objects()));
+            let client = connect_from(client_address(0, 0), proxy_address()).await.unwrap();
+            play(Peer::new(client, 1_000), gateway).await;
+        });
+        match ran.result {
+            Some(Ok(())) => {}
+            Some(Err(panic)) => {
+                eprint_seed(seed);
+                std::panic::resume_unwind(panic);
+            }
+            None => panic!("seed {seed}: it does not end"),
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the panic itself does not know its seed")]
+fn eprint_seed(seed: u64) {
+    eprintln!("in the world of seed {seed}");
+}
+
+fn plan(seed: u64, change: fn(&mut Plan)) -> Plan {
+    let mut plan = Plan::draw(&mut Random::new(seed), None);
+    (plan.workers, plan.nodes, plan.nodes_up) = (1, 1, 1);
+    plan.limits.max_requests_per_connection = 0;
+    plan.limits.max_connections = 100;
+    change(&mut plan);
+    plan
+}
+
+fn objects() -> Vec<(Kind, String, Value)> {
+    let nodes = json!({node_address(0).to_string(): 1});
+    let upstream = json!({"nodes": nodes, "type": "least_conn"});
+    vec![
+        (Kind::GlobalRule, "1".to_owned(), json!({"id": "1", "plugins": {"stamp": {}}})),
+        (Kind::Route, "1".to_owned(), json!({"uri": "/*", "upstream": upstream, "enable_websocket": true})),
+    ]
+}
+
+async fn hello(mut peer: Peer) {
+    while let Ok(Some(_)) = peer.head().await {
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+        if peer.write(answer).await.is_err() {
+            return;
+        }
+    }
+}
+
+const GET: &[u8] = b"GET /1 HTTP/1.1\r\nHost: h\r\nX-Id: 1\r\n\r\n";
+
+#[test]
+fn the_last_answer_survives_a_request_that_was_sent_behind_its_own() {
+    async fn client(mut peer: Peer, _: Rc<Gateway>) {
+        peer.write(&[GET, GET, GET].concat()).await.unwrap();
+        let head = peer.head().await.unwrap().unwrap();
+        assert!(head.closes(), "the limit is one request");
+        assert_eq!(peer.whole(Body::of_response(&head, "GET")).await.unwrap(), b"hello");
+        assert_eq!(peer.fill().await, Err(Broken::End));
+    }
+    play(|plan| plan.limits.max_requests_per_connection = 1, client, hello);
+}
+
+#[test]
+fn a_tunnel_that_is_reset_on_one_side_is_reset_on_the_other() {
+    async fn node(mut peer: Peer) {
+        peer.head().await.unwrap();
+        let answer = b"HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nhello";
+        peer.write(answer).await.unwrap();
+        env::sleep_ms(20).await;
+        peer.stream.reset_on_close();
+    }
+    async fn client(mut peer: Peer, _: Rc<Gateway>) {
+        let request = b"GET /1 HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+        peer.write(request).await.unwrap();
+        assert_eq!(peer.head().await.unwrap().unwrap().status(), 101);
+        while peer.fill().await.is_ok() {}
+        assert_eq!(peer.fill().await, Err(Broken::Reset));
+    }
+    play(|_| (), client, node);
+}
+
+#[test]
+fn a_try_whose_plugin_panics_is_over() {
+    async fn client(mut peer: Peer, gateway: Rc<Gateway>) {
+        peer.write(b"GET /1 HTTP/1.1\r\nHost: h\r\nX-Panic: head\r\n\r\n").await.unwrap();
+        assert!(!matches!(peer.head().await, Ok(Some(_))), "the connection ends");
+        assert_eq!(gateway.worker(0).tries_under_way(), 0);
+    }
+    play(|_| (), client, hello);
+}
