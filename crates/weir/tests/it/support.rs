@@ -47,9 +47,9 @@ pub(crate) fn upstream(nodes: &[SocketAddr], more: &str) -> String {
     if more.is_empty() { text + "}}" } else { format!("{text}}}, {more}}}") }
 }
 
-/// Resident memory of a process in bytes.
+/// What a process holds of its own, in bytes: what it maps of its program counts when it is run for the first time.
 pub(crate) fn memory_of(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
