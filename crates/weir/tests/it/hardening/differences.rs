@@ -263,4 +263,4 @@ const ADDED: [&str; 11] = [
 ];
 
 /// How long each proxy waits for the rest of a request that never comes: only cases that stay incomplete take it.
-const PATIENCE_MS: u32 = 1_000;
+const PATIENCE_MS: u32 = 3_000;
