@@ -9,10 +9,18 @@ use crate::h1::origin::OriginConnection;
 /// The connections of one worker.
 #[derive(Default)]
 pub(crate) struct Pools {
-    idle: FastMap<u64, Vec<OriginConnection>>,
+    idle: FastMap<u64, Pool>,
     /// Connections that carry many streams at once, played by tests.
     #[cfg(test)]
     scripted: FastMap<u64, Script>,
+}
+
+/// The idle connections to one endpoint.
+#[derive(Default)]
+struct Pool {
+    connections: Vec<OriginConnection>,
+    /// When one was given last, in milliseconds of the worker's clock.
+    given_ms: u64,
 }
 
 /// Makes a stream on a connection that a test plays.
@@ -43,8 +51,8 @@ impl Pools {
     /// An idle connection to the endpoint, if there is one the node has not closed.
     #[inline]
     fn take(&mut self, endpoint_id: u64) -> Option<OriginConnection> {
-        let idle = self.idle.get_mut(&endpoint_id)?;
-        while let Some(mut connection) = idle.pop() {
+        let pool = self.idle.get_mut(&endpoint_id)?;
+        while let Some(mut connection) = pool.connections.pop() {
             if !connection.is_stale() {
                 return Some(connection);
             }
@@ -56,23 +64,25 @@ impl Pools {
     #[inline]
     pub(crate) fn give(&mut self, mut connection: OriginConnection, now_ms: u64) {
         let keep_alive = connection.endpoint.keep_alive;
-        let idle = self.idle.entry(connection.endpoint.id).or_default();
-        if idle.len() < keep_alive.size as usize {
+        let pool = self.idle.entry(connection.endpoint.id).or_default();
+        if pool.connections.len() < keep_alive.size as usize {
             connection.idle_since_ms = now_ms;
-            idle.push(connection);
+            pool.given_ms = now_ms;
+            pool.connections.push(connection);
         }
     }
 
-    /// Closes what has been idle for too long or was closed by its node, and forgets empty pools.
+    /// Closes what has been idle for too long or was closed by its node, and forgets pools that are out of use. A pool
+    /// that is empty only because its connections are lent keeps its room: the next request must not allocate it anew.
     pub(crate) fn sweep(&mut self, now_ms: u64) {
-        self.idle.retain(|_, idle| {
-            idle.retain_mut(|connection| {
+        self.idle.retain(|_, pool| {
+            pool.connections.retain_mut(|connection| {
                 let timeout_ms = connection.endpoint.keep_alive.idle_timeout_ms;
                 let expired =
                     timeout_ms != 0 && now_ms.saturating_sub(connection.idle_since_ms) >= timeout_ms;
                 !expired && !connection.is_stale()
             });
-            !idle.is_empty()
+            !pool.connections.is_empty() || now_ms.saturating_sub(pool.given_ms) < ROOM_KEPT_MS
         });
     }
 
@@ -83,6 +93,49 @@ impl Pools {
 
     /// How many idle connections there are.
     pub(crate) fn len(&self) -> usize {
-        self.idle.values().map(Vec::len).sum()
+        self.idle.values().map(|pool| pool.connections.len()).sum()
+    }
+}
+
+/// How long the room of an empty pool is kept: longer than almost any request has a connection lent, short enough that
+/// nodes which are gone hold nothing for long. The room is a few hundred bytes.
+const ROOM_KEPT_MS: u64 = 60_000;
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::env;
+    use crate::upstream::endpoint::{EndpointKey, Endpoints, KeepAlive};
+
+    #[test]
+    fn a_pool_whose_connections_are_lent_at_every_sweep_keeps_its_room() {
+        let node = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = node.local_addr().unwrap();
+        let endpoint = Endpoints::default().intern(EndpointKey { address, keep_alive: KeepAlive::default() });
+        let socket = TcpStream::connect(address).unwrap();
+        let play = async {
+            let stream = env::Stream::attach(socket).unwrap();
+            let mut pools = Pools::default();
+            pools.give(
+                OriginConnection { stream, endpoint: endpoint.clone(), served: 0, idle_since_ms: 0 },
+                0,
+            );
+            let mut now_ms = 0;
+            for _ in 0..200 {
+                now_ms += 1_000;
+                let lent = pools.take(endpoint.id).unwrap();
+                pools.sweep(now_ms);
+                assert!(pools.idle[&endpoint.id].connections.capacity() > 0, "at {now_ms} ms");
+                pools.give(lent, now_ms);
+            }
+            drop(pools.take(endpoint.id).unwrap());
+            pools.sweep(now_ms + ROOM_KEPT_MS - 1);
+            assert_eq!(pools.idle.len(), 1);
+            pools.sweep(now_ms + ROOM_KEPT_MS);
+            assert_eq!(pools.idle.len(), 0, "nobody needs it");
+        };
+        env::block_on(play).unwrap();
     }
 }
