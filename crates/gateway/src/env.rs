@@ -24,4 +24,4 @@ pub use chosen::{
     BoundSocket, Listener, Socket, Stream, bind, connect, monotonic_ns, random_u64, sleep_ms, spawn,
     wall_clock,
 };
-pub(crate) use chosen::{block_on, service, wait_while};
+pub(crate) use chosen::{block_on, service, wait_while, yield_when_spent};

@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 
 /// Who has to act so that the failure does not happen again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,9 +47,14 @@ pub enum FailurePhase {
     Response,
 }
 
-/// One failed exchange, or one failed try of it.
+/// One failed exchange, or one failed try of it: a pointer to [`Details`], since everything that may fail carries room
+/// for one, through many calls of every request, and hardly any has one.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub struct Failure(Box<Details>);
+
+/// What is known of a failure.
+#[derive(Clone, Debug)]
+pub struct Details {
     /// What happened.
     pub cause: Cause,
     /// The node it happened at, if one was chosen.
@@ -103,8 +109,16 @@ impl Cause {
 
 impl Failure {
     /// A failure that happened at no particular node.
+    #[inline]
     pub fn new(cause: Cause, detail: impl Into<Cow<'static, str>>) -> Failure {
-        Failure { cause, node: None, detail: detail.into() }
+        Failure::boxed(cause, detail.into())
+    }
+
+    /// Cold, so that what leads here is kept out of the way of what goes on.
+    #[cold]
+    #[inline(never)]
+    fn boxed(cause: Cause, detail: Cow<'static, str>) -> Failure {
+        Failure(Box::new(Details { cause, node: None, detail }))
     }
 
     /// The same failure, at `node`.
@@ -112,6 +126,27 @@ impl Failure {
     pub fn at(mut self, node: SocketAddr) -> Failure {
         self.node = Some(node);
         self
+    }
+
+    /// The same failure, by another name.
+    #[must_use]
+    pub fn because(mut self, cause: Cause) -> Failure {
+        self.cause = cause;
+        self
+    }
+}
+
+impl Deref for Failure {
+    type Target = Details;
+
+    fn deref(&self) -> &Details {
+        &self.0
+    }
+}
+
+impl DerefMut for Failure {
+    fn deref_mut(&mut self) -> &mut Details {
+        &mut self.0
     }
 }
 

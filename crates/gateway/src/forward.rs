@@ -31,15 +31,21 @@ impl ForwardOptions {
             return;
         }
         let headers = &mut exchange.request.headers;
-        headers.remove_known(FieldId::XForwardedProto);
-        headers.remove_known(FieldId::XForwardedHost);
-        headers.remove_known(FieldId::XForwardedPort);
+        if headers.may_contain(WAYS_HERE) {
+            headers.remove_known(FieldId::XForwardedProto);
+            headers.remove_known(FieldId::XForwardedHost);
+            headers.remove_known(FieldId::XForwardedPort);
+        }
         if !self.trusted_addresses.is_empty() {
             headers.remove_known(FieldId::XForwardedFor);
             headers.remove_known(FieldId::Forwarded);
         }
     }
 }
+
+/// How a client came here, as whoever stands in front tells it.
+const WAYS_HERE: FieldSet =
+    FieldSet::of(&[FieldId::XForwardedProto, FieldId::XForwardedHost, FieldId::XForwardedPort]);
 
 /// Appends the head that the node receives: RFC 9112 section 3, with the fields of RFC 9110 section 7.6 left out.
 pub(crate) fn encode_request(exchange: &Exchange, length: BodyLength, out: &mut Vec<u8>) {
@@ -248,13 +254,10 @@ impl AddressText {
         self.length = 0;
         match address {
             IpAddr::V4(address) => {
-                let mut number = itoa::Buffer::new();
-                for (index, octet) in address.octets().into_iter().enumerate() {
-                    if index > 0 {
-                        self.push(b".");
-                    }
-                    self.push(number.format(octet).as_bytes());
+                for octet in address.octets() {
+                    self.push_octet(octet);
                 }
+                self.length -= b".".len();
             }
             IpAddr::V6(address) => {
                 use std::fmt::Write;
@@ -262,6 +265,26 @@ impl AddressText {
             }
         }
         &self.bytes[..self.length]
+    }
+
+    /// Appends an octet in decimal and a dot. It is done for every request, by hand in place of a formatter.
+    fn push_octet(&mut self, octet: u8) {
+        let room = &mut self.bytes[self.length..self.length + b"255.".len()];
+        let (hundreds, tens, ones) = (octet / 100, octet / 10 % 10, octet % 10);
+        let mut length = 0;
+        let mut put = |byte: u8| {
+            room[length] = byte;
+            length += 1;
+        };
+        if hundreds > 0 {
+            put(b'0' + hundreds);
+        }
+        if octet >= 10 {
+            put(b'0' + tens);
+        }
+        put(b'0' + ones);
+        put(b'.');
+        self.length += length;
     }
 
     fn push(&mut self, text: &[u8]) {

@@ -13,6 +13,8 @@ mod upload;
 
 use std::rc::Rc;
 
+use stdx::pooled::PooledBox;
+
 use crate::alarm::Alarm;
 use crate::body::ServerStream;
 use crate::client_address::ClientAddress;
@@ -52,37 +54,41 @@ pub(crate) async fn run<S: ServerStream>(
     let generation = worker.generation();
     exchange.generation = Some(generation.clone());
     let run = Run { worker, generation: &generation, alarm };
-    let prepared = prepare::prepare(&worker.options, &mut worker.path_scratch.borrow_mut(), exchange);
-    if let Err(failure) = prepared {
-        return respond::fail(&run, exchange, server, &Chains::none(&generation), failure).await;
+    let mut chains = Chains::none(&generation);
+    match serve(&run, exchange, server, &mut chains).await {
+        Ok(outcome) => outcome,
+        // In memory of its own: what few requests need makes the state of the others no larger.
+        Err(failure) => PooledBox::pin(respond::fail(&run, exchange, server, &chains, failure)).await,
     }
-    find_route(&generation, exchange);
+}
+
+/// Serves it; an error has not been answered yet, and `chains` are those that its answer passes.
+async fn serve<'r, S: ServerStream>(
+    run: &Run<'r>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    chains: &mut Chains<'r>,
+) -> Result<Outcome, Failure> {
+    let worker = run.worker;
+    prepare::prepare(&worker.options, &mut worker.path_scratch.borrow_mut(), exchange)?;
+    find_route(run.generation, exchange);
     // Only a route that would have looked into the body makes it worth reading; then the choice is made again.
-    if generation.router.uses_request_body() && exchange.body.was_missed() {
-        match Box::pin(collect::for_variables(&run, exchange, server)).await {
-            Ok(true) => find_route(&generation, exchange),
-            Ok(false) => {}
-            Err(failure) => {
-                return respond::fail(&run, exchange, server, &Chains::none(&generation), failure).await;
-            }
+    if run.generation.router.uses_request_body()
+        && exchange.body.was_missed()
+        && Box::pin(collect::for_variables(run, exchange, server)).await?
+    {
+        find_route(run.generation, exchange);
+    }
+    *chains = Chains::new(run.generation, exchange.route);
+    worker.shared.check_memory(chains.priority())?;
+    if chains.concern_request(run.generation) {
+        let reply = phases::request(run, exchange, server, chains).await?;
+        exchange.chain = chains.merged();
+        if let Some(reply) = reply {
+            return Ok(PooledBox::pin(respond::reply(run, exchange, server, chains, *reply)).await);
         }
     }
-    let mut chains = Chains::new(&generation, exchange.route);
-    if let Err(failure) = worker.shared.check_memory(chains.priority()) {
-        return respond::fail(&run, exchange, server, &chains, failure).await;
-    }
-    let reply = match phases::request(&run, exchange, server, &mut chains).await {
-        Ok(reply) => reply,
-        Err(failure) => return respond::fail(&run, exchange, server, &chains, failure).await,
-    };
-    exchange.chain = chains.merged();
-    match reply {
-        Some(reply) => respond::reply(&run, exchange, server, &chains, *reply).await,
-        None => match proxy::proxy(&run, exchange, server, &chains).await {
-            Ok(outcome) => outcome,
-            Err(failure) => respond::fail(&run, exchange, server, &chains, failure).await,
-        },
-    }
+    proxy::proxy(run, exchange, server, chains).await
 }
 
 /// Finds the route by what is known of the request so far.

@@ -219,6 +219,11 @@ impl FieldSet {
     pub fn contains(self, id: FieldId) -> bool {
         self.0 & id.bit() != 0
     }
+
+    /// Whether one of the names is among the bits of `seen`.
+    pub(crate) fn meets(self, seen: u128) -> bool {
+        self.0 & seen != 0
+    }
 }
 
 /// Sparse on purpose: an unknown name nearly always meets an empty slot at once.

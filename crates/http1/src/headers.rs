@@ -65,12 +65,20 @@ impl Headers {
     }
 
     /// The value of the first field with this id.
+    #[inline]
     pub fn get_known(&self, id: FieldId) -> Option<&[u8]> {
-        if self.seen & id.bit() == 0 {
-            return None;
-        }
+        if self.seen & id.bit() == 0 { None } else { self.find_known(id) }
+    }
+
+    fn find_known(&self, id: FieldId) -> Option<&[u8]> {
         let field = self.fields.iter().find(|field| field.id == id && !field.is_removed())?;
         Some(self.text(field.value))
+    }
+
+    /// False when no name of the set was ever there; costs one test.
+    #[inline]
+    pub fn may_contain(&self, names: FieldSet) -> bool {
+        names.meets(self.seen)
     }
 
     /// The values of all fields of this name in order.
@@ -99,6 +107,7 @@ impl Headers {
     }
 
     /// True when a field with this id is there.
+    #[inline]
     pub fn contains_known(&self, id: FieldId) -> bool {
         self.get_known(id).is_some()
     }

@@ -20,9 +20,13 @@ pub fn is_authority(text: &[u8]) -> bool {
             _ => return false,
         },
         Some(_) => {
-            let end = text.iter().position(|&byte| byte == b':').unwrap_or(text.len());
-            if !is_reg_name(&text[..end]) {
-                return false;
+            // Nearly every name is plain, so that the first byte that may not stand in one is the port's colon.
+            let mut end = text.iter().position(|&byte| !has(byte, REG_NAME)).unwrap_or(text.len());
+            if text.get(end).is_some_and(|&byte| byte != b':') {
+                end = text.iter().position(|&byte| byte == b':').unwrap_or(text.len());
+                if !is_reg_name(&text[..end]) {
+                    return false;
+                }
             }
             text.split_at(end)
         }
@@ -66,11 +70,6 @@ pub(crate) fn decimal(text: &[u8]) -> Option<u64> {
 }
 
 fn is_reg_name(text: &[u8]) -> bool {
-    // Nearly every name is plain; a fold without early exit over a table is the quickest way to see it.
-    if !text.is_empty() && text.iter().fold(REG_NAME, |class, &byte| class & CLASSES[usize::from(byte)]) != 0
-    {
-        return true;
-    }
     let mut index = 0;
     while index < text.len() {
         if text[index] == b'%' {
@@ -92,7 +91,10 @@ fn is_ip_literal(text: &[u8]) -> bool {
 }
 
 fn is_port(text: &[u8]) -> bool {
-    text.len() <= 5 && decimal(text).is_some_and(|port| port <= u64::from(u16::MAX))
+    // Five digits cannot overflow, which spares the checks of a longer number.
+    (1..=5).contains(&text.len())
+        && text.iter().all(u8::is_ascii_digit)
+        && text.iter().fold(0_u32, |port, byte| port * 10 + u32::from(byte - b'0')) <= u32::from(u16::MAX)
 }
 
 fn has(byte: u8, class: u8) -> bool {

@@ -25,11 +25,19 @@ impl<T: ?Sized> Unpin for PooledBox<T> {}
 
 impl<T> PooledBox<T> {
     /// Moves `value` to pooled memory.
-    #[allow(unsafe_code)]
     pub fn new(value: T) -> Self {
+        Self::make(|| value)
+    }
+
+    /// Makes a value in pooled memory. Where the compiler sees what `make` does it makes the value in its place, which a
+    /// value that is handed over cannot be: it is made first and copied then.
+    #[inline]
+    #[allow(unsafe_code)]
+    pub fn make(make: impl FnOnce() -> T) -> Self {
         let place = Blocks::take(Layout::new::<T>()).cast::<T>();
-        // SAFETY: the block is at least as large and as aligned as `T` asks for, and nobody else has it.
-        unsafe { place.write(value) };
+        // SAFETY: the block is at least as large and as aligned as `T` asks for, and nobody else has it. Should `make`
+        // panic the block is lost, and nothing else.
+        unsafe { place.write(make()) };
         Self { value: place, owns: PhantomData }
     }
 

@@ -14,7 +14,7 @@ use tokio::io::{AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpSocket, TcpStream};
 
 pub use listening::{BoundSocket, Listener, bind};
-pub(crate) use running::{block_on, service, wait_while};
+pub(crate) use running::{block_on, service, wait_while, yield_when_spent};
 pub use running::{monotonic_ns, random_u64, sleep_ms, spawn, wall_clock};
 
 /// A connected socket on its way from one worker to another: on no event loop.
@@ -39,19 +39,36 @@ impl Stream {
     /// Reads into `room`; 0 bytes mean that the peer has closed its side.
     #[inline]
     pub fn poll_read(&mut self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
-        let length = room.len();
         loop {
             ready!(self.0.poll_read_ready(cx))?;
-            let mut count = None;
-            let result = self.0.try_io(Interest::READABLE, || {
-                let (_, got) = rustix::net::recv(&self.0, &mut *room, RecvFlags::empty())?;
-                count = Some(got);
-                drained(got, length)
-            });
-            if let Some(done) = outcome(count, result) {
+            if let Some(done) = self.try_read(room) {
                 return Poll::Ready(done);
             }
         }
+    }
+
+    /// [`Stream::poll_read`], for what has most likely arrived: the kernel is asked before a waker is left with the event
+    /// loop. That is also what counts a task's turns, so that a loop over this alone has to yield by itself
+    /// ([`yield_when_spent`]).
+    #[inline]
+    pub fn poll_read_at_once(&mut self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
+        match self.try_read(room) {
+            Some(done) => Poll::Ready(done),
+            None => self.poll_read(cx, room),
+        }
+    }
+
+    /// Reads if the event loop has seen something arrive; nothing if it has not, or was wrong.
+    #[inline]
+    fn try_read(&mut self, room: &mut [u8]) -> Option<io::Result<usize>> {
+        let length = room.len();
+        let mut count = None;
+        let result = self.0.try_io(Interest::READABLE, || {
+            let (_, got) = rustix::net::recv(&self.0, &mut *room, RecvFlags::empty())?;
+            count = Some(got);
+            drained(got, length)
+        });
+        outcome(count, result)
     }
 
     /// Ready when the event loop believes that a read would not wait; costs no system call.

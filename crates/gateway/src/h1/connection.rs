@@ -14,7 +14,7 @@ use stdx::pooled::PooledBox;
 use super::server::{After, H1Server};
 use super::tunnel;
 use crate::alarm::Alarm;
-use crate::env::Stream;
+use crate::env::{Stream, yield_when_spent};
 use crate::exchange::reuse::Lease;
 use crate::exchange::{Address, ConnectionContext, Exchange, Scheme};
 use crate::failure::{Cause, Failure};
@@ -134,8 +134,10 @@ impl Drop for Connection {
 /// Serves a connection until it ends.
 pub(crate) async fn serve(mut connection: Box<Connection>, alarm: Alarm) {
     while wait_for_request(&mut connection, &alarm).await {
+        // Requests sent ahead that are answered here could follow each other without end.
+        yield_when_spent().await;
         // The exchange's state is large; it lives in memory that workers reuse, not in this task.
-        let exchange = PooledBox::pin(one_exchange(&mut connection, &alarm));
+        let exchange = PooledBox::make(|| one_exchange(&mut connection, &alarm)).into_pin();
         match exchange.await {
             After::KeepAlive => {
                 if !connection.has_input() {
@@ -242,7 +244,9 @@ async fn one_exchange(connection: &mut Connection, alarm: &Alarm) -> After {
     let mut server = H1Server::new(connection, exchange, worker.take_bytes(), keep_alive);
     let outcome = match refused {
         None => pipeline::run(worker, exchange, &mut server, alarm).await,
-        Some(failure) => pipeline::refuse(worker, exchange, &mut server, alarm, failure).await,
+        Some(failure) => {
+            PooledBox::pin(pipeline::refuse(worker, exchange, &mut server, alarm, failure)).await
+        }
     };
     if limits.request_timeout_ms != 0 {
         // What follows is no longer about this request; a tunnel is none.
@@ -257,7 +261,7 @@ async fn one_exchange(connection: &mut Connection, alarm: &Alarm) -> After {
         Outcome::Tunnel(origin) => {
             let (connection, bytes) = server.into_tunnel();
             worker.give_bytes(bytes);
-            tunnel::run(alarm, exchange, connection, *origin).await;
+            PooledBox::pin(tunnel::run(alarm, exchange, connection, *origin)).await;
             After::Over
         }
     };
@@ -302,7 +306,7 @@ async fn read_head(
                     Err(error) => return Poll::Ready(Err(head_failure(&error))),
                 }
             }
-            match connection.stream.poll_read(cx, input.spare_mut()) {
+            match connection.stream.poll_read_at_once(cx, input.spare_mut()) {
                 Poll::Ready(Ok(0)) if input.filled().is_empty() => return Poll::Ready(Ok(Arrived::End)),
                 Poll::Ready(Ok(0)) => {
                     let detail = "the connection closed inside the request head";

@@ -157,7 +157,7 @@ impl ClientStream for OriginStream {
                     Err(error) => return Poll::Ready(Err(self.failure(Cause::BadResponse, error.reason()))),
                 }
             }
-            match ready!(self.connection.stream.poll_read(cx, self.buffer.spare_mut())) {
+            match ready!(self.connection.stream.poll_read_at_once(cx, self.buffer.spare_mut())) {
                 Ok(0) => {
                     let detail = if self.answered {
                         "it closed inside the response head"

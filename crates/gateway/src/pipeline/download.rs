@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use http1::Headers;
+use stdx::pooled::PooledBox;
 
 use super::patience::Patience;
 use super::phases::{self, Chains};
@@ -94,7 +95,7 @@ pub(super) async fn pass_on<S: ServerStream, O: ClientStream>(
         BodyLength::None if may_have_body => BodyLength::Known(0),
         BodyLength::Known(_) | BodyLength::Unknown if has_no_body(exchange.response.status) => {
             server.start_response(exchange, BodyLength::None);
-            respond::send(download.run, exchange, server, &[]).await;
+            PooledBox::pin(respond::send(download.run, exchange, server, &[])).await;
             return Ok(());
         }
         length => length,
@@ -113,15 +114,29 @@ pub(super) async fn pass_on<S: ServerStream, O: ClientStream>(
             exchange.response_bytes = server.sent_bytes();
             result
         }
+        // In memory of its own: few responses are held back.
         BodyNeed::Buffer { limit_bytes } => {
-            let mut body = collect(download, server, origin, upload, limit_bytes).await?;
-            edit(exchange, chains, &mut body, Portion::Last);
-            exchange.note_response(&body);
-            server.start_response(exchange, BodyLength::Known(body.len() as u64));
-            match respond::send(download.run, exchange, server, &body).await {
-                Outcome::Done | Outcome::Tunnel(_) => Ok(()),
-            }
+            PooledBox::pin(hold_back(download, exchange, server, chains, origin, upload, limit_bytes)).await
         }
+    }
+}
+
+/// Collects the body, shows it to the plugins whole, and passes on what they make of it.
+async fn hold_back<S: ServerStream, O: ClientStream>(
+    download: &mut Download<'_, '_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    chains: &Chains<'_>,
+    origin: &mut O,
+    upload: &mut Upload,
+    limit_bytes: usize,
+) -> Result<(), Failure> {
+    let mut body = collect(download, server, origin, upload, limit_bytes).await?;
+    edit(exchange, chains, &mut body, Portion::Last);
+    exchange.note_response(&body);
+    server.start_response(exchange, BodyLength::Known(body.len() as u64));
+    match respond::send(download.run, exchange, server, &body).await {
+        Outcome::Done | Outcome::Tunnel(_) => Ok(()),
     }
 }
 

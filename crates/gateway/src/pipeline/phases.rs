@@ -63,6 +63,13 @@ impl<'g> Chains<'g> {
         std::iter::once(self.global).chain(self.local())
     }
 
+    /// Whether [`request`] has anything to do: a plugin that looks at requests, or a refusal.
+    pub(super) fn concern_request(&self, generation: &Generation) -> bool {
+        generation.global_missing.is_some()
+            || self.global.concerns_request()
+            || self.route.is_none_or(|route| route.missing.is_some() || route.plugins.concerns_request())
+    }
+
     /// Whether anything takes part in `phase`.
     pub(super) fn has(&self, phase: Phase) -> bool {
         self.both().any(|chain| chain.has(phase))

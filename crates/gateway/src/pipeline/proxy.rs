@@ -5,6 +5,8 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use http1::RequestFraming;
+use smallvec::SmallVec;
+use stdx::pooled::PooledBox;
 
 use super::collect::{self, Collected};
 use super::download::{self, Download};
@@ -49,7 +51,7 @@ pub(super) async fn proxy<S: ServerStream>(
     }
     match Collected::new(&exchange.body, server) {
         Err(server) => tries(run, exchange, server, chains, upstream).await,
-        Ok(mut server) => tries(run, exchange, &mut server, chains, upstream).await,
+        Ok(mut server) => PooledBox::pin(tries(run, exchange, &mut server, chains, upstream)).await,
     }
 }
 
@@ -69,19 +71,43 @@ async fn tries<S: ServerStream>(
         exchange.permit = Some(run.worker.admit(upstream, priority).ok_or_else(|| overloaded(priority))?);
     }
     exchange.upgrading = wants_websocket(exchange, chains);
-    let mut tried = smallvec::SmallVec::<[usize; 4]>::new();
-    let mut repeat: Option<Picked> = None;
-    let mut repeated = false;
+    let mut failed = FailedTries { nodes: SmallVec::new(), repeat: None, repeated: false, started_ns };
     loop {
-        let picked = match repeat.take() {
+        let picked = match failed.repeat.take() {
             Some(picked) if run.worker.is_current(upstream, picked) => picked,
-            _ => run.worker.choose(upstream, exchange, &tried)?,
+            _ => run.worker.choose(upstream, exchange, &failed.nodes)?,
         };
-        let (failure, facts) =
-            match one_try(run, exchange, server, chains, upstream, timeouts, picked, repeated).await {
-                Ok(outcome) => return Ok(outcome),
-                Err(failed) => failed,
-            };
+        match one_try(run, exchange, server, chains, upstream, timeouts, picked, failed.repeated).await {
+            Ok(outcome) => return Ok(outcome),
+            Err((failure, facts)) => failed.judge(run, exchange, server, upstream, picked, failure, facts)?,
+        }
+    }
+}
+
+/// The tries of one exchange that have failed.
+struct FailedTries {
+    /// Nodes that are not asked again.
+    nodes: SmallVec<[usize; 4]>,
+    /// A node that is asked once more, on a fresh connection.
+    repeat: Option<Picked>,
+    repeated: bool,
+    started_ns: u64,
+}
+
+impl FailedTries {
+    /// Decides whether another try is made after one at `picked` has failed; an error is final.
+    #[cold]
+    #[expect(clippy::too_many_arguments, reason = "as for the try itself")]
+    fn judge<S: ServerStream>(
+        &mut self,
+        run: &Run<'_>,
+        exchange: &mut Exchange,
+        server: &mut S,
+        upstream: &Upstream,
+        picked: Picked,
+        failure: Failure,
+        facts: Facts,
+    ) -> Result<(), Failure> {
         if failure.cause.is_timeout()
             && failure.cause.blame() == Blame::Origin
             && let Some(permit) = exchange.permit.take()
@@ -91,27 +117,28 @@ async fn tries<S: ServerStream>(
         if run.alarm.is_overdue() {
             return Err(failure);
         }
-        let may_go_on = server.rewind();
-        let facts = Facts { body_is_whole: may_go_on, repeated, ..facts };
+        let facts = Facts { body_is_whole: server.rewind(), repeated: self.repeated, ..facts };
         match retry::after(&failure, facts) {
-            Next::GiveUp => return Err(failure),
+            Next::GiveUp => Err(failure),
             Next::SameNode => {
-                repeated = true;
-                repeat = Some(picked);
+                self.repeated = true;
+                self.repeat = Some(picked);
                 run.worker.started_again(upstream, picked);
+                Ok(())
             }
             Next::OtherNode => {
-                tried.push(picked.index);
+                self.nodes.push(picked.index);
                 let nodes = run.worker.node_count(upstream);
                 let retries = upstream.retries.map_or(nodes.saturating_sub(1), |retries| retries as usize);
-                if tried.len() > retries || tried.len() >= nodes {
+                if self.nodes.len() > retries || self.nodes.len() >= nodes {
                     return Err(failure);
                 }
                 if upstream.retry_timeout_ms != 0
-                    && micros(started_ns, run.worker.clock_ns()) / 1_000 >= upstream.retry_timeout_ms
+                    && micros(self.started_ns, run.worker.clock_ns()) / 1_000 >= upstream.retry_timeout_ms
                 {
-                    return Err(Failure::new(Cause::RetryDeadline, failure.detail));
+                    return Err(failure.because(Cause::RetryDeadline));
                 }
+                Ok(())
             }
         }
     }
@@ -172,13 +199,16 @@ async fn one_try<S: ServerStream>(
     });
     let (origin, connect_us) = match lent {
         Lent::Stream(stream) => (stream, 0),
-        Lent::None(endpoint) => match run.worker.connect(run.alarm, &endpoint, timeouts.connect_ms).await {
-            Ok(stream) => (stream, micros(started_ns, run.worker.clock_ns())),
-            Err(failure) => {
-                finish_try(exchange, under_way, Some(&failure));
-                return Err((failure.at(address), before));
+        Lent::None(endpoint) => {
+            // In memory of its own: nearly every try finds an open connection.
+            match PooledBox::pin(run.worker.connect(run.alarm, &endpoint, timeouts.connect_ms)).await {
+                Ok(stream) => (stream, micros(started_ns, run.worker.clock_ns())),
+                Err(failure) => {
+                    finish_try(exchange, under_way, Some(&failure));
+                    return Err((failure.at(address), before));
+                }
             }
-        },
+        }
     };
     let mut one = Try { origin, started_ns, connect_us };
     match exchange_with(run, exchange, server, chains, timeouts, &mut one).await {
@@ -230,6 +260,12 @@ struct UnderWay<'t> {
 }
 
 impl UnderWay<'_> {
+    #[cold]
+    fn abandon(&self) {
+        let latency_us = micros(self.started_ns, self.worker.clock_ns());
+        self.worker.finished(self.upstream, self.picked, latency_us, false);
+    }
+
     fn finish(mut self, latency_us: u64, failed: bool) {
         self.is_over = true;
         self.worker.finished(self.upstream, self.picked, latency_us, failed);
@@ -239,8 +275,7 @@ impl UnderWay<'_> {
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            let latency_us = micros(self.started_ns, self.worker.clock_ns());
-            self.worker.finished(self.upstream, self.picked, latency_us, false);
+            self.abandon();
         }
     }
 }
@@ -288,20 +323,30 @@ async fn exchange_with<S: ServerStream>(
     }
 
     if exchange.response.status == 101 {
-        if poll_fn(|cx| Poll::Ready(server.has_sent_ahead(cx))).await {
-            return Err(Failure::new(Cause::BadRequest, "bytes were sent before the protocol was switched"));
-        }
-        respond::respond_head(exchange, chains);
-        server.start_response(exchange, BodyLength::None);
-        return match respond::send(run, exchange, server, &[]).await {
-            Outcome::Done => Ok(Ended::Tunnel),
-            tunnel @ Outcome::Tunnel(_) => unreachable_tunnel(&tunnel),
-        };
+        return PooledBox::pin(switch_protocols(run, exchange, server, chains)).await;
     }
     let mut download = Download::new(run, timeouts);
     download::pass_on(&mut download, exchange, server, chains, &mut one.origin, &mut upload).await?;
     exchange.times.upstream_ended_ns = run.worker.clock_ns();
     Ok(Ended::Whole { request_done: upload.is_done() })
+}
+
+/// Tells the client that the node has switched protocols.
+async fn switch_protocols<S: ServerStream>(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    chains: &Chains<'_>,
+) -> Result<Ended, Failure> {
+    if poll_fn(|cx| Poll::Ready(server.has_sent_ahead(cx))).await {
+        return Err(Failure::new(Cause::BadRequest, "bytes were sent before the protocol was switched"));
+    }
+    respond::respond_head(exchange, chains);
+    server.start_response(exchange, BodyLength::None);
+    match respond::send(run, exchange, server, &[]).await {
+        Outcome::Done => Ok(Ended::Tunnel),
+        tunnel @ Outcome::Tunnel(_) => unreachable_tunnel(&tunnel),
+    }
 }
 
 fn unreachable_tunnel(_: &Outcome) -> Result<Ended, Failure> {
@@ -377,7 +422,7 @@ async fn wait_for_head<S: ServerStream>(
         };
         match one.origin.poll_head(cx, head) {
             Poll::Ready(Err(failure)) if upload.is_broken() && failure.cause == Cause::NoResponse => {
-                return Poll::Ready(Err(Failure { cause: Cause::SendFailed, ..failure }));
+                return Poll::Ready(Err(failure.because(Cause::SendFailed)));
             }
             Poll::Ready(result) => return Poll::Ready(result),
             Poll::Pending => {}

@@ -53,7 +53,9 @@ fn overdue(run: &Run<'_>, failure: Failure) -> Failure {
     }
     let limit_ms = run.worker.options.limits.request_timeout_ms;
     let detail = format!("not done within {limit_ms} ms, {}: {}", failure.cause.code(), failure.detail);
-    Failure { cause: Cause::RequestTimeout, detail: detail.into(), ..failure }
+    let mut failure = failure.because(Cause::RequestTimeout);
+    failure.detail = detail.into();
+    failure
 }
 
 /// The failure of a client that does not take its response.

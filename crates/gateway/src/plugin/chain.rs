@@ -86,6 +86,7 @@ pub struct Chain {
     response_body: Box<[u16]>,
     informational: Box<[u16]>,
     log: Box<[u16]>,
+    concerns_request: bool,
     reads_body: bool,
     reads_body_in_rewrite: bool,
 }
@@ -103,7 +104,11 @@ impl Chain {
                 .map(|(index, _)| index)
                 .collect()
         };
+        let on_request = [Phase::Rewrite, Phase::RequestBody, Phase::Access, Phase::BeforeProxy];
         Chain {
+            concerns_request: instances
+                .iter()
+                .any(|one| one.reads_body || on_request.iter().any(|phase| one.phases.contains(phase))),
             rewrite: of(Phase::Rewrite),
             request_body: of(Phase::RequestBody),
             access: of(Phase::Access),
@@ -133,6 +138,11 @@ impl Chain {
     /// Whether any instance takes part in `phase`.
     pub fn has(&self, phase: Phase) -> bool {
         !self.indices(phase).is_empty()
+    }
+
+    /// Whether anything in it looks at a request before a node is chosen.
+    pub fn concerns_request(&self) -> bool {
+        self.concerns_request
     }
 
     /// Whether any instance has a variable in its configuration that lies in the request's body.

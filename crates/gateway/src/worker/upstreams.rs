@@ -117,7 +117,7 @@ impl Worker {
 
     fn begin(&self, connection: OriginConnection) -> NodeStream {
         let limits = self.options.limits.origin_head;
-        NodeStream::Http1(PooledBox::new(OriginStream::new(connection, self.take_bytes(), limits)))
+        NodeStream::Http1(PooledBox::make(|| OriginStream::new(connection, self.take_bytes(), limits)))
     }
 
     /// Opens a connection to an endpoint, for one stream to begin with.

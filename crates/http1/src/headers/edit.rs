@@ -66,8 +66,9 @@ impl Headers {
     }
 
     /// Removes all fields with this id; true when there was one. [`FieldId::Other`] removes nothing.
+    #[inline]
     pub fn remove_known(&mut self, id: FieldId) -> bool {
-        id != FieldId::Other && self.remove_from(0, id, &[])
+        self.seen & id.bit() != 0 && self.remove_from(0, id, &[])
     }
 
     /// Keeps a text that belongs to the head beside the fields; no field's line is touched. The caller has checked it.

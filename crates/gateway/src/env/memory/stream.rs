@@ -63,6 +63,11 @@ impl Stream {
         self.at_end(|connection, end, now_ns| connection.poll_read(end, cx, room, now_ns))
     }
 
+    /// As [`Stream::poll_read`]: here it makes no difference who is asked first.
+    pub fn poll_read_at_once(&mut self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.poll_read(cx, room)
+    }
+
     /// Ready when the event loop believes that a read would not wait.
     pub fn poll_read_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.at_end(|connection, end, _| connection.poll_read_ready(end, cx)).map(Ok)

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::runtime::{Builder, LocalOptions};
 
-/// Nanoseconds of the monotonic clock since this process first asked, the same for all threads.
+/// Nanoseconds of the monotonic clock, the same for all threads.
 #[inline]
 pub fn monotonic_ns() -> u64 {
     stdx::clock::monotonic_ns()
@@ -22,6 +22,12 @@ pub fn wall_clock() -> Duration {
 #[inline]
 pub fn random_u64() -> u64 {
     fastrand::u64(..)
+}
+
+/// Lets other tasks run when this one has had its share of the event loop, as reads and writes let them; for a loop in
+/// which none need be waited for.
+pub(crate) async fn yield_when_spent() {
+    tokio::task::coop::consume_budget().await;
 }
 
 /// Runs a task on this worker.
