@@ -1,6 +1,7 @@
 //! The life of a request between its head and its log line: prepare, match, plugins, forward or reply, log. It knows
 //! protocols only as the traits of `body`, and plugins only as chains.
 
+mod attempt;
 mod collect;
 mod download;
 mod patience;

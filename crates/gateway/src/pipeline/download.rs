@@ -7,9 +7,9 @@ use std::task::Poll;
 use http1::Headers;
 use stdx::pooled::PooledBox;
 
+use super::attempt::HALF_CLOSE_GRACE_MS;
 use super::patience::Patience;
 use super::phases::{self, Chains};
-use super::proxy::HALF_CLOSE_GRACE_MS;
 use super::respond;
 use super::upload::Upload;
 use super::{Outcome, Run};
