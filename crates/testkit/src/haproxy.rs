@@ -24,12 +24,11 @@ impl Haproxy {
         program_version("haproxy")
     }
 
-    /// Starts it as a plain proxy for everything to `origin`; a client that keeps it waiting is given up after
-    /// `patience_ms`.
-    pub fn proxying(origin: SocketAddr, patience_ms: u32) -> Haproxy {
+    /// Starts it as a plain proxy for everything to `origin`.
+    pub fn proxying(origin: SocketAddr) -> Haproxy {
         // The port is free when it is chosen, but another process may take it before HAProxy does.
         for _ in 0..ATTEMPTS {
-            if let Some(haproxy) = Haproxy::try_start(origin, patience_ms) {
+            if let Some(haproxy) = Haproxy::try_start(origin) {
                 return haproxy;
             }
         }
@@ -46,13 +45,10 @@ impl Haproxy {
         self.process.stderr.text()
     }
 
-    fn try_start(origin: SocketAddr, patience_ms: u32) -> Option<Haproxy> {
+    fn try_start(origin: SocketAddr) -> Option<Haproxy> {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let address = free_address();
-        let text = TEMPLATE
-            .replace("$LISTEN", &address.to_string())
-            .replace("$ORIGIN", &origin.to_string())
-            .replace("$PATIENCE", &patience_ms.to_string());
+        let text = TEMPLATE.replace("$LISTEN", &address.to_string()).replace("$ORIGIN", &origin.to_string());
         let file = directory.path().join("haproxy.cfg");
         fs::write(&file, text).expect("a writable temporary directory");
         let mut command = Command::new("haproxy");
@@ -74,7 +70,7 @@ defaults
   mode http
   timeout connect 10s
   timeout server 60s
-  timeout client $PATIENCEms
+  timeout client 60s
 frontend in
   bind $LISTEN
   default_backend out
@@ -94,7 +90,7 @@ mod tests {
             return;
         }
         let origin = Origin::answering("through HAProxy");
-        let haproxy = Haproxy::proxying(origin.address(), 60_000);
+        let haproxy = Haproxy::proxying(origin.address());
         assert_eq!(
             Client::connect(haproxy.address()).get("/").text(),
             "through HAProxy",

@@ -45,7 +45,8 @@ pub struct Request {
     pub raw_head: Vec<u8>,
     /// Which connection brought it, counted from 0 in the order of acceptance.
     pub connection: usize,
-    /// Why the body could not be read to its end.
+    /// Why the body could not be read to its end. Begins with `not a body` or `not a request` where the bytes are at
+    /// fault; otherwise the connection is.
     pub body_error: Option<String>,
 }
 

@@ -1,6 +1,6 @@
 //! One connection to a scripted origin: reads requests, runs their steps; decides nothing itself.
 
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::net::{Shutdown, TcpStream};
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -128,6 +128,9 @@ impl Connection<'_> {
                 request.body = body.kept;
                 request.body_length = body.length;
                 request.trailers = body.trailers;
+            }
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
+                request.body_error = Some(format!("not a body: {error}"));
             }
             Err(error) => request.body_error = Some(error.to_string()),
         }

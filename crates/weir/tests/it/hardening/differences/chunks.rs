@@ -143,8 +143,21 @@ pub(super) const CASES: &[Case] = &[
         bytes: "POST /a HTTP/1.1\r\nHost: h\r\n@Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX-T: 1\r\n\r\n",
         reason: "",
     },
-    // Faulty trailers are not compared: HAProxy has passed the body on before it reads them, so that its answer is a race
-    // between the origin's and its own. `chunks.rs` has them for Weir.
+    Case {
+        name: "a trailer without a colon",
+        bytes: "POST /a HTTP/1.1\r\nHost: h\r\n@Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX-T\r\n\r\n",
+        reason: "chunks",
+    },
+    Case {
+        name: "a trailer with a space in its name",
+        bytes: "POST /a HTTP/1.1\r\nHost: h\r\n@Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX T: 1\r\n\r\n",
+        reason: "chunks",
+    },
+    Case {
+        name: "a trailer with LF",
+        bytes: "POST /a HTTP/1.1\r\nHost: h\r\n@Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX-T: 1\n\r\n",
+        reason: "chunks",
+    },
     Case {
         name: "the trailer Content-Length",
         bytes: "POST /a HTTP/1.1\r\nHost: h\r\n@Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nContent-Length: 9\r\n\r\n",
