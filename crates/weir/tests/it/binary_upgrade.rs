@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
-use testkit::{ADMIN_KEY, Client, Origin, Reply, Signal, Step, Successor, Weir, wait_for, wait_until};
+use testkit::{ADMIN_KEY, Client, Origin, Signal, Successor, Weir, wait_for, wait_until};
 
 use crate::command::Outcome;
 use crate::load::Load;
+use crate::support::{TUNNEL, lasting_origin};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_weir");
 
@@ -233,26 +234,11 @@ fn a_node_that_is_told_to_end_takes_back_an_upgrade_under_way() {
 #[test]
 fn what_is_under_way_ends_in_the_old_process_within_its_grace() {
     let (asked, go) = (Signal::new(), Signal::new());
-    let origin = Origin::start({
-        let (asked, go) = (asked.clone(), go.clone());
-        move |request| {
-            if request.header("upgrade").is_some() {
-                let consent =
-                    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
-                return Reply::raw(consent.as_bytes()).then(Step::Echo).close();
-            }
-            if request.path() != "/slow" {
-                return Reply::ok("served");
-            }
-            let reply = Reply::new().then(Step::Set(asked.clone())).wait(&go);
-            reply.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone")
-        }
-    });
+    let origin = lasting_origin(&asked, &go);
     let mut weir = gateway("workers: 1\n", &["--grace", "3"]);
     route_to(&weir, &origin);
     let (mut tunnel, mut busy, mut idle) = (weir.client(), weir.client(), weir.client());
-    let upgrade = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Version", "13")];
-    assert_eq!(tunnel.request("GET", "/chat", &upgrade, b"").status, 101);
+    assert_eq!(tunnel.request("GET", "/chat", &TUNNEL, b"").status, 101);
     assert_eq!(idle.get("/").status, 200);
     busy.send(b"GET /slow HTTP/1.1\r\nHost: h\r\n\r\n");
     assert!(asked.wait());

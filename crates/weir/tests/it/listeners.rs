@@ -5,10 +5,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use testkit::{Client, Origin, Reply, Signal, Step, Weir, wait_for, wait_until};
+use testkit::{Client, Origin, Signal, Weir, wait_for, wait_until};
 
 use crate::load::Load;
-use crate::support::{builder, everything_to, route, upstream};
+use crate::support::{TUNNEL, builder, everything_to, lasting_origin, route, upstream};
 
 /// A gateway with two workers whose `proxy` setting is in its settings file.
 fn gateway_with(proxy: &str, resources: &str) -> Weir {
@@ -92,26 +92,14 @@ fn busy_clients_of_a_removed_listener_move_without_a_failed_request() {
 #[test]
 fn what_is_under_way_on_a_removed_listener_ends_in_its_own_time() {
     let (asked, go) = (Signal::new(), Signal::new());
-    let origin = Origin::start({
-        let (asked, go) = (asked.clone(), go.clone());
-        move |request| {
-            if request.header("upgrade").is_some() {
-                let consent =
-                    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
-                return Reply::raw(consent.as_bytes()).then(Step::Echo).close();
-            }
-            let reply = Reply::new().then(Step::Set(asked.clone())).wait(&go);
-            reply.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone")
-        }
-    });
+    let origin = lasting_origin(&asked, &go);
     let resources = route("uri: /*, enable_websocket: true", &upstream(&[origin.address()], ""));
     let weir = gateway_with("[127.0.0.1:0, 127.0.0.1:0]", &resources);
     let [kept, removed] = announced(&weir)[..] else { panic!("two listeners") };
     let (mut idle, mut tunnel, mut busy) =
         (Client::connect(removed), Client::connect(removed), Client::connect(removed));
-    let upgrade = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Version", "13")];
-    assert_eq!(tunnel.request("GET", "/chat", &upgrade, b"").status, 101);
-    busy.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_eq!(tunnel.request("GET", "/chat", &TUNNEL, b"").status, 101);
+    busy.send(b"GET /slow HTTP/1.1\r\nHost: h\r\n\r\n");
     assert!(asked.wait());
     set_proxy(&weir, &kept.to_string());
     wait_for_closed(&weir, removed);

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 
-use testkit::{Origin, Weir, WeirBuilder};
+use testkit::{Origin, Reply, Signal, Step, Weir, WeirBuilder};
 
 /// The binary under test.
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_weir");
@@ -47,9 +47,37 @@ pub(crate) fn upstream(nodes: &[SocketAddr], more: &str) -> String {
     if more.is_empty() { text + "}}" } else { format!("{text}}}, {more}}}") }
 }
 
-/// What a process holds of its own, in bytes: what it maps of its program counts when it is run for the first time.
+/// An origin whose work lasts: it agrees to become a tunnel and echoes, and at `/slow` sets `asked` and answers `done`
+/// once `go` is set. Elsewhere it answers `served`.
+pub(crate) fn lasting_origin(asked: &Signal, go: &Signal) -> Origin {
+    let (asked, go) = (asked.clone(), go.clone());
+    Origin::start(move |request| {
+        if request.header("upgrade").is_some() {
+            let consent =
+                "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
+            return Reply::raw(consent.as_bytes()).then(Step::Echo).close();
+        }
+        if request.path() != "/slow" {
+            return Reply::ok("served");
+        }
+        let reply = Reply::new().then(Step::Set(asked.clone())).wait(&go);
+        reply.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone")
+    })
+}
+
+/// The fields that ask that origin for a tunnel.
+pub(crate) const TUNNEL: [(&str, &str); 3] =
+    [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Version", "13")];
+
+/// What a process holds in memory of its own, in bytes, resident or swapped out: heap, stacks and shared memory, which
+/// is all that data can be kept in. Not the pages of its program, 4 MB in a debug build: the kernel maps them when code
+/// is run for the first time and takes them back when it likes, so that they would count as whatever was measured
+/// meanwhile.
 pub(crate) fn memory_of(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    let kilobytes = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+    };
+    ["RssAnon:", "RssShmem:", "VmSwap:"].map(kilobytes).iter().sum::<u64>() * 1024
 }
