@@ -215,6 +215,9 @@ fn a_client_cannot_forge_lines_of_the_error_log() {
     let weir = Weir::start(BINARY);
     weir.admin_raw("GET", "routes?api_key=a%0A2026-01-01%20ERROR%20forged", &[], b"");
     weir.admin_raw("PUT", "routes/a%0AERROR%20forged", &[("X-API-KEY", testkit::ADMIN_KEY)], b"{");
+    wait_until("the log has come", || {
+        weir.stderr().iter().any(|line| line.contains("failed to check token"))
+    });
     assert!(weir.stderr().iter().all(|line| !line.starts_with("2026-01-01") && !line.starts_with("ERROR")));
 }
 
