@@ -101,7 +101,8 @@ impl Pools {
 /// nodes which are gone hold nothing for long. The room is a few hundred bytes.
 const ROOM_KEPT_MS: u64 = 60_000;
 
-#[cfg(test)]
+// A real socket, which a simulation has none of.
+#[cfg(all(test, not(feature = "simulation")))]
 mod tests {
     use std::net::{TcpListener, TcpStream};
 
