@@ -109,9 +109,11 @@ impl Patience {
         }
         let now = Look { at_ms: now_ms, total_bytes: total_bytes() };
         // What lies in the kernel's buffers may have been taken although nothing new has gone into them.
-        if waiting
-            .look
-            .is_some_and(|last| last.total_bytes < now.total_bytes && waiting.moved_ms <= last.at_ms)
+        // What a client sends is told as it comes.
+        if !self.asks_at_once
+            && waiting
+                .look
+                .is_some_and(|last| last.total_bytes < now.total_bytes && waiting.moved_ms <= last.at_ms)
         {
             waiting.moved_ms = now_ms;
         }
@@ -187,6 +189,14 @@ mod tests {
         // A client that only empties the kernel's buffers is seen to.
         assert_eq!(play(response(60_000, 128), false, |second| second * 200), None);
         assert_eq!(play(response(60_000, 0), false, |second| second), None);
+    }
+
+    #[test]
+    fn what_was_sent_as_the_wait_began_does_not_begin_it_anew() {
+        let mut patience = Patience::new(60_000, 0, 30_000, true);
+        assert_eq!(patience.look(5, false, false, || 0), Ok(Some(60_000)));
+        assert_eq!(patience.look(5, true, false, || 100), Ok(None));
+        assert_eq!(patience.look(60_005, false, true, || 100), Err(Lost::Stalled));
     }
 
     #[test]
