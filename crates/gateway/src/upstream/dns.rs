@@ -142,7 +142,7 @@ impl Resolver {
     }
 
     /// Fills `cell` with the nodes of `plan`, now as far as they are known, and from now on whenever a name in it gets
-    /// another address.
+    /// another address. Nodes that are in the cell stay until every name was asked for once.
     pub fn follow(&self, cell: &Arc<Published<NodeSet>>, plan: Plan) {
         let mut table = self.shared.lock();
         // The same cell may have followed another plan.
@@ -154,7 +154,7 @@ impl Resolver {
             named = true;
             table.names.entry(host.into()).or_insert_with(Name::unknown);
         }
-        publish(cell, node_set(&plan, &table.names, &self.endpoints));
+        bring_about(cell, &plan, &table.names, &self.endpoints);
         if named {
             table.followers.push(Follower { cell: Arc::downgrade(cell), plan });
             drop(table);
@@ -303,7 +303,7 @@ fn take_in(table: &mut Table, endpoints: &Endpoints, name: &str, answer: Result<
             table.followers.iter().filter(|follower| names(&follower.plan).any(|host| host == name))
         {
             if let Some(cell) = follower.cell.upgrade() {
-                publish(&cell, node_set(&follower.plan, &table.names, endpoints));
+                bring_about(&cell, &follower.plan, &table.names, endpoints);
             }
         }
     }
@@ -342,6 +342,20 @@ fn node_set(plan: &Plan, known: &BTreeMap<Box<str>, Name>, endpoints: &Endpoints
     }
     let ring = if plan.with_ring { Ring::new(&nodes) } else { Ring::default() };
     NodeSet { nodes, ring, note }
+}
+
+/// Has the nodes of `plan` in `cell`. Requests are served from it meanwhile: a new name must not leave them without nodes
+/// for as long as its first lookup takes.
+fn bring_about(
+    cell: &Published<NodeSet>,
+    plan: &Plan,
+    known: &BTreeMap<Box<str>, Name>,
+    endpoints: &Endpoints,
+) {
+    let waits = names(plan).any(|host| known.get(host).is_none_or(|name| !name.tried));
+    if !waits || cell.load().nodes.is_empty() {
+        publish(cell, node_set(plan, known, endpoints));
+    }
 }
 
 /// Publishes `set` unless the cell holds the same nodes already: an equal set must not reset any balancer.

@@ -55,6 +55,26 @@ fn addresses_need_no_lookup_and_names_are_settled() {
 }
 
 #[test]
+fn nodes_in_force_stay_until_every_new_name_was_asked_for() {
+    struct Never;
+    impl Lookup for Never {
+        fn lookup(&self, _name: &str) -> Pending {
+            Box::pin(std::future::pending())
+        }
+    }
+    let resolver = Resolver::start(Arc::new(Never), TtlBounds::default()).unwrap();
+    let cell = cell();
+    resolver.follow(&cell, plan(&["127.0.0.1"]));
+    resolver.follow(&cell, plan(&["one.test", "other.test"]));
+    assert_eq!(addresses(&cell), ["127.0.0.1"]);
+    let take_in = |name, answer| take_in(&mut resolver.shared.lock(), &resolver.endpoints, name, answer);
+    take_in("one.test", answer(&["10.0.0.1"]));
+    assert_eq!(addresses(&cell), ["127.0.0.1"]);
+    take_in("other.test", Err("server failure".to_owned()));
+    assert_eq!(addresses(&cell), ["10.0.0.1"]);
+}
+
+#[test]
 fn an_equal_set_is_not_published_again() {
     let resolver = resolver(vec![answer(&[])]);
     let cell = cell();
