@@ -107,7 +107,8 @@ impl<'c> H1Server<'c> {
     fn end_in_order(&mut self) -> After {
         let is_read = self.skip_body();
         let has_more = self.connection.has_input();
-        match (is_read, self.keep_alive && !self.half_closed) {
+        // What was sent ahead of a half-close is answered like everything else.
+        match (is_read, self.keep_alive && (has_more || !self.half_closed)) {
             (true, true) => After::KeepAlive,
             // A client that has said that it sends no more has nothing under way that a close could reset. One that was
             // not asked may have sent its next request, and a close with that unread would destroy this answer.
