@@ -85,6 +85,10 @@ fn written_again(document: &Document) {
         items.as_array_mut().expect("a list").push(Value::Object(fields));
     }
     let text = Value::Object(collections).to_string();
+    // A variable's value or default may hold an opening, which a file has no way to write down.
+    if text.contains("${{") {
+        return;
+    }
     let again = parse(&text).unwrap_or_else(|faults| panic!("{text}: {faults:?}"));
     assert!(again.faults.is_empty(), "{text}: {:?}", again.faults);
     let seen = |document: &Document| -> BTreeSet<(String, String)> {
