@@ -21,7 +21,7 @@ say() { printf 'fuzz: %s\n' "$*" >&2; }
 
 dictionary() {
   case $1 in
-    request_head | response_head | chunked | fields) echo http1 ;;
+    request_head | response_head | chunked | fields | exchange) echo http1 ;;
     resource_file | admin_body) echo objects ;;
     *) echo "$1" ;;
   esac

@@ -1,4 +1,4 @@
-//! What must hold of the parsers and checks, one module a fuzz target, each with a function `check` that panics when
+//! What must hold of the parsers, the checks and whole exchanges, one module a fuzz target, each with a function `check` that panics when
 //! it does not. The tests of the crates include the same files and run them over the committed corpora.
 //!
 //! It refuses to know who made an input: it takes any bytes, and bounds what work they may ask for.
@@ -6,6 +6,9 @@
 pub mod admin_body;
 pub mod catalog;
 pub mod chunked;
+pub mod exchange;
+pub mod exchange_answers;
+pub mod exchange_script;
 pub mod expression_twin;
 pub mod fields;
 pub mod naive_head;
@@ -19,3 +22,11 @@ pub mod router_request;
 pub mod router_twin;
 pub mod steering;
 pub mod vars;
+
+/// The reading of requests that the hardening tests of the real binary use.
+#[path = "../../crates/weir/tests/it/hardening/oracle.rs"]
+mod oracle;
+/// What the reading of requests needs of its surroundings.
+mod stand;
+
+pub use gateway::simulation::exchange as stage;

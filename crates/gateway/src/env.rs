@@ -4,20 +4,20 @@
 //!
 //! Behind it is what a request meets on its way, and name lookups. Beside it stay threads that only block and decide
 //! nothing about requests (the engine's, the log's), and `tokio::sync`'s channels, which know no runtime and no clock.
-
 //!
-//! The other side is `memory`, of the simulation: only in this crate's own unit tests, and only with the feature
-//! `simulation`. The feature alone changes nothing, so that no other crate can switch the real thing off by unification;
-//! unit tests alone do not either, so that they may use real sockets.
+//! The other side is `memory`, of the simulation, in place of the real thing wherever the feature `simulation` is on: in
+//! this crate's own unit tests of it and in the fuzz targets, which are a workspace of their own. [`IS_SIMULATED`] lets the
+//! program refuse to be built so. Unit tests without the feature use real sockets.
 
-#[cfg(all(test, feature = "simulation"))]
+#[cfg(feature = "simulation")]
+#[cfg_attr(not(test), allow(dead_code, reason = "what only the seeded simulation and tests of it use"))]
 pub(crate) mod memory;
-#[cfg(not(all(test, feature = "simulation")))]
+#[cfg(not(feature = "simulation"))]
 mod tokio_env;
 
-#[cfg(all(test, feature = "simulation"))]
+#[cfg(feature = "simulation")]
 use memory as chosen;
-#[cfg(not(all(test, feature = "simulation")))]
+#[cfg(not(feature = "simulation"))]
 use tokio_env as chosen;
 
 pub use chosen::{
@@ -25,3 +25,6 @@ pub use chosen::{
     wall_clock,
 };
 pub(crate) use chosen::{block_on, service, wait_while, yield_when_spent};
+
+/// Whether sockets, clocks and tasks are those of the simulation.
+pub const IS_SIMULATED: bool = cfg!(feature = "simulation");

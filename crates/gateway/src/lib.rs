@@ -1,6 +1,6 @@
 //! The data plane: workers that accept connections, decide requests by a compiled configuration and forward them.
 //! It knows plugins only as a trait, configuration only as snapshots of the model, and nothing of the control side.
-#![cfg_attr(test, allow(clippy::unwrap_used))]
+#![cfg_attr(any(test, feature = "simulation"), allow(clippy::unwrap_used))]
 
 mod alarm;
 pub mod body;
@@ -21,8 +21,10 @@ mod pipeline;
 pub mod plugin;
 mod reason;
 pub mod runtime;
-#[cfg(all(test, feature = "simulation"))]
-mod simulation;
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+#[cfg_attr(not(test), allow(dead_code, reason = "the seeded simulation is run by tests only"))]
+pub mod simulation;
 #[doc(hidden)]
 pub mod testing;
 pub mod upstream;

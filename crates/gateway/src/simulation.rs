@@ -1,17 +1,24 @@
 //! A whole gateway in memory, with clients and origins, from one seed and in virtual time: connections are cut, reset and
-//! stalled, events come late and in any order, the configuration changes, workers end, the node drains. Whatever happens,
+//! stalled, events come late and in any order, the configuration changes, names change their addresses or fail, listeners
+//! come and go, workers end, the node drains. Whatever happens,
 //! an answer belongs to the request it is given to and is whole or visibly cut, work is done once, and at the end nothing
 //! is left. The same seed gives the same run; a run that fails prints its seed and what happened.
 
 mod client;
+#[cfg(test)]
+mod corpora;
+pub mod exchange;
 mod gateway;
 mod ledger;
+mod names;
 mod node;
 mod operator;
 mod pattern;
 mod plan;
 mod plugins;
+#[cfg(test)]
 mod regressions;
+#[cfg(test)]
 mod seeds;
 mod tunnel;
 pub(crate) mod wire;
@@ -25,9 +32,10 @@ use crate::env::memory::{Ran, Random, note, set_link, simulate, sleep_ns};
 use client::Client;
 use gateway::Gateway;
 use ledger::Ledger;
+use names::Names;
 use node::Node;
 use operator::Operator;
-use plan::{Plan, Plant, node_address, proxy_address};
+use plan::{Plan, Plant, node_address, proxy_address, second_address};
 
 /// The virtual time a run may take; more means that somebody waits for ever.
 const RUN_MS_MAX: u64 = 300_000;
@@ -73,13 +81,15 @@ async fn scene(seed: u64, planted: Option<Plant>) -> (Vec<String>, usize, u64) {
     let ledger = Rc::new(Ledger::new());
     drop(plugins::take_logged());
     set_link(proxy_address(), plan.client_link.clone());
+    set_link(second_address(), plan.client_link.clone());
     for number in 0..plan.nodes_up {
         set_link(node_address(number), plan.node_link.clone());
         let node = Rc::new(Node { number, plan: plan.clone(), ledger: ledger.clone() });
         env::spawn(node::run(node, random.fork()));
     }
-    let operator = Operator::new(&plan, &ledger, &mut random);
-    let gateway = Rc::new(Gateway::new(&plan, &ledger, &operator.objects()));
+    let names = Names::default();
+    let operator = Operator::new(&plan, &ledger, &names, &mut random);
+    let gateway = Rc::new(Gateway::new(&plan, &ledger, &names, &operator.objects()));
     let working = Rc::new(Cell::new(0));
     for number in 0..plan.clients {
         let client = Rc::new(Client { number, plan: plan.clone(), ledger: ledger.clone() });

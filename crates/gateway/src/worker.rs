@@ -22,7 +22,7 @@ use stdx::timers::Timers;
 pub(crate) use accept::Counted;
 pub(crate) use command::{Command, Handle, channel};
 pub(crate) use listeners::{FAREWELL_MS, OpenListener, Queue};
-#[cfg(all(test, feature = "simulation"))]
+#[cfg(feature = "simulation")]
 pub(crate) use run::body;
 pub(crate) use run::run;
 pub(crate) use upstreams::{Lent, LentNode};

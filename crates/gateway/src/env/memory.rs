@@ -7,6 +7,7 @@ mod executor;
 mod network;
 mod random;
 mod stream;
+#[cfg(test)]
 mod tests;
 mod world;
 

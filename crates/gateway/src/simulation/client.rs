@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::ledger::{Ending, Excuse, Ledger};
 use super::pattern::Whose;
-use super::plan::{Plan, Plant, client_address, proxy_address};
+use super::plan::{Plan, Plant, client_address, proxy_address, second_address};
 use super::plugins::{EDIT_MASK, LOCAL_STATUS};
 use super::tunnel;
 use super::wire::{Body, Broken, Head, Peer};
@@ -75,7 +75,10 @@ pub(crate) async fn run(client: Rc<Client>, mut random: Random) {
     for connection in 0..client.plan.connections {
         sleep_ns(random.below(PAUSE_NS)).await;
         let local = client_address(client.number, connection);
-        match connect_from(local, proxy_address()).await {
+        let second = client.plan.second_listener && random.chance(40);
+        let place = if second { second_address() } else { proxy_address() };
+        let asked_ns = monotonic_ns();
+        match connect_from(local, place).await {
             Ok(stream) => {
                 note(|| format!("client {}: {stream:?}", client.number));
                 let read_bytes = random.between(100, 20_000) as usize;
@@ -92,6 +95,7 @@ pub(crate) async fn run(client: Rc<Client>, mut random: Random) {
                 };
                 talk(&client, &mut line, &mut random).await;
             }
+            Err(_) if second && !client.ledger.listened_since(asked_ns) => {}
             Err(_) if client.ledger.drain_ns.get() == u64::MAX => {
                 client.ledger.violation(format!("client {} cannot connect", client.number));
             }

@@ -15,7 +15,8 @@ use stdx::published::Published;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::ledger::Ledger;
-use super::plan::{Plan, Plant, proxy_address};
+use super::names::{self, Names};
+use super::plan::{Plan, Plant, proxy_address, second_address};
 use super::plugins;
 use crate::client_address::RealIpOptions;
 use crate::compile::Compiler;
@@ -27,7 +28,7 @@ use crate::options::Options;
 use crate::plugin::outbound::OutboundPolicy;
 use crate::plugin::services::Services;
 use crate::runtime::Runtime;
-use crate::upstream::dns::{Answer, Lookup, Pending, Resolver, TtlBounds};
+use crate::upstream::dns::Resolver;
 use crate::worker::{self, Command, Handle, Parts, Queue, Worker};
 
 /// See the module.
@@ -73,16 +74,6 @@ impl Drop for Lent {
     }
 }
 
-/// Nodes are written as addresses here.
-struct NoNames;
-
-impl Lookup for NoNames {
-    fn lookup(&self, name: &str) -> Pending {
-        let reason = format!("{name} is not looked up");
-        Box::pin(async move { Err::<Answer, String>(reason) })
-    }
-}
-
 fn catalog() -> &'static Catalog {
     static CATALOG: OnceLock<Catalog> = OnceLock::new();
     CATALOG.get_or_init(|| {
@@ -91,6 +82,13 @@ fn catalog() -> &'static Catalog {
         };
         Catalog::new(plugins::KINDS.iter().map(info).collect()).unwrap()
     })
+}
+
+/// The listeners, with the second or without.
+fn wanted(second: bool) -> Vec<Wanted> {
+    let addresses = [Some(proxy_address()), second.then(second_address)];
+    let wanted = |address| Wanted { address, protocols: Protocols::HTTP1 };
+    addresses.into_iter().flatten().map(wanted).collect()
 }
 
 /// An object as the control side would be handed it; nothing takes it away.
@@ -107,7 +105,12 @@ pub(crate) fn change(kind: Kind, id: &str, object: Option<&Value>, revision: u64
 
 impl Gateway {
     /// A gateway with the configuration `first`, not running yet.
-    pub(crate) fn new(plan: &Rc<Plan>, ledger: &Rc<Ledger>, first: &[(Kind, String, Value)]) -> Gateway {
+    pub(crate) fn new(
+        plan: &Rc<Plan>,
+        ledger: &Rc<Ledger>,
+        names: &Names,
+        first: &[(Kind, String, Value)],
+    ) -> Gateway {
         let options = Options {
             path: router::path::PathOptions::default(),
             real_ip: RealIpOptions::default(),
@@ -116,7 +119,7 @@ impl Gateway {
             upstream_timeouts: plan.timeouts,
             pin: false,
         };
-        let resolver = Resolver::start(Arc::new(NoNames), TtlBounds::default()).unwrap();
+        let resolver = Resolver::start(Arc::new(names.clone()), names::BOUNDS).unwrap();
         let services = Arc::new(Services::new(resolver, OutboundPolicy::default()));
         let compiler = Compiler::new(plugins::KINDS, router::Mode::default(), plan.timeouts, services);
         let mut control = Control { compiler, snapshot: Snapshot::empty(), revision: 0 };
@@ -125,8 +128,7 @@ impl Gateway {
         let runtime = control.apply(&changes);
         let (graveyard, dead) = channel();
         let (handles, receivers): (Vec<_>, Vec<_>) = (0..plan.workers).map(|_| worker::channel()).unzip();
-        let wanted = Wanted { address: proxy_address(), protocols: Protocols::HTTP1 };
-        let listeners = listener::bind_all(&[], &[wanted], plan.workers).unwrap();
+        let listeners = listener::bind_all(&[], &wanted(plan.second_listener), plan.workers).unwrap();
         let gateway = Gateway {
             plan: plan.clone(),
             ledger: ledger.clone(),
@@ -181,6 +183,18 @@ impl Gateway {
         };
         self.published.publish(runtime);
         self.dead.try_iter().for_each(drop);
+    }
+
+    /// Brings about that the second listener is there or not, as the engine does; false if its address is still taken.
+    pub(crate) fn listen(&self, second: bool) -> bool {
+        let Ok(plan) = listener::plan(&self.listeners.load(), &wanted(second), self.plan.workers) else {
+            return false;
+        };
+        note(|| format!("listeners: {:?}", plan.change));
+        plan.removed.iter().for_each(|listener| listener.close());
+        self.listeners.publish(Arc::new(plan.set));
+        self.tell(|| Command::Listeners);
+        true
     }
 
     /// A worker's loop ends, and is started again, as after a panic.

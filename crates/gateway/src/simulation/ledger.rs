@@ -90,6 +90,8 @@ pub(crate) struct Ledger {
     idle_closes: RefCell<Vec<u64>>,
     /// When a worker's loop ended.
     upsets: RefCell<Vec<u64>>,
+    /// From when on the second listener was there, or not.
+    listening: RefCell<Vec<(u64, bool)>>,
     pub(crate) drain_ns: Cell<u64>,
     pub(crate) stop_ns: Cell<u64>,
     pub(crate) answers: Cell<u64>,
@@ -103,6 +105,7 @@ impl Ledger {
             targets: RefCell::default(),
             idle_closes: RefCell::default(),
             upsets: RefCell::default(),
+            listening: RefCell::default(),
             drain_ns: Cell::new(u64::MAX),
             stop_ns: Cell::new(u64::MAX),
             answers: Cell::new(0),
@@ -170,6 +173,18 @@ impl Ledger {
     /// A worker's loop ended.
     pub(crate) fn upset(&self) {
         self.upsets.borrow_mut().push(monotonic_ns());
+    }
+
+    /// The second listener is there from now on, or may not be.
+    pub(crate) fn listens(&self, second: bool) {
+        self.listening.borrow_mut().push((monotonic_ns(), second));
+    }
+
+    /// Whether the second listener was there all the time since `from_ns`.
+    pub(crate) fn listened_since(&self, from_ns: u64) -> bool {
+        let listening = self.listening.borrow();
+        let first = listening.iter().rposition(|(time_ns, _)| *time_ns <= from_ns);
+        first.is_some_and(|first| listening[first..].iter().all(|(_, there)| *there))
     }
 
     /// Whether a worker's loop has ended since `from_ns`.
@@ -318,9 +333,8 @@ impl Ledger {
             Excuse::HalfClosed => now_ns - entry.sent_ns >= HALF_CLOSE_NS,
             Excuse::Node | Excuse::Client | Excuse::Panic => true,
         };
-        let harm = |harm: &memory::Harm| {
-            harm.until_ns >= entry.sent_ns && harm.address != super::plan::proxy_address()
-        };
+        let harm =
+            |harm: &memory::Harm| harm.until_ns >= entry.sent_ns && !super::plan::is_proxy(harm.address);
         entry.excuses.iter().any(excuse)
             || memory::harms().iter().any(harm)
             || self.is_upset_since(entry.sent_ns)

@@ -2,6 +2,7 @@
 //! loses a worker, drains and stops.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -10,31 +11,68 @@ use serde_json::{Value, json};
 
 use super::gateway::Gateway;
 use super::ledger::{Ledger, Target};
+use super::names::{self, Names};
 use super::plan::{Plan, Plant, node_address};
 use crate::env::memory::{Random, note, set_wall_forward, sleep_ns};
+use crate::env::monotonic_ns;
 
 /// The longest time between two changes, in nanoseconds.
 const PAUSE_NS: u64 = 150_000_000;
+/// The longest time for which a name cannot be looked up, in nanoseconds.
+const OUTAGE_NS: u64 = 1_500_000_000;
+/// How soon the address of a listener that was taken away must be free, in nanoseconds.
+const REBIND_NS: u64 = 500_000_000;
 
 /// What is written now: a route for each target, with an upstream of its own.
 pub(crate) struct Operator {
     plan: Rc<Plan>,
     ledger: Rc<Ledger>,
+    names: Names,
+    /// Names written so far; none is used twice, so that no old answer is left.
+    named: u64,
+    /// When lookups last failed.
+    failed_ns: u64,
+    listens: bool,
     routes: Vec<Written>,
 }
 
 #[derive(Clone)]
 struct Written {
     target: Target,
+    /// Its nodes are written as this name.
+    name: Option<String>,
     upstream: Value,
     plugins: Value,
 }
 
 impl Operator {
     /// The first configuration.
-    pub(crate) fn new(plan: &Rc<Plan>, ledger: &Rc<Ledger>, random: &mut Random) -> Operator {
-        let routes = (0..plan.routes).map(|_| written(plan, random)).collect();
-        Operator { plan: plan.clone(), ledger: ledger.clone(), routes }
+    pub(crate) fn new(plan: &Rc<Plan>, ledger: &Rc<Ledger>, names: &Names, random: &mut Random) -> Operator {
+        let mut operator = Operator {
+            plan: plan.clone(),
+            ledger: ledger.clone(),
+            names: names.clone(),
+            named: 0,
+            failed_ns: 0,
+            listens: plan.second_listener,
+            routes: Vec::new(),
+        };
+        operator.routes = (0..plan.routes).map(|_| operator.written(random)).collect();
+        ledger.listens(plan.second_listener);
+        operator
+    }
+
+    /// A route drawn anew, its nodes written as addresses or as one name.
+    fn written(&mut self, random: &mut Random) -> Written {
+        let mut written = written(&self.plan, random);
+        if random.chance(45) {
+            self.named += 1;
+            let name = format!("pool-{}.test", self.named);
+            self.names.set(&name, addresses(&written.target.nodes));
+            written.upstream["nodes"] = json!({format!("{name}:80"): 1});
+            written.name = Some(name);
+        }
+        written
     }
 
     /// Every object of the first configuration.
@@ -62,11 +100,14 @@ impl Operator {
         for _ in 0..self.plan.changes {
             sleep_ns(random.below(PAUSE_NS)).await;
             let number = random.below(self.plan.routes as u64) as usize;
-            match random.below(6) {
+            match random.below(10) {
                 0 => self.change_nodes(&gateway, number, &mut random),
                 1 => self.change_plugins(&gateway, number, &mut random),
                 2 => self.take_out(&gateway, number, &mut random).await,
-                3 => set_wall_forward(Duration::from_millis(random.below(100_000))),
+                3 | 9 => self.change_answer(self.named_from(number), &mut random).await,
+                4 => self.fail_lookups(self.named_from(number), &mut random).await,
+                5 => self.change_listeners(&gateway, &mut random).await,
+                6 => set_wall_forward(Duration::from_millis(random.below(100_000))),
                 _ => {
                     let object = json!({"uri": "/elsewhere", "upstream_id": "0"});
                     let id = format!("other-{}", random.below(3));
@@ -77,14 +118,99 @@ impl Operator {
         }
     }
 
+    /// A route whose nodes are written as a name, if there is one: this one or another.
+    fn named_from(&self, number: usize) -> usize {
+        let routes = self.routes.len();
+        let mut others = (number..number + routes).map(|other| other % routes);
+        others.find(|other| self.routes[*other].name.is_some()).unwrap_or(number)
+    }
+
     fn change_nodes(&mut self, gateway: &Gateway, number: usize, random: &mut Random) {
-        let fresh = written(&self.plan, random);
+        let fresh = self.written(random);
         let now = &mut self.routes[number];
-        note(|| format!("route {number} now leads to {:?}", fresh.target.nodes));
-        (now.target.nodes, now.upstream) = (fresh.target.nodes, fresh.upstream);
-        // What is said first is allowed first.
-        self.say();
+        note(|| format!("route {number} now leads to {:?} as {:?}", fresh.target.nodes, fresh.name));
+        (now.name, now.upstream) = (fresh.name, fresh.upstream);
+        // What is said first is allowed first; a name that is new has to be looked up before it is in force.
+        self.say_either(number, &fresh.target.nodes);
         gateway.publish(Kind::Upstream, &number.to_string(), Some(&self.routes[number].upstream));
+        self.lead_to(number, fresh.target.nodes);
+    }
+
+    /// Until the next word the route may lead to `nodes` as well as to where it led before.
+    fn say_either(&mut self, number: usize, nodes: &BTreeSet<usize>) {
+        let before = self.routes[number].target.nodes.clone();
+        self.routes[number].target.nodes.extend(nodes);
+        self.say();
+        self.routes[number].target.nodes = before;
+    }
+
+    fn lead_to(&mut self, number: usize, nodes: BTreeSet<usize>) {
+        self.routes[number].target.nodes = nodes;
+        self.say();
+    }
+
+    /// The name a route is written with leads elsewhere; once the old answer has run out, so does the route.
+    async fn change_answer(&mut self, number: usize, random: &mut Random) {
+        let Some(name) = self.routes[number].name.clone() else { return };
+        let nodes = nodes(&self.plan, random);
+        note(|| format!("{name} now leads to {nodes:?}"));
+        self.say_either(number, &nodes);
+        if self.plan.planted != Some(Plant::StaleName) {
+            self.names.set(&name, addresses(&nodes));
+        }
+        // After a failure the next lookup comes late.
+        let failed = monotonic_ns() - self.failed_ns < names::STALE_AFTER_FAILURE_NS;
+        sleep_ns(if failed { names::STALE_AFTER_FAILURE_NS } else { names::STALE_NS }).await;
+        self.lead_to(number, nodes);
+    }
+
+    /// The name a route is written with cannot be looked up for a time, and may come back with another answer; until
+    /// then the last good one is in force.
+    async fn fail_lookups(&mut self, number: usize, random: &mut Random) {
+        let Some(name) = self.routes[number].name.clone() else { return };
+        let failure = *random.pick(&[names::Failure::Error, names::Failure::NoAddress]);
+        note(|| format!("{name} fails: {failure:?}"));
+        self.names.fail(&name, Some(failure));
+        // A lookup under way may still be answered from what was before.
+        sleep_ns(random.below(OUTAGE_NS)).await;
+        if random.chance(50) {
+            let nodes = nodes(&self.plan, random);
+            note(|| format!("{name} now leads to {nodes:?}"));
+            self.say_either(number, &nodes);
+            self.names.set(&name, addresses(&nodes));
+            self.names.fail(&name, None);
+            self.failed_ns = monotonic_ns();
+            sleep_ns(names::STALE_AFTER_FAILURE_NS).await;
+            self.lead_to(number, nodes);
+        }
+        note(|| format!("{name} is answered again"));
+        self.names.fail(&name, None);
+        self.failed_ns = monotonic_ns();
+    }
+
+    /// The second listener is taken away, or given back once its address is free.
+    async fn change_listeners(&mut self, gateway: &Gateway, random: &mut Random) {
+        if !self.plan.second_listener || self.ledger.drain_ns.get() != u64::MAX {
+            return;
+        }
+        let second = !self.listens;
+        if !second && self.plan.planted != Some(Plant::SilentListener) {
+            self.ledger.listens(false);
+        }
+        let begun_ns = monotonic_ns();
+        while !gateway.listen(second) {
+            if monotonic_ns() - begun_ns > REBIND_NS {
+                return self.ledger.violation("the address of a listener that was taken away is never free");
+            }
+            sleep_ns(random.below(REBIND_NS / 10)).await;
+            if self.ledger.drain_ns.get() != u64::MAX {
+                return;
+            }
+        }
+        self.listens = second;
+        if second {
+            self.ledger.listens(true);
+        }
     }
 
     fn change_plugins(&mut self, gateway: &Gateway, number: usize, random: &mut Random) {
@@ -119,10 +245,19 @@ fn route(number: usize, written: &Written) -> Value {
     })
 }
 
-fn written(plan: &Plan, random: &mut Random) -> Written {
+/// Some nodes; one at least is up, so that no request has to fail.
+fn nodes(plan: &Plan, random: &mut Random) -> BTreeSet<usize> {
     let mut nodes: BTreeSet<usize> = (0..plan.nodes).filter(|_| random.chance(60)).collect();
-    // One at least is up, so that no request has to fail.
     nodes.insert(random.below(plan.nodes_up as u64) as usize);
+    nodes
+}
+
+fn addresses(nodes: &BTreeSet<usize>) -> Vec<IpAddr> {
+    nodes.iter().map(|node| node_address(*node).ip()).collect()
+}
+
+fn written(plan: &Plan, random: &mut Random) -> Written {
+    let nodes = nodes(plan, random);
     let weighted: serde_json::Map<String, Value> =
         nodes.iter().map(|node| (node_address(*node).to_string(), json!(random.between(1, 3)))).collect();
     let mut upstream = json!({
@@ -148,5 +283,5 @@ fn written(plan: &Plan, random: &mut Random) -> Written {
         plugins["wait"] =
             json!({"wait_ms": random.below(30), "answers": answers, "collects": random.chance(30)});
     }
-    Written { target: Target { nodes, answers }, upstream, plugins }
+    Written { target: Target { nodes, answers }, name: None, upstream, plugins }
 }

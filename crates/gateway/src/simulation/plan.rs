@@ -25,6 +25,8 @@ pub(crate) struct Plan {
     pub(crate) client_link: Link,
     pub(crate) node_link: Link,
     pub(crate) faults: Faults,
+    /// Whether the gateway listens at a second address, which may be taken away and given back.
+    pub(crate) second_listener: bool,
     /// Changes of the configuration.
     pub(crate) changes: u64,
     /// When the drain begins, whoever is still at work; otherwise when all clients are done.
@@ -72,6 +74,10 @@ pub(crate) enum Plant {
     CountLeaks,
     /// A client reads one answer less than it asked for.
     AnswerUnread,
+    /// The name service never changes an answer.
+    StaleName,
+    /// A listener is taken away and nobody is told.
+    SilentListener,
 }
 
 impl Plan {
@@ -91,7 +97,8 @@ impl Plan {
             client_link: link(random),
             node_link: link(random),
             faults: Faults::default(),
-            changes: if random.chance(50) { random.between(1, 6) } else { 0 },
+            second_listener: random.chance(40),
+            changes: if random.chance(50) { random.between(1, 8) } else { 0 },
             drain_after_ms: random.chance(30).then(|| random.between(1, 600)),
             farewell_ms: *random.pick(&[0, 0, 300]),
             planted,
@@ -147,6 +154,16 @@ fn link(random: &mut Random) -> Link {
 /// Where the gateway listens.
 pub(crate) fn proxy_address() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 9_080))
+}
+
+/// Where it listens as well, if it does.
+pub(crate) fn second_address() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 9_081))
+}
+
+/// Whether the gateway may listen there.
+pub(crate) fn is_proxy(address: SocketAddr) -> bool {
+    address == proxy_address() || address == second_address()
 }
 
 /// Where a node listens.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::exchange::{LOCAL_FIELD, WITNESS_FIELD};
 use crate::env;
 use crate::env::memory::Planted;
 use crate::exchange::Exchange;
@@ -58,6 +59,23 @@ impl Plugin for Stamp {
     fn log(&self, exchange: &Exchange) {
         if let Some(id) = id(exchange) {
             LOGGED.with_borrow_mut(|logged| *logged.entry(id).or_default() += 1);
+        }
+    }
+}
+
+/// Says on every answer which request it was made for, and whether by the gateway itself.
+struct Witness;
+
+impl Plugin for Witness {
+    fn response_head(&self, exchange: &mut Exchange) {
+        let mut request = exchange.request.method_text().to_vec();
+        request.push(b' ');
+        request.extend_from_slice(exchange.forward_path());
+        let headers = &mut exchange.response.headers;
+        headers.remove(LOCAL_FIELD);
+        headers.set(WITNESS_FIELD, &request).unwrap();
+        if exchange.answered_locally {
+            headers.set(LOCAL_FIELD, b"1").unwrap();
         }
     }
 }
@@ -142,5 +160,6 @@ static WAIT: PluginKind = kind("wait", 1, &[Phase::RequestBody, Phase::Access], 
     let wait_ms = config["wait_ms"].as_u64().unwrap_or_default();
     Ok(Arc::new(Wait { wait_ms, answers: flag(config, "answers"), collects: flag(config, "collects") }))
 });
+static WITNESS: PluginKind = kind("witness", 4, &[Phase::ResponseHead], |_, _| Ok(Arc::new(Witness)));
 /// All of them.
-pub(crate) static KINDS: &[&PluginKind] = &[&STAMP, &EDIT, &WAIT];
+pub(crate) static KINDS: &[&PluginKind] = &[&STAMP, &EDIT, &WAIT, &WITNESS];

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::gateway::Gateway;
 use super::ledger::Ledger;
+use super::names::Names;
 use super::plan::{Plan, client_address, node_address, proxy_address};
 use super::wire::{Body, Broken, Peer};
 use crate::env::memory::{Link, Random, connect_from, set_link, simulate};
@@ -37,7 +38,8 @@ where
                     env::spawn(answer(Peer::new(stream, 1_000)));
                 }
             });
-            let gateway = Rc::new(Gateway::new(&plan, &Rc::new(Ledger::new()), &objects()));
+            let ledger = Rc::new(Ledger::new());
+            let gateway = Rc::new(Gateway::new(&plan, &ledger, &Names::default(), &objects()));
             let client = connect_from(client_address(0, 0), proxy_address()).await.unwrap();
             play(Peer::new(client, 1_000), gateway).await;
         });
@@ -62,6 +64,7 @@ fn plan(seed: u64, change: fn(&mut Plan)) -> Plan {
     (plan.workers, plan.nodes, plan.nodes_up) = (1, 1, 1);
     plan.limits.max_requests_per_connection = 0;
     plan.limits.max_connections = 100;
+    plan.second_listener = false;
     change(&mut plan);
     plan
 }
@@ -125,4 +128,26 @@ fn a_try_whose_plugin_panics_is_over() {
         assert_eq!(gateway.worker(0).tries_under_way(), 0);
     }
     play(|_| (), client, hello);
+}
+
+#[test]
+fn requests_that_were_sent_ahead_of_a_half_close_are_answered() {
+    async fn client(mut peer: Peer, _: Rc<Gateway>) {
+        peer.write(&[GET, GET, GET].concat()).await.unwrap();
+        peer.shut().await.unwrap();
+        for number in 0..3 {
+            let head = peer.head().await.unwrap().unwrap_or_else(|| panic!("no answer {number}"));
+            assert_eq!(peer.whole(Body::of_response(&head, "GET")).await.unwrap(), b"hello");
+        }
+        assert_eq!(peer.fill().await, Err(Broken::End));
+    }
+    async fn slow(mut peer: Peer) {
+        while let Ok(Some(_)) = peer.head().await {
+            env::sleep_ms(40).await;
+            if peer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello").await.is_err() {
+                return;
+            }
+        }
+    }
+    play(|_| (), client, slow);
 }

@@ -115,7 +115,7 @@ impl UpstreamState {
     }
 
     /// Tries under way, as far as the method counts them.
-    #[cfg(all(test, feature = "simulation"))]
+    #[cfg(feature = "simulation")]
     pub(crate) fn under_way(&self) -> usize {
         let count = self.nodes.get().nodes.len();
         let of = |balancer: &dyn Balancer| {

@@ -110,7 +110,7 @@ impl Worker {
     }
 
     /// Tries under way at all upstreams, as far as their methods count them.
-    #[cfg(all(test, feature = "simulation"))]
+    #[cfg(feature = "simulation")]
     pub(crate) fn tries_under_way(&self) -> usize {
         self.upstreams.borrow().slots.iter().flatten().map(|state| state.under_way()).sum()
     }

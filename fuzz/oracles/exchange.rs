@@ -1,0 +1,250 @@
+//! What must hold of whole exchanges, whatever a client sends and a node answers, however both are cut: the node sees the
+//! requests that an independent reading of the client's bytes finds, in order, or less; every answer the client gets is
+//! well-formed, its own, and as whole as it says; nothing is left behind; and cutting the bytes differently changes nothing.
+
+use super::exchange_answers::{self, Answer, Reading};
+use super::exchange_script::spelled;
+use super::oracle::{self, End};
+use super::stage::{self, Account, Act, Arrival, Ended, LOCAL_FIELD, Script, WITNESS_FIELD};
+
+/// The input is an exchange as `exchange_script` spells it.
+pub fn check(data: &[u8]) {
+    let Some(spelled) = spelled(data) else { return };
+    let one = judged(&spelled.script(false));
+    let other = judged(&spelled.script(true));
+    if one.is_calm && other.is_calm {
+        assert_eq!(other.told, one.told, "what the client was told depends on how the bytes were cut");
+        assert_eq!(other.asked, one.asked, "what the node was asked depends on how the bytes were cut");
+    }
+}
+
+/// A play that was right.
+struct Judged {
+    /// Nobody left early, spoke out of turn or broke off, so that cuts and chance may decide nothing.
+    is_calm: bool,
+    /// The answers' status, maker, body and whether they were whole.
+    told: Vec<(u16, bool, Vec<u8>, bool)>,
+    /// The whole requests at the node.
+    asked: Vec<String>,
+}
+
+/// An answer as the client got it.
+struct Got {
+    status: u16,
+    witness: Option<String>,
+    local: bool,
+    body: Vec<u8>,
+    whole: bool,
+}
+
+/// A request that the client's bytes hold.
+struct Asked {
+    account: String,
+    method: String,
+    /// As the witness says it.
+    words: String,
+}
+
+/// An arrival at the node, with what it says if it is whole.
+struct Met<'a> {
+    arrival: &'a Arrival,
+    account: Option<String>,
+}
+
+fn judged(script: &Script) -> Judged {
+    let account = stage::play(script);
+    assert!(account.faults.is_empty(), "{:?}", account.faults);
+    let (messages, end) = oracle::read(&account.sent);
+    let asked: Vec<Asked> = messages.iter().map(|message| Asked::new(message.account())).collect();
+    let (answers, tunnel) = answers(&account, &asked);
+    let met = met(&account);
+    if tunnel.is_none() {
+        for bytes in &account.connections {
+            assert_ne!(oracle::read(bytes).1, End::Refused, "the node was sent {}", bytes.escape_ascii());
+        }
+        assert!(answers.len() <= asked.len() + usize::from(end != End::Closed), "more answers than requests");
+    }
+    for (number, answer) in answers.iter().enumerate() {
+        let (Some(witness), Some(asked)) = (&answer.witness, asked.get(number)) else { continue };
+        // A refused head has no words.
+        assert!(
+            witness.is_empty() || *witness == asked.words,
+            "answer {number} is {witness}'s, not {}'s",
+            asked.words
+        );
+    }
+    assert!(
+        matches(&asked, &answers, &met),
+        "requests {:?}, answers {:?}, and at the node {:?}",
+        asked.iter().map(|asked| &asked.account).collect::<Vec<_>>(),
+        answers.iter().map(|answer| (answer.status, answer.local, answer.whole)).collect::<Vec<_>>(),
+        met.iter()
+            .map(|met| (&met.account, met.arrival.answer.escape_ascii().to_string()))
+            .collect::<Vec<_>>()
+    );
+    let told = answers.into_iter().map(|answer| {
+        let body = if answer.local { Vec::new() } else { answer.body };
+        (answer.status, answer.local, body, answer.whole)
+    });
+    Judged {
+        is_calm: tunnel.is_none() && is_calm(script, &met),
+        told: told.collect(),
+        asked: met.into_iter().filter_map(|met| met.account).collect(),
+    }
+}
+
+impl Asked {
+    fn new(account: String) -> Asked {
+        let mut words = account.split(' ');
+        let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let path = target.split('?').next().unwrap_or_default();
+        Asked { method: method.to_owned(), words: format!("{method} {path}"), account }
+    }
+
+    /// RFC 9110 section 9.2.2.
+    fn is_idempotent(&self) -> bool {
+        matches!(self.method.as_str(), "GET" | "HEAD" | "OPTIONS" | "PUT" | "DELETE" | "TRACE")
+    }
+}
+
+fn met(account: &Account) -> Vec<Met<'_>> {
+    let said = |arrival: &Arrival| {
+        let bytes = &account.connections[arrival.connection][arrival.start..];
+        let message = oracle::read(bytes).0.into_iter().next().filter(|_| arrival.whole);
+        message.map(|message| message.account())
+    };
+    account.arrivals.iter().map(|arrival| Met { arrival, account: said(arrival) }).collect()
+}
+
+/// The final answers in what the client received, and what came through a tunnel behind them. Asserts that they are
+/// well-formed and that nothing else came.
+fn answers(account: &Account, asked: &[Asked]) -> (Vec<Got>, Option<Vec<u8>>) {
+    let (mut answers, mut rest) = (Vec::new(), &account.received[..]);
+    let ended = account.ended == Some(Ended::InOrder);
+    while !rest.is_empty() {
+        let method = method_of(rest, asked.get(answers.len()));
+        let (answer, whole) = match exchange_answers::read(rest, &method, ended) {
+            Reading::Whole(answer) => (answer, true),
+            Reading::Cut { head: Some(answer) } => (answer, false),
+            Reading::Cut { head: None } => break,
+            Reading::Malformed(text) => panic!("the client got {text} in {}", rest.escape_ascii()),
+        };
+        rest = &rest[answer.taken_bytes..];
+        let got = Got {
+            status: answer.status,
+            witness: answer.get(&WITNESS_FIELD.to_ascii_lowercase()).map(str::to_owned),
+            local: is_local(&answer),
+            body: answer.body.clone(),
+            whole,
+        };
+        answers.push(got);
+        if answer.status == 101 {
+            return (answers, Some(rest.to_vec()));
+        }
+        assert!(
+            !(whole && answer.closes()) || rest.is_empty(),
+            "behind the last answer: {}",
+            rest.escape_ascii()
+        );
+        if !whole {
+            break;
+        }
+    }
+    (answers, None)
+}
+
+/// Answers that no plugin saw are the gateway's own.
+fn is_local(answer: &Answer) -> bool {
+    answer.get(&LOCAL_FIELD.to_ascii_lowercase()).is_some()
+        || answer.get(&WITNESS_FIELD.to_ascii_lowercase()).is_none()
+}
+
+/// The method of the request that is answered next; where the request is not whole, the answer itself says.
+fn method_of(bytes: &[u8], asked: Option<&Asked>) -> String {
+    if let Some(asked) = asked {
+        return asked.method.clone();
+    }
+    let witness = match exchange_answers::read(bytes, "HEAD", false) {
+        Reading::Whole(answer) => answer.get(&WITNESS_FIELD.to_ascii_lowercase()).map(str::to_owned),
+        _ => None,
+    };
+    witness.and_then(|witness| witness.split(' ').next().map(str::to_owned)).unwrap_or_default()
+}
+
+/// Whether requests, answers and what the node met can be told as one story: in order, each request is met not at all,
+/// once, or again where its work may be done twice and was not answered; and what a node's answer says is what the client
+/// was told. One more request may have begun.
+fn matches(asked: &[Asked], answers: &[Got], met: &[Met<'_>]) -> bool {
+    let Some((next, others)) = asked.split_first() else {
+        let behind = met.iter().all(|met| met.account.is_none());
+        return behind
+            && met.len() <= 1
+            && answers.len() <= 1
+            && answers.iter().all(|answer| told(answer, "", met));
+    };
+    let (answer, later) = (answers.first(), answers.get(1..).unwrap_or_default());
+    for tries in 0..=met.len().min(TRIES_MAX) {
+        let (now, rest) = met.split_at(tries);
+        if now.last().is_some_and(|met| met.account.as_ref().is_some_and(|account| *account != next.account))
+        {
+            return false;
+        }
+        let again = now.len().saturating_sub(1);
+        let may_repeat = now[..again].iter().all(|met| met.arrival.answer.is_empty());
+        if again > 0
+            && !(may_repeat && (next.is_idempotent() || now[..again].iter().all(|met| met.account.is_none())))
+        {
+            return false;
+        }
+        let is_told = match answer {
+            Some(answer) => told(answer, &next.method, now),
+            None => rest.is_empty(),
+        };
+        if is_told && matches(others, later, rest) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether the client's answer follows from what the node, at the last try, answered.
+fn told(answer: &Got, method: &str, tries: &[Met<'_>]) -> bool {
+    let Some(last) = tries.last() else { return answer.local };
+    if answer.local {
+        return true;
+    }
+    let in_order = matches!(last.arrival.closed, Some(Act::Close | Act::Shut));
+    match exchange_answers::read(&last.arrival.answer, method, in_order) {
+        Reading::Whole(whole) => {
+            whole.status == answer.status
+                && if answer.whole { whole.body == answer.body } else { whole.body.starts_with(&answer.body) }
+        }
+        Reading::Cut { head: Some(head) } => {
+            head.status == answer.status && !answer.whole && head.body.starts_with(&answer.body)
+        }
+        Reading::Cut { head: None } => false,
+        // What comes before the fault may have been passed on; it never looks whole.
+        Reading::Malformed(_) => !answer.whole,
+    }
+}
+
+/// Whether nothing in it depends on who is quicker.
+fn is_calm(script: &Script, met: &[Met<'_>]) -> bool {
+    let leaves = |act: &Act| matches!(act, Act::Close | Act::Reset);
+    let early = script.answers.iter().any(|answer| answer.early);
+    let is_plain = |(number, one): (usize, &Met<'_>)| {
+        let arrival = one.arrival;
+        let method = one.account.as_deref().and_then(|account| account.split(' ').next()).unwrap_or_default();
+        let in_order = matches!(arrival.closed, Some(Act::Close | Act::Shut));
+        match exchange_answers::read(&arrival.answer, method, in_order) {
+            Reading::Whole(answer) => {
+                arrival.closed.is_none() || answer.closes() || answer.until_end || number + 1 == met.len()
+            }
+            _ => false,
+        }
+    };
+    !early && !script.client.iter().any(leaves) && met.iter().enumerate().all(is_plain)
+}
+
+/// Arrivals of one request: a try, one more on a fresh connection, and room for a mistake to show as one.
+const TRIES_MAX: usize = 3;

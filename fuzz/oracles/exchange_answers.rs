@@ -1,0 +1,161 @@
+//! A naive reading of answers, from the bytes of a connection to whole messages (RFC 9112 section 6.3). It refuses to
+//! know who sent them.
+
+/// A final answer, or 101.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Its status.
+    pub status: u16,
+    /// Its fields, names in lower case, values trimmed.
+    pub fields: Vec<(String, String)>,
+    /// Its body without the coding.
+    pub body: Vec<u8>,
+    /// Whether only the end of the stream ends it.
+    pub until_end: bool,
+    /// From the first byte of what was read, interim answers included.
+    pub taken_bytes: usize,
+}
+
+/// What the front of a stream is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// A whole answer.
+    Whole(Answer),
+    /// Less than one; its status, if its head is there.
+    Cut {
+        /// Of the final answer.
+        head: Option<Answer>,
+    },
+    /// No answer.
+    Malformed(String),
+}
+
+impl Answer {
+    /// The value of the field, if there is one.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether it says that its connection ends.
+    pub fn closes(&self) -> bool {
+        let options = self.fields.iter().filter(|(name, _)| name == "connection");
+        options
+            .flat_map(|(_, value)| value.split(','))
+            .any(|option| option.trim().eq_ignore_ascii_case("close"))
+    }
+}
+
+/// Reads the answer to a request with `method`; `ended` says that the stream ended in order behind `bytes`.
+pub fn read(bytes: &[u8], method: &str, ended: bool) -> Reading {
+    let mut rest = bytes;
+    loop {
+        let Some(end) = rest.windows(4).position(|window| window == b"\r\n\r\n") else {
+            return Reading::Cut { head: None };
+        };
+        let (head, body) = (&rest[..end], &rest[end + 4..]);
+        let mut answer = match read_head(head) {
+            Ok(answer) => answer,
+            Err(text) => return Reading::Malformed(text),
+        };
+        if (100..200).contains(&answer.status) && answer.status != 101 {
+            rest = body;
+            continue;
+        }
+        answer.taken_bytes = bytes.len() - body.len();
+        return match read_body(&mut answer, body, method, ended) {
+            Ok(true) => Reading::Whole(answer),
+            Ok(false) => Reading::Cut { head: Some(answer) },
+            Err(text) => Reading::Malformed(text),
+        };
+    }
+}
+
+fn read_head(head: &[u8]) -> Result<Answer, String> {
+    let text = String::from_utf8_lossy(head);
+    let mut lines = text.split("\r\n");
+    let line = lines.next().unwrap_or_default();
+    let malformed = |what: &str| format!("{what}: {}", head.escape_ascii());
+    let rest = line.strip_prefix("HTTP/1.1 ").or_else(|| line.strip_prefix("HTTP/1.0 "));
+    let status = rest.and_then(|rest| rest.split(' ').next()).filter(|status| status.len() == 3);
+    let status = status.and_then(|status| status.parse().ok()).filter(|status| (100..1000).contains(status));
+    let mut fields = Vec::new();
+    for line in lines {
+        let (name, value) = line.split_once(':').ok_or_else(|| malformed("a line without a colon"))?;
+        if name.is_empty() || name.contains([' ', '\t']) || value.contains(['\r', '\n']) {
+            return Err(malformed("a bad field"));
+        }
+        fields.push((name.to_ascii_lowercase(), value.trim_matches([' ', '\t']).to_owned()));
+    }
+    let status = status.ok_or_else(|| malformed("no status"))?;
+    Ok(Answer { status, fields, body: Vec::new(), until_end: false, taken_bytes: 0 })
+}
+
+/// Whether the body is whole.
+fn read_body(answer: &mut Answer, body: &[u8], method: &str, ended: bool) -> Result<bool, String> {
+    let values = |name: &str| -> Vec<String> {
+        answer.fields.iter().filter(|(other, _)| other == name).map(|(_, value)| value.clone()).collect()
+    };
+    let (lengths, codings) = (values("content-length"), values("transfer-encoding"));
+    let (lengths, codings): (Vec<&str>, Vec<&str>) =
+        (lengths.iter().map(String::as_str).collect(), codings.iter().map(String::as_str).collect());
+    if method == "HEAD" || matches!(answer.status, 101 | 204 | 304) {
+        return Ok(true);
+    }
+    match (&lengths[..], &codings[..]) {
+        ([], []) => {
+            answer.until_end = true;
+            answer.taken_bytes += body.len();
+            answer.body = body.to_vec();
+            Ok(ended)
+        }
+        ([length], []) => {
+            let length: usize = length.parse().map_err(|_| format!("no length: {length}"))?;
+            let taken_bytes = length.min(body.len());
+            answer.body = body[..taken_bytes].to_vec();
+            answer.taken_bytes += taken_bytes;
+            Ok(taken_bytes == length)
+        }
+        ([], [coding]) if coding.eq_ignore_ascii_case("chunked") => {
+            let Some((data, taken_bytes)) = chunks(body)? else { return Ok(false) };
+            answer.body = data;
+            answer.taken_bytes += taken_bytes;
+            Ok(true)
+        }
+        _ => Err(format!("no one framing: {lengths:?} {codings:?}")),
+    }
+}
+
+/// The data of a chunked body at the front of `bytes`, and how many bytes it takes; nothing if it does not end.
+pub fn chunks(bytes: &[u8]) -> Result<Option<(Vec<u8>, usize)>, String> {
+    let (mut at, mut data) = (0, Vec::new());
+    loop {
+        let Some(line) = line(&bytes[at..]) else { return Ok(None) };
+        let text = String::from_utf8_lossy(line);
+        let digits = text.split(';').next().unwrap_or_default();
+        let size = usize::from_str_radix(digits, 16).map_err(|_| format!("no chunk size: {text}"))?;
+        at += line.len() + 2;
+        if size == 0 {
+            break;
+        }
+        let Some(chunk) = bytes.get(at..).and_then(|rest| rest.get(..size)) else { return Ok(None) };
+        data.extend_from_slice(chunk);
+        at += size;
+        match &bytes[at..] {
+            [b'\r', b'\n', ..] => at += 2,
+            [] | [b'\r'] => return Ok(None),
+            _ => return Err("a chunk does not end".to_owned()),
+        }
+    }
+    loop {
+        let Some(line) = line(&bytes[at..]) else { return Ok(None) };
+        at += line.len() + 2;
+        if line.is_empty() {
+            return Ok(Some((data, at)));
+        }
+    }
+}
+
+/// The line at the front, without its end.
+fn line(bytes: &[u8]) -> Option<&[u8]> {
+    bytes.windows(2).position(|window| window == b"\r\n").map(|end| &bytes[..end])
+}

@@ -1,0 +1,193 @@
+//! The script of an exchange as an input spells it: what a client sends, what a node answers, when, and where that is
+//! cut. It refuses to know what should come of it.
+
+use super::exchange_answers::{self, Reading};
+use super::stage::{Act, Answer, Progress, Script};
+
+/// Marks inside an input. All of them are bytes that no head needs, so that seeds stay readable.
+mod mark {
+    /// A wait that is shorter than any timeout.
+    pub(super) const WAIT: u8 = 0xf2;
+    /// A wait that is longer than any timeout of a request or an answer.
+    pub(super) const LONG_WAIT: u8 = 0xf3;
+    /// The side closes its sending direction.
+    pub(super) const SHUT: u8 = 0xf4;
+    /// The side closes.
+    pub(super) const CLOSE: u8 = 0xf5;
+    /// The side resets.
+    pub(super) const RESET: u8 = 0xf6;
+    /// The next byte is no mark.
+    pub(super) const LITERAL: u8 = 0xf9;
+    /// At the front of an answer: it begins before the request's body was read.
+    pub(super) const EARLY: u8 = 0xfa;
+    /// The next part begins: the client's, then one for each answer.
+    pub(super) const NEXT: u8 = 0xff;
+}
+
+/// Waits of one part that are heeded; more would only take longer.
+const WAITS_MAX: usize = 4;
+/// Answers that are heeded; requests behind them get a plain one.
+const ANSWERS_MAX: usize = 8;
+/// Cuts in one part: each is a piece that arrives by itself.
+const CUTS_MAX: usize = 64;
+/// Between two pieces, in nanoseconds: longer than a piece takes to arrive, so that each is read by itself.
+const CUT_NS: u64 = 45_000;
+/// The waits of clients and nodes. They differ, and so do their sums, so that cutting decides no race between them.
+const CLIENT_WAITS_NS: [u64; 2] = [70_000_000, 1_700_000_000];
+const NODE_WAITS_NS: [u64; 2] = [45_000_000, 1_900_000_000];
+
+/// An input, read.
+pub struct Spelled {
+    switches: u8,
+    seed: u8,
+    piece_bytes: usize,
+    cut_from: u8,
+    parts: Vec<(bool, Vec<Act>)>,
+}
+
+/// Reads an input: four steering bytes, then parts. None when the steering is not all there.
+pub fn spelled(data: &[u8]) -> Option<Spelled> {
+    let [switches, seed, piece, cut_from, rest @ ..] = data else { return None };
+    let mut parts = Vec::new();
+    let mut rest = rest;
+    while parts.len() <= ANSWERS_MAX {
+        let waits = if parts.is_empty() { CLIENT_WAITS_NS } else { NODE_WAITS_NS };
+        let (part, behind) = part(rest, waits);
+        parts.push(part);
+        let Some(behind) = behind else { break };
+        rest = behind;
+    }
+    let piece_bytes = 1 + usize::from(*piece) % 64;
+    Some(Spelled { switches: *switches, seed: *seed, piece_bytes, cut_from: *cut_from, parts })
+}
+
+/// The part at the front, and what is behind it.
+fn part(input: &[u8], waits_ns: [u64; 2]) -> ((bool, Vec<Act>), Option<&[u8]>) {
+    let early = input.first() == Some(&mark::EARLY);
+    let mut bytes = input.iter().enumerate();
+    let (mut acts, mut text, mut waits) = (Vec::new(), Vec::new(), 0);
+    let mut behind = None;
+    while let Some((place, byte)) = bytes.next() {
+        let act = match *byte {
+            mark::NEXT => {
+                behind = Some(&input[place + 1..]);
+                break;
+            }
+            mark::EARLY if place == 0 => continue,
+            mark::WAIT => Act::Wait(waits_ns[0]),
+            mark::LONG_WAIT => Act::Wait(waits_ns[1]),
+            mark::SHUT => Act::Shut,
+            mark::CLOSE => Act::Close,
+            mark::RESET => Act::Reset,
+            mark::LITERAL => {
+                text.extend(bytes.next().map(|(_, byte)| *byte));
+                continue;
+            }
+            other => {
+                text.push(other);
+                continue;
+            }
+        };
+        if !text.is_empty() {
+            acts.push(Act::Send(std::mem::take(&mut text)));
+        }
+        if matches!(act, Act::Wait(_)) {
+            waits += 1;
+        }
+        if waits <= WAITS_MAX || !matches!(act, Act::Wait(_)) {
+            acts.push(act);
+        }
+    }
+    if !text.is_empty() {
+        acts.push(Act::Send(text));
+    }
+    // Nothing can be done on a connection that was closed, nor sent where that was given up.
+    if let Some(end) = acts.iter().position(|act| matches!(act, Act::Close | Act::Reset)) {
+        acts.truncate(end + 1);
+    }
+    if let Some(shut) = acts.iter().position(|act| *act == Act::Shut) {
+        let ends: Vec<Act> = acts
+            .drain(shut + 1..)
+            .filter(|act| matches!(act, Act::Close | Act::Reset | Act::Wait(_)))
+            .collect();
+        acts.extend(ends);
+    }
+    ((early, acts), behind)
+}
+
+impl Spelled {
+    /// The script, each part sent as it is or in many pieces.
+    pub fn script(&self, cut: bool) -> Script {
+        let (_, client) = &self.parts[0];
+        let client = if cut { self.cut(client, usize::MAX) } else { client.clone() };
+        let answer = |(early, acts): &(bool, Vec<Act>)| {
+            let acts = if cut { self.cut(acts, whole_bytes(acts)) } else { acts.clone() };
+            Answer { early: *early, acts }
+        };
+        let plain = Act::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
+        Script {
+            seed: u64::from(self.seed),
+            upgrades: self.switches & 1 != 0,
+            client,
+            answers: self.parts[1..].iter().map(answer).collect(),
+            last: Answer { early: false, acts: vec![plain] },
+            progress,
+        }
+    }
+
+    /// The same bytes in pieces, from a place the input names on, but none behind the first `until` bytes: what comes
+    /// late behind an answer may be taken for the next one, by anybody.
+    fn cut(&self, acts: &[Act], until: usize) -> Vec<Act> {
+        let total: usize =
+            acts.iter().map(|act| if let Act::Send(bytes) = act { bytes.len() } else { 0 }).sum();
+        let mut from = total * usize::from(self.cut_from) / 255;
+        let (mut cuts, mut sent, mut pieces) = (0, 0, Vec::new());
+        for act in acts {
+            let Act::Send(bytes) = act else {
+                pieces.push(act.clone());
+                continue;
+            };
+            let mut rest = &bytes[..];
+            while sent.max(from) + self.piece_bytes < until.min(sent + rest.len()) && cuts < CUTS_MAX {
+                let count = sent.max(from) + self.piece_bytes - sent;
+                pieces.extend([Act::Send(rest[..count].to_vec()), Act::Wait(CUT_NS)]);
+                (rest, sent, cuts, from) = (&rest[count..], sent + count, cuts + 1, 0);
+            }
+            sent += rest.len();
+            pieces.push(Act::Send(rest.to_vec()));
+        }
+        pieces
+    }
+}
+
+/// How many bytes an answer takes, for any method that has a body; all if it has no such end.
+fn whole_bytes(acts: &[Act]) -> usize {
+    let bytes: Vec<u8> = acts
+        .iter()
+        .flat_map(|act| if let Act::Send(bytes) = act { &bytes[..] } else { &[] })
+        .copied()
+        .collect();
+    // The shortest end that any method gives it.
+    match exchange_answers::read(&bytes, "HEAD", false) {
+        Reading::Whole(answer) => answer.taken_bytes,
+        Reading::Cut { .. } | Reading::Malformed(_) => usize::MAX,
+    }
+}
+
+/// Where a request at the front of a node's stream ends, by its fields alone: what the gateway sends has one framing.
+fn progress(bytes: &[u8]) -> Progress {
+    let Some(head) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
+        return Progress::Nothing;
+    };
+    let text = String::from_utf8_lossy(&bytes[..head]).to_ascii_lowercase();
+    let value = |name: &str| {
+        text.split("\r\n").find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+    };
+    let body = &bytes[head + 4..];
+    let body_bytes = match (value("content-length"), value("transfer-encoding")) {
+        (_, Some(_)) => exchange_answers::chunks(body).ok().flatten().map(|(_, taken_bytes)| taken_bytes),
+        (Some(length), None) => length.parse().ok().filter(|length| *length <= body.len()),
+        (None, None) => Some(0),
+    };
+    body_bytes.map_or(Progress::Head, |body_bytes| Progress::Whole(head + 4 + body_bytes))
+}
