@@ -104,20 +104,17 @@ const ROOM_KEPT_MS: u64 = 60_000;
 // A real socket, which a simulation has none of.
 #[cfg(all(test, not(feature = "simulation")))]
 mod tests {
-    use std::net::{TcpListener, TcpStream};
-
     use super::*;
     use crate::env;
     use crate::upstream::endpoint::{EndpointKey, Endpoints, KeepAlive};
 
     #[test]
     fn a_pool_whose_connections_are_lent_at_every_sweep_keeps_its_room() {
-        let node = TcpListener::bind("127.0.0.1:0").unwrap();
+        let node = env::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
         let address = node.local_addr().unwrap();
         let endpoint = Endpoints::default().intern(EndpointKey { address, keep_alive: KeepAlive::default() });
-        let socket = TcpStream::connect(address).unwrap();
         let play = async {
-            let stream = env::Stream::attach(socket).unwrap();
+            let stream = env::connect(address).await.unwrap();
             let mut pools = Pools::default();
             pools.give(
                 OriginConnection { stream, endpoint: endpoint.clone(), served: 0, idle_since_ms: 0 },
