@@ -1,8 +1,9 @@
 //! The data plane as boot sees it: workers started, generations and listeners published, drained, stopped, asked how
 //! they are.
 
+mod life;
+
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,15 +12,17 @@ use std::time::{Duration, Instant};
 
 use stdx::published::Published;
 
+use life::{Seed, keep_alive};
+
 use crate::listener::{self, Change, ListenFault, Listener, ListenerSet, Wanted};
 use crate::observe::access_log::{AccessLog, LogWriter};
 use crate::observe::exposition;
-use crate::observe::metrics::{SharedSeries, WorkerMetrics};
+use crate::observe::metrics::SharedSeries;
 use crate::options::Options;
 use crate::overload::{Shared, memory};
 use crate::plugin::services::Services;
 use crate::runtime::Runtime;
-use crate::worker::{self, Command, FAREWELL_MS, Handle, Parts, Queue};
+use crate::worker::{self, Command, FAREWELL_MS, Handle, Queue};
 
 /// How often a drain looks whether it is done.
 const DRAIN_POLL: Duration = Duration::from_millis(5);
@@ -220,7 +223,7 @@ impl Engine {
         self.services.write_metrics(text);
     }
 
-    /// Makes every worker panic; for the tests of what follows.
+    /// Makes a task of every worker panic that it cannot do without; for the tests of what follows.
     #[doc(hidden)]
     pub fn break_workers(&self) {
         self.tell(|| Command::Panic);
@@ -244,65 +247,6 @@ fn readiness(draining: bool, configured: impl Iterator<Item = bool>) -> Result<(
         [] => Ok(()),
         [one] => Err(format!("worker {one} has no configuration yet")),
         several => Err(format!("workers {} have no configuration yet", several.join(", "))),
-    }
-}
-
-/// What a worker is started with, again if it has to be.
-struct Seed {
-    index: usize,
-    options: Arc<Options>,
-    published: Arc<Published<Runtime>>,
-    listeners: Arc<Published<ListenerSet>>,
-    graveyard: Sender<Arc<Runtime>>,
-    handle: Handle,
-    shared: Arc<Shared>,
-    peers: Vec<Handle>,
-    series: Arc<Mutex<Vec<SharedSeries>>>,
-    access_log: Option<(AccessLog, LogWriter)>,
-}
-
-/// Runs a worker, and again if it panics: its connections are lost, its place is not.
-fn keep_alive(seed: &Seed, commands: &mut tokio::sync::mpsc::UnboundedReceiver<Command>) {
-    if seed.options.pin {
-        pin_to_core(seed.index);
-    }
-    loop {
-        let metrics = WorkerMetrics::default();
-        seed.series.lock().unwrap_or_else(PoisonError::into_inner).push(metrics.shared());
-        let access_log = seed.access_log.as_ref().map(|(log, writer)| (log.clone(), writer.line_writer()));
-        let parts = Parts {
-            index: seed.index,
-            options: seed.options.clone(),
-            published: seed.published.clone(),
-            listeners: seed.listeners.clone(),
-            graveyard: seed.graveyard.clone(),
-            status: seed.handle.status.clone(),
-            shared: seed.shared.clone(),
-            metrics,
-            access_log,
-        };
-        let run = catch_unwind(AssertUnwindSafe(|| worker::run(parts, seed.peers.clone(), commands)));
-        seed.handle.status.configured.store(false, Ordering::Release);
-        match run {
-            Ok(Ok(())) => return,
-            Ok(Err(error)) => {
-                tracing::error!(worker = seed.index, %error, "a worker cannot run");
-                return;
-            }
-            Err(_) => {
-                tracing::error!(worker = seed.index, "a worker panicked; it is started again");
-                seed.handle.forget_connections();
-            }
-        }
-    }
-}
-
-fn pin_to_core(index: usize) {
-    let mut set = rustix::thread::CpuSet::new();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    set.set(index % cores);
-    if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {
-        tracing::warn!(worker = index, %error, "cannot pin the worker to a core; it runs unpinned");
     }
 }
 

@@ -95,6 +95,8 @@ pub struct Worker {
     access_log: Option<(AccessLog, RefCell<LineWriter>)>,
     listeners: RefCell<listeners::Listeners>,
     draining: Cell<bool>,
+    /// A task that it cannot do without has panicked.
+    maimed: tokio::sync::Notify,
     /// The revision whose deleted routes were last swept from the counters.
     swept_revision: Cell<u64>,
     last_ns: Cell<u64>,
@@ -146,6 +148,7 @@ impl Worker {
             access_log: parts.access_log.map(|(log, writer)| (log, RefCell::new(writer))),
             listeners: RefCell::new(listeners::Listeners::new(parts.listeners)),
             draining: Cell::new(false),
+            maimed: tokio::sync::Notify::new(),
             swept_revision: Cell::new(0),
             last_ns: Cell::new(env::monotonic_ns()),
             wall_offset: Cell::new(wall_offset()),

@@ -152,7 +152,11 @@ fn a_worker_that_is_started_again_has_the_current_set() {
     let second = engine.listen(&[loopback(0), loopback(0)]).unwrap().added[0];
     engine.listen(&[loopback(second.port())]).unwrap();
     let third = engine.listen(&[loopback(second.port()), loopback(0)]).unwrap().added[0];
+    // Connections are spread evenly: each worker has some of these, and they end when it breaks.
+    let held: Vec<_> = (0..60).map(|_| TcpStream::connect(second).unwrap()).collect();
+    testkit::wait_until("all connections are counted", || engine.connections() == held.len());
     engine.break_workers();
+    testkit::wait_until("all workers have broken", || engine.connections() == 0);
     assert!(is_served_by_all(second) && is_served_by_all(third));
     refuses(first);
     engine.stop();

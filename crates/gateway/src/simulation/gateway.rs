@@ -206,7 +206,6 @@ impl Gateway {
         self.ledger.upset();
         let life = self.lives.borrow_mut().remove(index);
         end_worker(life.group);
-        self.handles[index].forget_connections();
         let life = self.start(index, life.commands);
         self.lives.borrow_mut().insert(index, life);
     }

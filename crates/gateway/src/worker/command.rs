@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -36,13 +35,6 @@ pub(crate) enum Command {
 pub(crate) struct Handle {
     pub(crate) commands: UnboundedSender<Command>,
     pub(crate) status: Arc<Status>,
-}
-
-impl Handle {
-    /// The worker's loop has ended with all its connections, and will be started again.
-    pub(crate) fn forget_connections(&self) {
-        self.status.connections.store(0, Ordering::Relaxed);
-    }
 }
 
 /// A handle and the worker's end of it.

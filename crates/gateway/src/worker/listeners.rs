@@ -118,7 +118,7 @@ impl Worker {
         match taken {
             Ok(sockets) => {
                 for socket in sockets {
-                    env::spawn(accept::accept_loop(self.clone(), peers.clone(), socket, open.clone()));
+                    self.spawn_vital(accept::accept_loop(self.clone(), peers.clone(), socket, open.clone()));
                 }
             }
             Err(error) => {

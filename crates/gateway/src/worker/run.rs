@@ -1,5 +1,6 @@
 //! A worker's thread: its event loop, its slow loop (timers, sweeps, flushes), its commands.
 
+use std::future::Future;
 use std::io;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -32,8 +33,11 @@ pub(crate) fn run(
 pub(crate) async fn body(worker: Rc<Worker>, peers: Vec<Handle>, commands: &mut UnboundedReceiver<Command>) {
     let peers: Rc<[Handle]> = peers.into();
     worker.take_up_listeners(&peers);
-    env::spawn(slow_loop(worker.clone()));
-    obey(&worker, &peers, commands).await;
+    worker.spawn_vital(slow_loop(worker.clone()));
+    tokio::select! {
+        () = obey(&worker, &peers, commands) => {}
+        () = worker.maimed.notified() => panic!("a loop that this worker cannot do without has panicked"),
+    }
 }
 
 async fn obey(worker: &Rc<Worker>, peers: &Rc<[Handle]>, commands: &mut UnboundedReceiver<Command>) {
@@ -50,7 +54,7 @@ async fn obey(worker: &Rc<Worker>, peers: &Rc<[Handle]>, commands: &mut Unbounde
             },
             Some(Command::Listeners) => worker.take_up_listeners(peers),
             Some(Command::Drain { farewell_ms, queue }) => worker.drain(farewell_ms, queue),
-            Some(Command::Panic) => panic!("a test asked for it"),
+            Some(Command::Panic) => worker.spawn_vital(async { panic!("a test asked for it") }),
             Some(Command::Stop) | None => return worker.flush_log(),
         }
     }
@@ -82,7 +86,28 @@ async fn slow_loop(worker: Rc<Worker>) {
     }
 }
 
+/// Tells the worker when it is dropped by a panic.
+struct Vital(Rc<Worker>);
+
+impl Drop for Vital {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.maimed.notify_one();
+        }
+    }
+}
+
 impl Worker {
+    /// Runs a task that the worker is no worker without, as a loop that accepts: the event loop takes a panic for the end
+    /// of one task, and here it is the end of all of them, so that the worker is started again whole.
+    pub(super) fn spawn_vital(self: &Rc<Self>, task: impl Future<Output = ()> + 'static) {
+        let vital = Vital(self.clone());
+        env::spawn(async move {
+            let _vital = vital;
+            task.await;
+        });
+    }
+
     /// Begins to end: idle connections close when the farewell is over, the others after the exchange under way.
     fn drain(&self, farewell_ms: u64, queue: Queue) {
         self.draining.set(true);
