@@ -10,7 +10,7 @@ SECONDS ?= 60
 TEST_SEEDS ?= 0..3000
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test simulate lint fmt doc bench figures fuzz install
+.PHONY: help run build test simulate lint fmt doc bench figures hardening soak fuzz install
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,14 @@ bench: build ## Measure weir beside nginx and HAProxy (ARGS="--quick", "--help")
 figures: build ## Measure start-up, memory, scaling and 100,000 routes (ARGS="--help")
 	@lab/install.sh bench
 	@lab/figures.py $(ARGS)
+
+hardening: build ## Measure what weir withstands: slow clients, changes, crashes, overload (ARGS="--help")
+	@lab/install.sh bench
+	@lab/hardening.py $(ARGS)
+
+soak: build ## Run mixed traffic for half an hour, every answer checked (ARGS="--minutes 5")
+	@lab/install.sh bench
+	@lab/soak.py $(ARGS)
 
 fuzz: ## Fuzz all targets in turn (TARGET=path SECONDS=600)
 	@fuzz/run.sh "$(TARGET)" "$(SECONDS)"

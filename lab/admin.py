@@ -2,8 +2,10 @@
 
 import http.client
 import json
+import re
 import socket
 import threading
+import urllib.request
 
 from common import LabError
 
@@ -19,13 +21,42 @@ class Admin:
 
     def put(self, path, value):
         """Puts an object; fails with the answer unless it was taken."""
-        body = json.dumps(value)
+        self.ask("PUT", path, value)
+
+    def patch(self, path, value):
+        """Changes a part of an object; fails with the answer unless it was taken."""
+        self.ask("PATCH", path, value)
+
+    def delete(self, path):
+        """Removes an object that is there."""
+        self.ask("DELETE", path)
+
+    def ask(self, method, path, value=None):
+        body = None if value is None else json.dumps(value)
         headers = {"X-API-KEY": KEY, "Content-Type": "application/json"}
-        self.connection.request("PUT", f"/apisix/admin/{path}", body, headers)
+        self.connection.request(method, f"/apisix/admin/{path}", body, headers)
         response = self.connection.getresponse()
         text = response.read()
         if response.status not in (200, 201):
-            raise LabError(f"PUT {path}: {response.status} {text.decode(errors='replace')}")
+            raise LabError(f"{method} {path}: {response.status} {text.decode(errors='replace')}")
+
+
+def metrics(port):
+    """The text of the metrics."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/apisix/prometheus/metrics", timeout=20) as answer:
+        return answer.read().decode()
+
+
+def metric(text, name, **labels):
+    """The sum of all series of this name that have these labels."""
+    total = 0
+    for line in text.splitlines():
+        found = re.fullmatch(r"(\w+)(?:{(.*)})? (\S+)", line)
+        if found and found[1] == name:
+            has = dict(re.findall(r'(\w+)="([^"]*)"', found[2] or ""))
+            if all(has.get(label) == value for label, value in labels.items()):
+                total += float(found[3])
+    return int(total)
 
 
 def put_many(port, objects, connections=8):

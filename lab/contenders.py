@@ -104,12 +104,12 @@ def start_haproxy(lab: Lab, origin, cores, workers=1):
     return Contender("haproxy", first_line("/usr/sbin/haproxy", "-v"), process, port)
 
 
-def start_weir(lab: Lab, binary, cores, workers=1, resources=None, key=None, data=None, more=()):
-    """Weir on free ports; `resources` is the object of a declarative file, without it the embedded store is used."""
+def start_weir(lab: Lab, binary, cores, workers=1, resources=None, key=None, data=None, port=0, more=()):
+    """Weir, its proxy on this port, else on a free one as all others; `resources` is the object of a declarative file,
+    without it the embedded store is used."""
     directory = lab.subdirectory("weir")
     command = [binary, "run", "--workers", workers, "--data", data or directory / "data"]
-    for listener in ("proxy", "admin", "metrics"):
-        command += [f"--{listener}", "127.0.0.1:0"]
+    command += ["--proxy", f"127.0.0.1:{port}", "--admin", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]
     command += ["--control", "off", "--status", "off"]
     if resources is not None:
         file = directory / "resources.json"

@@ -1,6 +1,8 @@
 //! Nothing left: descriptors used up, memory at its limit, nodes that have become slow. What is under way goes on, new work
 //! waits or is refused, and all is well again once there is room. The limits are lowered from outside while it runs.
 
+mod ports;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::sync::Arc;
