@@ -107,8 +107,10 @@ impl State {
             return;
         }
         let latency_us = match self.samples {
-            // Nobody was answered while many wait: that is at least as slow as the silence is long.
-            0 if self.under_way >= LIMIT_MIN => Some(now_us.saturating_sub(self.answered_us) as f64),
+            // Nobody was answered while many wait: that is at least as slow as the silence is long. A short one says
+            // nothing, least of all that the upstream is well: what it answers may have begun before the last step.
+            0 if self.under_way >= LIMIT_MIN => Some(now_us.saturating_sub(self.answered_us) as f64)
+                .filter(|silence| *silence > self.tolerated_us()),
             0 => None,
             samples => Some(self.sum_us as f64 / f64::from(samples)),
         };
@@ -116,6 +118,11 @@ impl State {
             self.judge(now_us, latency_us);
         }
         (self.window_us, self.samples, self.sum_us, self.peak) = (now_us, 0, 0, self.under_way);
+    }
+
+    /// Beyond this it is overload.
+    fn tolerated_us(&self) -> f64 {
+        (self.usual_us * TOLERANCE).max(self.usual_us + SLACK_US)
     }
 
     fn judge(&mut self, now_us: u64, latency_us: f64) {
@@ -126,7 +133,7 @@ impl State {
             }
             return;
         }
-        let tolerated_us = (self.usual_us * TOLERANCE).max(self.usual_us + SLACK_US);
+        let tolerated_us = self.tolerated_us();
         let share = if latency_us < self.usual_us { USUAL_FALLS } else { USUAL_RISES };
         self.usual_us += (latency_us - self.usual_us) * share;
         if latency_us > tolerated_us {
@@ -239,6 +246,15 @@ mod tests {
         assert!(mean_ms <= 3.0 * usual_ms, "{usual_ms} ms before, {mean_ms} ms now");
         let (share, mean_ms) = origin.run(2_000, 1, 20, 10 * MS);
         assert!(share > 0.95 && mean_ms < 2.0 * usual_ms, "{share} {mean_ms}");
+    }
+
+    #[test]
+    fn what_began_before_the_last_step_does_not_open_the_gate_again() {
+        let mut origin = Origin::new();
+        origin.run(5_000, 1, 4, 3 * MS);
+        // A backlog forms before the gate closes, and for a while all answers are to what waited there.
+        origin.run(4_000, 1, 4, 100 * MS);
+        assert!(origin.queue.len() < 100, "no more waits than came at first: {}", origin.queue.len());
     }
 
     #[test]
