@@ -1,5 +1,5 @@
 //! What requests and clients cost, counted at the allocator: a warmed-up plain proxied request allocates nothing, from
-//! the client's socket to the node's and back, and a client that sends its head slowly holds little.
+//! the client's socket to the node's and back, and a client that sends its head or its body slowly holds little.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -103,7 +103,8 @@ fn a_warm_request_allocates_nothing_and_a_slow_head_holds_less_than_8_kib() {
     IS_COUNTED.set(Some(false));
     IS_GATEWAY_RUNNING.store(true, Ordering::SeqCst);
     check_warm_requests();
-    check_slow_clients();
+    check_slow_heads();
+    check_slow_bodies();
 }
 
 fn check_warm_requests() {
@@ -127,19 +128,19 @@ fn check_warm_requests() {
     engine.stop();
 }
 
-fn check_slow_clients() {
+fn check_slow_heads() {
     // No request gets as far as the node.
     let (engine, proxy) = engine_in_front_of(([127, 0, 0, 1], 1).into());
     let beginning = b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ";
-    check_slow_heads(proxy, beginning, 4 * KIB, 8 * KIB);
+    check_slow_head(proxy, beginning, 4 * KIB, 8 * KIB);
     // What was sent is held, and less than as much again beside it.
-    check_slow_heads(proxy, &[beginning, &[b'a'; 6 * KIB][..]].concat(), 6 * KIB, 12 * KIB);
+    check_slow_head(proxy, &[beginning, &[b'a'; 6 * KIB][..]].concat(), 6 * KIB, 12 * KIB);
     engine.stop();
 }
 
 /// Opens connections that send `beginning` and then byte after byte; each must hold at least `least` bytes, or it was
 /// not read at all, and at most `most`.
-fn check_slow_heads(proxy: SocketAddr, beginning: &[u8], least: usize, most: usize) {
+fn check_slow_head(proxy: SocketAddr, beginning: &[u8], least: usize, most: usize) {
     let mut ready = TcpStream::connect(proxy).unwrap();
     not_found(&mut ready, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let before = HELD_BYTES.load(Ordering::SeqCst);
@@ -152,6 +153,50 @@ fn check_slow_heads(proxy: SocketAddr, beginning: &[u8], least: usize, most: usi
     }
     // They are clients like any other once they are done.
     slow.iter_mut().for_each(|client| not_found(client, b"\r\n\r\n"));
+}
+
+fn check_slow_bodies() {
+    let (node, arrived) = swallowing_node();
+    let (engine, proxy) = engine_in_front_of(node);
+    let before = HELD_BYTES.load(Ordering::SeqCst);
+    let held = || usize::try_from(HELD_BYTES.load(Ordering::SeqCst) - before).unwrap_or(0) / SLOW_CLIENTS;
+    let mut slow: Vec<TcpStream> = (0..SLOW_CLIENTS).map(|_| TcpStream::connect(proxy).unwrap()).collect();
+    let head = b"POST /a/in HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n1";
+    for (number, piece) in [&head[..], b"2", b"3"].into_iter().enumerate() {
+        slow.iter_mut().for_each(|client| client.write_all(piece).unwrap());
+        wait_until("all bytes arrived", || arrived.load(Ordering::SeqCst) == SLOW_CLIENTS * (number + 1));
+        // An exchange and a connection to the node, but no buffer: one of them alone is 32 KiB.
+        assert!((KIB..=12 * KIB).contains(&held()), "{} bytes each", held());
+    }
+    drop(slow);
+    engine.stop();
+}
+
+/// A node that never answers, and how many bytes of bodies it has received.
+fn swallowing_node() -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, arrived) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
+    let count = Arc::clone(&arrived);
+    thread::spawn(move || {
+        IS_COUNTED.set(Some(false));
+        for mut stream in listener.incoming().flatten() {
+            let count = Arc::clone(&count);
+            thread::spawn(move || {
+                IS_COUNTED.set(Some(false));
+                let mut last = [0; 4];
+                let mut byte = [0];
+                while matches!(stream.read(&mut byte), Ok(1)) {
+                    if last == *b"\r\n\r\n" {
+                        count.fetch_add(1, Ordering::SeqCst);
+                    } else {
+                        last.rotate_left(1);
+                        last[3] = byte[0];
+                    }
+                }
+            });
+        }
+    });
+    (address, arrived)
 }
 
 fn not_found(client: &mut TcpStream, request: &[u8]) {

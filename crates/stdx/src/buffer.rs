@@ -23,6 +23,11 @@ impl Buffer {
         BufferPool::take(Size::Large)
     }
 
+    /// A buffer without memory, for who has nothing to read.
+    pub fn none() -> Self {
+        Buffer { data: Box::default(), start: 0, end: 0 }
+    }
+
     /// The size of its memory in bytes.
     pub fn capacity(&self) -> usize {
         self.data.len()

@@ -62,7 +62,7 @@ impl OriginStream {
     pub(crate) fn new(connection: OriginConnection, buffer: Vec<u8>, limits: HeadLimits) -> OriginStream {
         OriginStream {
             connection,
-            buffer: Buffer::large(),
+            buffer: Buffer::none(),
             writer: Writer::new(buffer),
             reader: BodyReader::Done,
             limits,
@@ -105,6 +105,23 @@ impl OriginStream {
             ResponseFraming::UntilClose => (BodyReader::UntilClose, BodyLength::Unknown),
         };
         self.may_serve_again = head.keep_alive && !self.reader.ends_by_close();
+    }
+
+    /// Reads on into the buffer. While nothing comes there is none: who waits, for a slow client's body or for the next
+    /// event of a stream, holds no memory for it. `likely` says that something has most likely arrived.
+    #[inline]
+    fn poll_fill(&mut self, cx: &mut Context<'_>, likely: bool) -> Poll<io::Result<usize>> {
+        if self.buffer.capacity() == 0 {
+            self.buffer = Buffer::large();
+        }
+        let (stream, room) = (&mut self.connection.stream, self.buffer.spare_mut());
+        let read = if likely { stream.poll_read_at_once(cx, room) } else { stream.poll_read(cx, room) };
+        match read {
+            Poll::Ready(Ok(count)) => self.buffer.advance(count),
+            Poll::Pending if self.buffer.is_empty() => self.buffer = Buffer::none(),
+            _ => {}
+        }
+        read
     }
 
     fn failure(&self, cause: Cause, detail: impl Into<std::borrow::Cow<'static, str>>) -> Failure {
@@ -157,7 +174,7 @@ impl ClientStream for OriginStream {
                     Err(error) => return Poll::Ready(Err(self.failure(Cause::BadResponse, error.reason()))),
                 }
             }
-            match ready!(self.connection.stream.poll_read_at_once(cx, self.buffer.spare_mut())) {
+            match ready!(self.poll_fill(cx, true)) {
                 Ok(0) => {
                     let detail = if self.answered {
                         "it closed inside the response head"
@@ -166,10 +183,7 @@ impl ClientStream for OriginStream {
                     };
                     return Poll::Ready(Err(self.failure(Cause::NoResponse, detail)));
                 }
-                Ok(count) => {
-                    self.answered = true;
-                    self.buffer.advance(count);
-                }
+                Ok(_) => self.answered = true,
                 Err(error) => return Poll::Ready(Err(self.failure(Cause::NoResponse, error.to_string()))),
             }
         }
@@ -185,14 +199,14 @@ impl ClientStream for OriginStream {
                     return Poll::Ready(BodyEvent::Reset(self.failure(Cause::BodyCut, error.reason())));
                 }
             }
-            match ready!(self.connection.stream.poll_read(cx, self.buffer.spare_mut())) {
+            match ready!(self.poll_fill(cx, false)) {
                 Ok(0) if self.reader.ends_by_close() => self.reader = BodyReader::Done,
                 Ok(0) => {
                     return Poll::Ready(BodyEvent::Reset(
                         self.failure(Cause::BodyCut, "it closed inside the body"),
                     ));
                 }
-                Ok(count) => self.buffer.advance(count),
+                Ok(_) => {}
                 Err(error) => {
                     return Poll::Ready(BodyEvent::Reset(self.failure(Cause::BodyCut, error.to_string())));
                 }

@@ -163,7 +163,7 @@ impl ServerStream for H1Server<'_> {
             });
         }
         loop {
-            let input = self.connection.input.get_or_insert_with(Connection::take_input);
+            let input = self.connection.input.get_or_insert_with(Buffer::large);
             match self.reader.next(input) {
                 Ok(Next::Data(count)) => {
                     let input = self.connection.input.as_ref().map_or(&[][..], Buffer::filled);
@@ -191,7 +191,13 @@ impl ServerStream for H1Server<'_> {
             // A body is on its way: read it in larger pieces than heads come in.
             input.compact();
             input.grow_to(LARGE_BYTES);
-            match ready!(self.connection.stream.poll_read(cx, input.spare_mut())) {
+            let read = self.connection.stream.poll_read(cx, input.spare_mut());
+            if read.is_pending() && input.is_empty() {
+                // Who sends slowly holds no memory between two pieces.
+                self.connection.input = None;
+                return Poll::Pending;
+            }
+            match ready!(read) {
                 Ok(0) => {
                     self.half_closed = true;
                     let failure = Failure::new(Cause::ClientGone, "it closed inside the request body");
