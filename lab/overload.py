@@ -96,8 +96,8 @@ def one_way(lab, options, limit):
     result["pss_bytes"] = peak
     during, half, recovered = result["overload"], result["second_half"], result["recovered_after_seconds"]
     print(
-        f"    limit {limit}: p99 of what was served {usual:.0f} ms before, {during['p99_ms']:,.0f} in the overload,"
-        f" {half['p99_ms']:,.0f} in its second half (median {half['p50_ms']:,.0f})"
+        f"    limit {limit}: p99 of what was served {usual:.0f} ms before, {shown(during['p99_ms'])} in the overload,"
+        f" {shown(half['p99_ms'])} of what came in its second half (median {shown(half['p50_ms'])})"
     )
     print(f"      {during['served']:,} of {during['asked']:,} served, {during['shed']:,} answered 503, {during['given_up']:,} gave up after {PATIENCE_SECONDS} s")
     if during["shed"]:
@@ -128,6 +128,10 @@ def summary(answers, phase):
     if shed:
         result.update({"shed_p50_ms": percentile(shed, 0.5), "shed_p99_ms": percentile(shed, 0.99), "shed_max_ms": shed[-1]})
     return result
+
+
+def shown(milliseconds):
+    return "nothing" if milliseconds is None else f"{milliseconds:,.0f}"
 
 
 def percentile(values, share):
