@@ -237,9 +237,12 @@ fn what_is_under_way_ends_in_the_old_process_within_its_grace() {
     let origin = lasting_origin(&asked, &go);
     let mut weir = gateway("workers: 1\n", &["--grace", "3"]);
     route_to(&weir, &origin);
-    let (mut tunnel, mut busy, mut idle) = (weir.client(), weir.client(), weir.client());
+    let (mut tunnel, mut busy, mut idle, mut probe) =
+        (weir.client(), weir.client(), weir.client(), weir.client());
     assert_eq!(tunnel.request("GET", "/chat", &TUNNEL, b"").status, 101);
-    assert_eq!(idle.get("/").status, 200);
+    for client in [&mut idle, &mut probe] {
+        assert_eq!(client.get("/").status, 200);
+    }
     busy.send(b"GET /slow HTTP/1.1\r\nHost: h\r\n\r\n");
     assert!(asked.wait());
     weir.upgrade();
@@ -247,6 +250,11 @@ fn what_is_under_way_ends_in_the_old_process_within_its_grace() {
     assert_eq!(weir.get("/").text(), "served");
     tunnel.send(b"still here");
     assert_eq!(tunnel.read_bytes(10), b"still here");
+    // The new process serves a moment before the old one knows that it ends.
+    wait_until("the old process ends its connections", || {
+        let answer = probe.try_request("GET", "/", &[], b"");
+        answer.map_or(true, |response| response.header("connection") == Some("close"))
+    });
     go.set();
     let response = busy.read_response(false).unwrap();
     assert_eq!((response.text(), response.header("connection")), ("done".to_owned(), Some("close")));
