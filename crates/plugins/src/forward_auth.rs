@@ -34,24 +34,28 @@
 //! Connections are kept: `keepalive_pool` of them, `keepalive_timeout` milliseconds, for each worker. `https` is not
 //! supported yet, so that `ssl_verify` has nothing to decide.
 
+mod settings;
+
 use std::sync::Arc;
 
 use gateway::Exchange;
 use gateway::observe::pace::Pace;
 use gateway::plugin::outbound::{
-    Destination, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse, check_uri,
+    Destination, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse,
 };
 use gateway::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
 use gateway::upstream::KeepAlive;
 use http1::{FieldId, Headers, Method};
 use router::vars::Template;
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use crate::shared::config;
 use crate::shared::consumer::introduce;
-use crate::shared::fields::{is_token, text};
 use crate::shared::uri::encode_path;
+use settings::{
+    Config, KEEPALIVE_POOL_DEFAULT, KEEPALIVE_TIMEOUT_DEFAULT_MS, RequestMethod, STATUS_ON_ERROR_DEFAULT,
+    TIMEOUT_DEFAULT_MS, check, extra_headers, schema,
+};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = PluginKind {
@@ -70,96 +74,6 @@ pub(crate) const KIND: PluginKind = PluginKind {
     documentation: include_str!("forward_auth.rs"),
 };
 
-fn schema() -> Value {
-    let names = |description: &str| json!({ "description": description, "type": "array", "items": { "type": "string" }, "default": [] });
-    json!({
-        "type": "object",
-        "properties": {
-            "uri": { "description": "The server that is asked.", "type": "string" },
-            "allow_degradation": {
-                "description": "Lets requests pass while the server cannot be asked.",
-                "type": "boolean", "default": false,
-            },
-            "status_on_error": {
-                "description": "The status a client gets when the server cannot be asked.",
-                "type": "integer", "minimum": 200, "maximum": 599, "default": STATUS_ON_ERROR_DEFAULT,
-            },
-            "ssl_verify": {
-                "description": "Whether the server's certificate is checked.",
-                "type": "boolean", "default": true,
-            },
-            "request_method": {
-                "description": "How the server is asked; POST sends the request's body along.",
-                "type": "string", "enum": ["GET", "POST"], "default": "GET",
-            },
-            "request_headers": names("Fields of the client that are passed on to the server."),
-            "extra_headers": {
-                "description": "Further fields for the server; values may hold variables.",
-                "type": "object",
-                "minProperties": 1,
-                "patternProperties": { "^[^:]+$": { "type": "string" } },
-            },
-            "upstream_headers": names("Fields of the answer that the origin gets in place of the client's."),
-            "client_headers": names("Fields of the answer that a refused client gets."),
-            "consumer_header": {
-                "description": "The field of the answer that names the consumer.",
-                "type": "string", "minLength": 1,
-            },
-            "timeout": {
-                "description": "Milliseconds until the whole answer has to be there.",
-                "type": "integer", "minimum": 1, "maximum": 60_000, "default": TIMEOUT_DEFAULT_MS,
-            },
-            "keepalive": {
-                "description": "Keeps connections for further requests.",
-                "type": "boolean", "default": true,
-            },
-            "keepalive_timeout": {
-                "description": "Milliseconds a connection is kept without use.",
-                "type": "integer", "minimum": 1_000, "default": KEEPALIVE_TIMEOUT_DEFAULT_MS,
-            },
-            "keepalive_pool": {
-                "description": "The most connections kept by each worker.",
-                "type": "integer", "minimum": 1, "default": KEEPALIVE_POOL_DEFAULT,
-            },
-        },
-        "required": ["uri"],
-    })
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Config {
-    uri: String,
-    #[serde(default)]
-    allow_degradation: bool,
-    status_on_error: Option<u16>,
-    #[serde(rename = "ssl_verify", default)]
-    _ssl_verify: Option<bool>,
-    #[serde(default)]
-    request_method: RequestMethod,
-    #[serde(default)]
-    request_headers: Vec<Box<str>>,
-    #[serde(default)]
-    extra_headers: Map<String, Value>,
-    #[serde(default)]
-    upstream_headers: Vec<Box<str>>,
-    #[serde(default)]
-    client_headers: Vec<Box<str>>,
-    consumer_header: Option<Box<str>>,
-    timeout: Option<u64>,
-    keepalive: Option<bool>,
-    keepalive_timeout: Option<u64>,
-    keepalive_pool: Option<u32>,
-}
-
-#[derive(Clone, Copy, Default, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "UPPERCASE")]
-enum RequestMethod {
-    #[default]
-    Get,
-    Post,
-}
-
 /// The compiled plugin.
 struct ForwardAuth {
     destination: Destination,
@@ -173,36 +87,6 @@ struct ForwardAuth {
     /// What clients get while the server cannot be asked; nothing if they pass.
     on_error: Option<Reply>,
     pace: Pace,
-}
-
-fn check(config: &Value) -> Result<(), String> {
-    let config: Config = config::parse(config)?;
-    if !config::is_reference(&config.uri) {
-        check_uri(&config.uri)?;
-    }
-    if config.consumer_header.is_some() && config.request_method == RequestMethod::Post {
-        return Err(
-            "consumer_header excludes request_method POST: consumers are told apart before a body is read"
-                .to_owned(),
-        );
-    }
-    let names = [&config.request_headers, &config.upstream_headers, &config.client_headers];
-    let names = names.into_iter().flatten().chain(config.consumer_header.as_ref()).map(|name| &**name);
-    for name in names.chain(config.extra_headers.keys().map(String::as_str)) {
-        if !is_token(name) {
-            return Err(format!("{name:?} is no field name"));
-        }
-    }
-    extra_headers(&config.extra_headers).map(drop)
-}
-
-fn extra_headers(written: &Map<String, Value>) -> Result<Vec<(Box<str>, Template)>, String> {
-    let compile = |(name, value): (&String, &Value)| {
-        let value =
-            Template::compile(&text(value)?).map_err(|error| format!("extra_headers.{name}: {error}"))?;
-        Ok((name.as_str().into(), value))
-    };
-    written.iter().map(compile).collect()
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
@@ -374,10 +258,6 @@ fn append(headers: &mut Headers, name: &str, value: &[u8]) {
     let _ = headers.append(name, value);
 }
 
-const STATUS_ON_ERROR_DEFAULT: u16 = 403;
-const TIMEOUT_DEFAULT_MS: u64 = 3_000;
-const KEEPALIVE_TIMEOUT_DEFAULT_MS: u64 = 60_000;
-const KEEPALIVE_POOL_DEFAULT: u32 = 5;
 /// The longest request body that is sent along: it is held in memory while the server is asked.
 const REQUEST_BODY_MAX_BYTES: usize = 4 * 1024 * 1024;
 /// The longest answer that is taken: a page with a login form, not a download.

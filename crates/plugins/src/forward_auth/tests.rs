@@ -2,6 +2,7 @@
 
 use gateway::testing::{Scene, accepts, consumer, lines};
 use model::catalog::SchemaType;
+use serde_json::json;
 
 use super::*;
 

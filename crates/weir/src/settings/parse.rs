@@ -1,18 +1,19 @@
 //! From written texts to values: one function for each kind of setting. Reads no file and resolves no name but
 //! `localhost`.
 
+mod access_log_format;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use ipnet::IpNet;
 use model::settings::RouterMode;
-use router::vars::{BuiltinVariable, Template, Variable};
-use stdx::nearest::nearest;
 use tracing_subscriber::filter::Targets;
 
-use super::values::{AccessLogFormat, AdminKey, ErrorLog, LogTarget, MemoryLimit, Overload};
+use super::values::{AdminKey, ErrorLog, LogTarget, MemoryLimit, Overload};
 use super::written::Given;
+pub(super) use access_log_format::access_log_format;
 
 /// Any number of listening addresses, or `off`.
 pub(super) fn listeners(given: &Given) -> Result<Vec<SocketAddr>, String> {
@@ -209,17 +210,6 @@ pub(super) fn error_log(given: &Given) -> Result<ErrorLog, String> {
     }
 }
 
-/// A template, the word `json`, or a map written as JSON.
-pub(super) fn access_log_format(given: &Given) -> Result<AccessLogFormat, String> {
-    match single(given)? {
-        "" => Err("is empty; write a text with `$variables`, or `json`".to_owned()),
-        "json" => Ok(AccessLogFormat::Json(usual_fields())),
-        text if text.starts_with('{') => json_fields(text).map(AccessLogFormat::Json),
-        text if text.contains(['\n', '\r']) => Err("holds a line break; an entry is one line".to_owned()),
-        text => check_variables(text).map(|()| AccessLogFormat::Template(text.to_owned())),
-    }
-}
-
 /// A level, or levels by part; kept as text, since the log takes it as text when it is changed at run time too.
 pub(super) fn log_level(given: &Given) -> Result<String, String> {
     let text = items(given).join(",");
@@ -285,37 +275,6 @@ fn items(given: &Given) -> Vec<&str> {
     parts.map(str::trim).filter(|part| !part.is_empty()).collect()
 }
 
-/// The fields of a map written as JSON, in its order.
-fn json_fields(text: &str) -> Result<Vec<(String, String)>, String> {
-    let map: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text)
-        .map_err(|error| format!("starts with `{{` but is not a JSON object: {error}"))?;
-    let field = |(name, value): (String, serde_json::Value)| match value {
-        serde_json::Value::String(template) => check_variables(&template)
-            .map(|()| (name.clone(), template))
-            .map_err(|reason| format!("field `{name}`: {reason}")),
-        _ => Err(format!("field `{name}` is not a text such as `$status`")),
-    };
-    map.into_iter().map(field).collect()
-}
-
-/// Refuses a template with a variable that never has a value: it would be `-` in every line, unnoticed.
-fn check_variables(text: &str) -> Result<(), String> {
-    let template = Template::compile(text).map_err(|error| error.to_string())?;
-    for variable in template.variables() {
-        if let Variable::Named(name) = variable {
-            let near = nearest(name, BuiltinVariable::ALL.iter().map(|known| known.name()));
-            let hint = near.map_or(String::new(), |near| format!("; did you mean `${near}`?"));
-            return Err(format!("there is no variable `${name}`{hint}"));
-        }
-    }
-    Ok(())
-}
-
-/// What `json` alone stands for.
-fn usual_fields() -> Vec<(String, String)> {
-    USUAL_FIELDS.iter().map(|name| ((*name).to_owned(), format!("${name}"))).collect()
-}
-
 /// 16 characters of a key made at random hold at least 64 bits even in hexadecimal; shorter ones can be guessed.
 const ADMIN_KEY_LENGTH_MIN: usize = 16;
 
@@ -326,26 +285,6 @@ const MEMORY_BYTES_MIN: u64 = 48 << 20;
 const DNS_PORT: u16 = 53;
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
-
-/// What a request was, how it ended, how long it took and who served it.
-const USUAL_FIELDS: [&str; 16] = [
-    "time_iso8601",
-    "remote_addr",
-    "request_method",
-    "host",
-    "request_uri",
-    "status",
-    "request_length",
-    "bytes_sent",
-    "request_time",
-    "http_user_agent",
-    "route_id",
-    "upstream_addr",
-    "upstream_status",
-    "upstream_response_time",
-    "weir_cause",
-    "weir_detail",
-];
 
 #[cfg(test)]
 mod tests;

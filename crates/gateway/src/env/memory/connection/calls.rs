@@ -1,0 +1,158 @@
+//! What the owner of an end asks of its connection: reading, writing, shutting, closing. What arrives by itself is not
+//! decided here.
+
+use std::io;
+use std::task::{Context, Poll};
+
+use super::{Connection, Flight, LAG_NS_MAX};
+
+impl Connection {
+    pub(in super::super) fn poll_read_ready(&mut self, end: usize, cx: &Context<'_>) -> Poll<()> {
+        let this = &mut self.ends[end];
+        if this.readable {
+            return Poll::Ready(());
+        }
+        this.read_waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    pub(in super::super) fn is_readable(&self, end: usize) -> bool {
+        self.ends[end].readable
+    }
+
+    pub(in super::super) fn poll_read(
+        &mut self,
+        end: usize,
+        cx: &Context<'_>,
+        room: &mut [u8],
+        now_ns: u64,
+    ) -> Poll<io::Result<usize>> {
+        assert!(!room.is_empty(), "a read without room looks like the end of the stream");
+        if self.poll_read_ready(end, cx).is_pending() {
+            return Poll::Pending;
+        }
+        if let Some(outcome) = self.outcome_without_data(end, cx) {
+            return outcome;
+        }
+        let mut most = room.len();
+        if self.random.chance(self.link.pieces_percent) {
+            most = 1 + self.random.below(most as u64) as usize;
+        }
+        let room = &mut room[..most];
+        let count = self.take(end, room, now_ns);
+        let this = &mut self.ends[end];
+        // As an event loop with edge-triggered readiness does after a short read.
+        if this.received.is_empty() && count < room.len() {
+            this.readable = this.at_end() && this.notice_ns.is_none();
+        }
+        Poll::Ready(Ok(count))
+    }
+
+    /// What a read comes to where nothing has arrived.
+    fn outcome_without_data(&mut self, end: usize, cx: &Context<'_>) -> Option<Poll<io::Result<usize>>> {
+        let this = &mut self.ends[end];
+        if !this.received.is_empty() {
+            return None;
+        }
+        if this.reset && !std::mem::replace(&mut this.reset_told, true) {
+            return Some(Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())));
+        }
+        if this.at_end() {
+            return Some(Poll::Ready(Ok(0)));
+        }
+        this.readable = false;
+        this.read_waker = Some(cx.waker().clone());
+        Some(Poll::Pending)
+    }
+
+    fn take(&mut self, end: usize, room: &mut [u8], now_ns: u64) -> usize {
+        let latency_ns = self.random.between(self.link.latency_ns.0, self.link.latency_ns.1);
+        let this = &mut self.ends[end];
+        let count = room.len().min(this.received.len());
+        for (place, byte) in room.iter_mut().zip(this.received.drain(..count)) {
+            *place = byte;
+        }
+        let sender = &mut self.ends[1 - end];
+        if count > 0 && sender.write_waker.is_some() && sender.writable_ns.is_none() {
+            sender.writable_ns = Some(now_ns + latency_ns);
+        }
+        count
+    }
+
+    pub(in super::super) fn read_arrived(&mut self, end: usize, room: &mut [u8], now_ns: u64) -> usize {
+        self.take(end, room, now_ns)
+    }
+
+    pub(in super::super) fn poll_peek(&mut self, end: usize, cx: &Context<'_>) -> Poll<io::Result<usize>> {
+        if self.poll_read_ready(end, cx).is_pending() {
+            return Poll::Pending;
+        }
+        self.outcome_without_data(end, cx).unwrap_or(Poll::Ready(Ok(1)))
+    }
+
+    pub(in super::super) fn poll_write(
+        &mut self,
+        end: usize,
+        cx: &Context<'_>,
+        data: &[u8],
+        now_ns: u64,
+    ) -> Poll<io::Result<usize>> {
+        if self.ends[end].shut || self.ends[end].reset {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        let room = self.ends[1 - end].room();
+        let pauses = self.random.chance(self.link.lag_percent);
+        let this = &mut self.ends[end];
+        if room == 0 || this.writable_ns.is_some() || (pauses && !data.is_empty()) {
+            this.write_waker = Some(cx.waker().clone());
+            if room > 0 && this.writable_ns.is_none() {
+                this.writable_ns = Some(now_ns + 1 + self.random.below(LAG_NS_MAX));
+            }
+            return Poll::Pending;
+        }
+        let mut count = room.min(data.len());
+        if count > 1 && self.random.chance(self.link.pieces_percent) {
+            count = 1 + self.random.below(count as u64 - 1) as usize;
+        }
+        self.send(1 - end, Flight::Bytes(data[..count].to_vec()), now_ns);
+        Poll::Ready(Ok(count))
+    }
+
+    pub(in super::super) fn shut(&mut self, end: usize, now_ns: u64) -> io::Result<()> {
+        if self.ends[end].reset {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        if !std::mem::replace(&mut self.ends[end].shut, true) {
+            self.send(1 - end, Flight::Fin, now_ns);
+        }
+        Ok(())
+    }
+
+    pub(in super::super) fn set_resets_on_close(&mut self, end: usize, resets: bool) {
+        self.ends[end].resets_on_close = resets;
+    }
+
+    pub(in super::super) fn close(&mut self, end: usize, now_ns: u64) {
+        let this = &mut self.ends[end];
+        this.closed = true;
+        (this.read_waker, this.write_waker) = (None, None);
+        let resets = this.resets_on_close || !this.received.is_empty() || self.link.hardens_closes;
+        this.received.clear();
+        if this.reset {
+            return;
+        }
+        if resets {
+            // What was not sent yet never will be; how much that is only the kernel knows.
+            let flying = &mut self.ends[1 - end].flying;
+            let kept = self.random.below(flying.len() as u64 + 1) as usize;
+            flying.truncate(kept);
+            let bytes =
+                |(_, flight): &(u64, Flight)| if let Flight::Bytes(bytes) = flight { bytes.len() } else { 0 };
+            let flying_bytes = flying.iter().map(bytes).sum();
+            self.ends[1 - end].flying_bytes = flying_bytes;
+            self.send(1 - end, Flight::Reset, now_ns);
+        } else if !self.ends[end].shut {
+            self.send(1 - end, Flight::Fin, now_ns);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Chosen fields and the full entry, of exchanges made without a socket.
+
+use gateway::testing::{Scene, respond, route};
+
+use super::*;
+
+const HEAD: &[u8] =
+    b"POST /a?x=1&y&x=2&z=%20+ HTTP/1.1\r\nHost: Shop.example\r\nAccept: a\r\nAccept: b\r\n\r\nbody";
+
+#[test]
+fn chosen_fields() {
+    let mut scene = Scene::new().with_route(route("r1"));
+    let mut exchange = scene.exchange(HEAD);
+    respond(&mut exchange, 201, &[]);
+    let check = |format: Value, expected: Value| {
+        let format = LogFormat::compile(format.as_object().unwrap()).unwrap();
+        assert_eq!(Value::Object(format.render(&exchange)), expected);
+    };
+    check(
+        json!({"host": "$host", "text": "host", "n": 1}),
+        json!({"host": "shop.example", "text": "host", "n": 1}),
+    );
+    check(json!({"status": "$status", "port": "$remote_port"}), json!({"status": 201, "port": "40000"}));
+    check(json!({"gone": "$arg_none", "kept": "$arg_x"}), json!({"kept": "1"}));
+    check(
+        json!({"a": "$host:$arg_x", "b": "${arg_x}", "c": "a $host"}),
+        json!({"a": "shop.example:1", "b": "1", "c": "a $host"}),
+    );
+    check(json!({"a": {"b": {"c": "$host"}}}), json!({"a": {"b": {"c": "shop.example"}}}));
+    check(
+        json!({"1": {"2": {"3": {"4": {"5": "$host", "deeper": {"6": "$host"}}}}}}),
+        json!({"1": {"2": {"3": {"4": {"5": "shop.example"}}}}}),
+    );
+    check(json!({"body": "$request_body", "resp": "$resp_body"}), json!({"body": "body"}));
+    check(json!({}), json!({}));
+    assert!(LogFormat::compile(json!({"a": "${"}).as_object().unwrap()).is_err());
+    let uses = |format: Value| {
+        let format = LogFormat::compile(format.as_object().unwrap()).unwrap();
+        (format.uses_request_body(), format.uses_response_body())
+    };
+    assert_eq!(uses(json!({"a": "$host"})), (false, false));
+    assert_eq!(uses(json!({"a": {"b": "$request_body"}})), (true, false));
+    assert_eq!(uses(json!({"a": "$post_arg_x", "b": "$resp_body!"})), (true, true));
+}
+
+#[test]
+fn everything() {
+    let mut scene = Scene::new().with_route(route("r1"));
+    let mut exchange = scene.exchange(HEAD);
+    respond(&mut exchange, 200, &[("X-A", "1"), ("X-A", "2")]);
+    exchange.times.ended_ns = exchange.times.started_ns + 2_500_000;
+    let part = |condition: Option<Value>, max_bytes| {
+        Some(BodyPart { condition: condition.map(|value| Expression::compile(&value).unwrap()), max_bytes })
+    };
+    let bodies = Bodies { request: part(Some(json!([["arg_x", "==", "1"]])), 3), response: part(None, 3) };
+    let mut entry = full(&exchange, &bodies);
+    add_route(&mut entry, &exchange, true);
+    let entry = Value::Object(entry);
+    assert_eq!(
+        entry["request"],
+        json!({
+            "url": "http://shop.example:9080/a?x=1&y&x=2&z=%20+", "uri": "/a?x=1&y&x=2&z=%20+", "method": "POST",
+            "headers": {"host": "Shop.example", "accept": ["a", "b"]},
+            "querystring": {"x": ["1", "2"], "y": true, "z": "  "}, "size": HEAD.len(), "body": "bod",
+        })
+    );
+    assert_eq!(entry["response"], json!({"status": 200, "headers": {"x-a": ["1", "2"]}, "size": 0}));
+    assert_eq!((&entry["client_ip"], &entry["route_id"]), (&json!("127.0.0.1"), &json!("r1")));
+    assert_eq!((&entry["service_id"], &entry["latency"]), (&json!(""), &json!(2.5)));
+    assert!(entry["start_time"].as_u64().unwrap() > 1_600_000_000_000, "{entry}");
+    assert!(entry.get("upstream").is_none() && entry.get("consumer").is_none());
+    assert_eq!(entry["server"]["version"], env!("CARGO_PKG_VERSION"));
+    let closed = Bodies { request: part(Some(json!([["arg_x", "==", "9"]])), 3), response: None };
+    assert!(full(&exchange, &closed)["request"].get("body").is_none());
+    let mut unmatched = Map::new();
+    add_route(&mut unmatched, &Scene::new().exchange(HEAD), false);
+    assert_eq!(Value::Object(unmatched), json!({"route_id": "no-matched"}));
+}
