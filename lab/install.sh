@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what building, testing and measuring need besides a Rust toolchain, from Debian's packages alone.
+# Installs what building, testing and measuring need besides a Rust toolchain: Debian's packages, and for tests a few of
+# PyPI in a folder of their own below target/.
 #
 #   lab/install.sh [test|bench|fuzz]...  the first two by default; what is there already is left alone
 #
@@ -7,8 +8,9 @@
 set -euo pipefail
 
 declare -A packages=(
-  # nginx and haproxy are peers in tests, gcc builds the allocator and links, curl and certificates try the gateway out.
-  [test]="gcc libc6-dev make curl ca-certificates nginx haproxy"
+  # nginx and haproxy are peers in tests, gcc builds the allocator and links, curl and certificates try the gateway out,
+  # Python runs clients that others wrote.
+  [test]="gcc libc6-dev make curl ca-certificates nginx haproxy python3 python3-venv"
   # ab is in apache2-utils, taskset in util-linux.
   [bench]="curl python3 nginx haproxy wrk apache2-utils util-linux"
   # The fuzzer's engine is C++.
@@ -49,6 +51,20 @@ install_packages() {
     { "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "$@" >/dev/null; }
 }
 
+# The packages that tests take from PyPI; made again when their list has changed.
+install_python() {
+  local list place
+  list=$(dirname "$0")/test-python.txt
+  place=$(dirname "$0")/../target/test-python
+  ! cmp -s "$list" "$place/installed.txt" || return 0
+  say "PyPI: $(grep -c '==' "$list") packages"
+  rm -rf "$place"
+  # Debian's own Python, whatever else is on the path: it is the one that has the module.
+  /usr/bin/python3 -m venv "$place"
+  "$place/bin/pip" install --quiet --disable-pip-version-check --no-deps --requirement "$list"
+  cp "$list" "$place/installed.txt"
+}
+
 groups=("$@")
 [ ${#groups[@]} -gt 0 ] || groups=(test bench)
 for group in "${groups[@]}"; do
@@ -57,3 +73,4 @@ done
 command -v dpkg-query >/dev/null || { say "not a Debian: install by hand ${packages[*]}"; exit 0; }
 mapfile -t wanted < <(missing "${groups[@]}")
 [ ${#wanted[@]} -eq 0 ] || install_packages "${wanted[@]}"
+case " ${groups[*]} " in *" test "*) install_python ;; esac

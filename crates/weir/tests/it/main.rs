@@ -9,6 +9,7 @@ mod body_variables;
 mod changes;
 mod cli;
 mod client_address;
+mod clients;
 mod command;
 mod connections;
 mod exhaustion;
