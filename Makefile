@@ -16,7 +16,7 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## Build and start a gateway, an echo origin behind it and an example route
-	@lab/install.sh test
+	@lab/install.sh run
 	$(CARGO) build --release
 	@examples/try.sh target/release/weir
 

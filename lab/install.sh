@@ -2,14 +2,15 @@
 # Installs what building, testing and measuring need besides a Rust toolchain: Debian's packages, and for tests a few of
 # PyPI in a folder of their own below target/.
 #
-#   lab/install.sh [test|bench|fuzz]...  the first two by default; what is there already is left alone
+#   lab/install.sh [run|test|bench|fuzz]...  test and bench by default; what is there already is left alone
 #
 # Packages start no service of their own: policy-rc.d says no while they are unpacked.
 set -euo pipefail
 
 declare -A packages=(
-  # nginx and haproxy are peers in tests, gcc builds the allocator and links, curl and certificates try the gateway out,
-  # Python runs clients that others wrote.
+  # gcc builds the allocator and links, curl and certificates try the gateway out.
+  [run]="gcc libc6-dev make curl ca-certificates"
+  # nginx and haproxy are peers in tests, Python runs clients that others wrote.
   [test]="gcc libc6-dev make curl ca-certificates nginx haproxy python3 python3-venv"
   # ab is in apache2-utils, taskset in util-linux.
   [bench]="curl python3 nginx haproxy wrk apache2-utils util-linux"
