@@ -35,6 +35,7 @@ pub(crate) async fn body(worker: Rc<Worker>, peers: Vec<Handle>, commands: &mut 
     worker.take_up_listeners(&peers);
     worker.spawn_vital(slow_loop(worker.clone()));
     tokio::select! {
+        biased;
         () = obey(&worker, &peers, commands) => {}
         () = worker.maimed.notified() => panic!("a loop that this worker cannot do without has panicked"),
     }
