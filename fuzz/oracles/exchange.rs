@@ -3,7 +3,7 @@
 //! well-formed, its own, and as whole as it says; nothing is left behind; and cutting the bytes differently changes nothing.
 
 use super::exchange_answers::{self, Answer, Reading};
-use super::exchange_script::spelled;
+use super::exchange_script::{PLAIN_ANSWER, spelled};
 use super::oracle::{self, End};
 use super::stage::{self, Account, Act, Arrival, Ended, LOCAL_FIELD, Script, WITNESS_FIELD};
 
@@ -74,7 +74,7 @@ fn judged(script: &Script) -> Judged {
         );
     }
     assert!(
-        matches(&asked, &answers, &met),
+        matches(&asked, &answers, &met, account.ended == Some(Ended::InOrder)),
         "requests {:?}, answers {:?}, and at the node {:?}",
         asked.iter().map(|asked| &asked.account).collect::<Vec<_>>(),
         answers.iter().map(|answer| (answer.status, answer.local, answer.whole)).collect::<Vec<_>>(),
@@ -82,15 +82,17 @@ fn judged(script: &Script) -> Judged {
             .map(|met| (&met.account, met.arrival.answer.escape_ascii().to_string()))
             .collect::<Vec<_>>()
     );
+    let is_calm = tunnel.is_none() && is_calm(script, &met);
+    if is_calm && script.client.iter().all(|act| matches!(act, Act::Send(_))) {
+        let plain = met.iter().filter(|met| met.account.is_some() && met.arrival.answer == PLAIN_ANSWER);
+        let passed = answers.iter().filter(|answer| answer.status == 200 && !answer.local && answer.whole);
+        assert!(plain.count() <= passed.count(), "a plain answer to a good request was not passed on");
+    }
     let told = answers.into_iter().map(|answer| {
         let body = if answer.local { Vec::new() } else { answer.body };
         (answer.status, answer.local, body, answer.whole)
     });
-    Judged {
-        is_calm: tunnel.is_none() && is_calm(script, &met),
-        told: told.collect(),
-        asked: met.into_iter().filter_map(|met| met.account).collect(),
-    }
+    Judged { is_calm, told: told.collect(), asked: met.into_iter().filter_map(|met| met.account).collect() }
 }
 
 impl Asked {
@@ -173,8 +175,9 @@ fn method_of(bytes: &[u8], asked: Option<&Asked>) -> String {
 
 /// Whether requests, answers and what the node met can be told as one story: in order, each request is met not at all,
 /// once, or again where its work may be done twice and was not answered; and what a node's answer says is what the client
-/// was told. One more request may have begun.
-fn matches(asked: &[Asked], answers: &[Got], met: &[Met<'_>]) -> bool {
+/// was told. One more request may have begun. Who does not have all that was sent may lack answers (`has_all`): it left,
+/// or a reset destroyed them.
+fn matches(asked: &[Asked], answers: &[Got], met: &[Met<'_>], has_all: bool) -> bool {
     let Some((next, others)) = asked.split_first() else {
         let behind = met.iter().all(|met| met.account.is_none());
         return behind
@@ -198,9 +201,9 @@ fn matches(asked: &[Asked], answers: &[Got], met: &[Met<'_>]) -> bool {
         }
         let is_told = match answer {
             Some(answer) => told(answer, &next.method, now),
-            None => rest.is_empty(),
+            None => !has_all || rest.is_empty(),
         };
-        if is_told && matches(others, later, rest) {
+        if is_told && matches(others, later, rest, has_all) {
             return true;
         }
     }

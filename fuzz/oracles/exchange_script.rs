@@ -24,6 +24,8 @@ mod mark {
     pub(super) const NEXT: u8 = 0xff;
 }
 
+/// What the node answers when the input says nothing else.
+pub const PLAIN_ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 /// Waits of one part that are heeded; more would only take longer.
 const WAITS_MAX: usize = 4;
 /// Answers that are heeded; requests behind them get a plain one.
@@ -124,7 +126,7 @@ impl Spelled {
             let acts = if cut { self.cut(acts, whole_bytes(acts)) } else { acts.clone() };
             Answer { early: *early, acts }
         };
-        let plain = Act::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
+        let plain = Act::Send(PLAIN_ANSWER.to_vec());
         Script {
             seed: u64::from(self.seed),
             upgrades: self.switches & 1 != 0,

@@ -1,5 +1,5 @@
-//! What must hold of the parsers, the checks and whole exchanges, one module a fuzz target, each with a function `check` that panics when
-//! it does not. The tests of the crates include the same files and run them over the committed corpora.
+//! What must hold of the parsers, the checks and whole exchanges, one module a fuzz target, each with a function `check`
+//! that panics when it does not. The tests of the crates include the same files and run them over the committed corpora.
 //!
 //! It refuses to know who made an input: it takes any bytes, and bounds what work they may ask for.
 
