@@ -33,6 +33,7 @@ def main():
             results[name] = FIGURES[name](lab, options)
     path = report.save("hardening", options.save, {"machine": machine(), "figures": results})
     print(f"\nkept as {path}")
+    return 0 if all(one["good"] for one in results.get("lost", {}).values()) else 1
 
 
 def kept(name):
