@@ -200,7 +200,7 @@ fn check_14_matching_log_and_origin_agree_on_every_path() {
     let mut expected = Vec::new();
     for path in &paths {
         let (status, text) = ask(&stand, path);
-        let want = oracle::canonical(path.trim_start_matches("http://h"));
+        let want = oracle::target::canonical(path.trim_start_matches("http://h"));
         match (status, want) {
             (200, Some(want)) => {
                 stand.expect_one_more();
