@@ -10,24 +10,38 @@ pub(super) struct Item {
 }
 
 /// Levels of 64 slots each; a slot of a level spans all 64 slots of the level below.
+///
+/// A slot is a list through the nodes, which all slots share: a slot with memory of its own would allocate whenever time
+/// reaches one that was never used, for hours after the start.
 #[derive(Debug)]
 pub(super) struct Wheel {
     now: u64,
     count: usize,
     levels: [Level; LEVELS],
+    nodes: Vec<Node>,
+    /// The first of the nodes that hold nothing.
+    free: u32,
 }
 
 #[derive(Debug)]
 struct Level {
     /// A bit for each slot that holds items.
     occupied: u64,
-    slots: [Vec<Item>; SLOTS as usize],
+    /// The first node of each slot.
+    slots: [u32; SLOTS as usize],
+}
+
+#[derive(Debug)]
+struct Node {
+    item: Item,
+    /// The next one of the same slot, or of the free ones.
+    next: u32,
 }
 
 impl Wheel {
     pub(super) fn new(now: u64) -> Self {
-        let level = || Level { occupied: 0, slots: [const { Vec::new() }; SLOTS as usize] };
-        Self { now, count: 0, levels: std::array::from_fn(|_| level()) }
+        let levels = std::array::from_fn(|_| Level { occupied: 0, slots: [NONE; SLOTS as usize] });
+        Self { now, count: 0, levels, nodes: Vec::with_capacity(NODES_AT_FIRST), free: NONE }
     }
 
     /// The last tick that was handed out.
@@ -47,7 +61,16 @@ impl Wheel {
     /// Adds an item; one whose tick has passed comes with the next tick.
     pub(super) fn insert(&mut self, item: Item) {
         self.count += 1;
-        self.place(item, self.now + 1);
+        let node = self.free;
+        let node = if let Some(unused) = self.nodes.get_mut(node as usize) {
+            unused.item = item;
+            self.free = unused.next;
+            node
+        } else {
+            self.nodes.push(Node { item, next: NONE });
+            u32::try_from(self.nodes.len() - 1).expect("a few for each connection")
+        };
+        self.place(node, self.now + 1);
     }
 
     /// Goes on to the next tick up to `until` that has items and moves them to `due`; false when there is none
@@ -62,9 +85,15 @@ impl Wheel {
             self.cascade();
             let slot = slot_of(self.now, 0);
             if self.levels[0].occupied & 1 << slot != 0 {
-                self.levels[0].occupied &= !(1 << slot);
-                due.append(&mut self.levels[0].slots[slot]);
-                self.count -= due.len();
+                let mut node = self.empty(0, slot);
+                while node != NONE {
+                    let taken = &mut self.nodes[node as usize];
+                    due.push(taken.item);
+                    let next = std::mem::replace(&mut taken.next, self.free);
+                    self.free = node;
+                    self.count -= 1;
+                    node = next;
+                }
                 return true;
             }
         }
@@ -97,26 +126,29 @@ impl Wheel {
         }
         // From above, so that an item that falls two levels is met again on its way.
         for level in (1..level).rev() {
-            let slot = slot_of(self.now, level);
-            self.levels[level].occupied &= !(1 << slot);
-            let mut items = std::mem::take(&mut self.levels[level].slots[slot]);
-            for item in items.drain(..) {
-                self.place(item, self.now);
-            }
-            // The slot keeps its memory, unless an item came back to it: one beyond the horizon.
-            if self.levels[level].slots[slot].is_empty() {
-                self.levels[level].slots[slot] = items;
+            let mut node = self.empty(level, slot_of(self.now, level));
+            while node != NONE {
+                let next = self.nodes[node as usize].next;
+                self.place(node, self.now);
+                node = next;
             }
         }
     }
 
-    /// Puts an item in the lowest level whose current turn reaches its tick, not before `earliest`.
-    fn place(&mut self, item: Item, earliest: u64) {
-        let tick = item.tick.max(earliest).min(self.now + HORIZON);
+    /// Empties a slot; its nodes hang on the one that is returned.
+    fn empty(&mut self, level: usize, slot: usize) -> u32 {
+        self.levels[level].occupied &= !(1 << slot);
+        std::mem::replace(&mut self.levels[level].slots[slot], NONE)
+    }
+
+    /// Puts a node in the lowest level whose current turn reaches its item's tick, not before `earliest`.
+    fn place(&mut self, node: u32, earliest: u64) {
+        let placed = &mut self.nodes[node as usize];
+        let tick = placed.item.tick.max(earliest).min(self.now + HORIZON);
         let level = level_of(self.now, tick);
         let slot = slot_of(tick, level);
+        placed.next = std::mem::replace(&mut self.levels[level].slots[slot], node);
         self.levels[level].occupied |= 1 << slot;
-        self.levels[level].slots[slot].push(item);
     }
 }
 
@@ -130,6 +162,10 @@ fn slot_of(tick: u64, level: usize) -> usize {
     (tick >> (SLOT_BITS * level as u32) & (SLOTS - 1)) as usize
 }
 
+/// No node.
+const NONE: u32 = u32::MAX;
+/// Enough for a worker of few connections; it doubles as they become more.
+const NODES_AT_FIRST: usize = 64;
 /// Slots of a level: one word of bits says which hold items.
 const SLOTS: u64 = 64;
 const SLOT_BITS: u32 = SLOTS.trailing_zeros();
@@ -137,3 +173,23 @@ const SLOT_BITS: u32 = SLOTS.trailing_zeros();
 const LEVELS: usize = 4;
 /// What lies farther away waits here and is placed again when the slot comes up.
 const HORIZON: u64 = (1 << (SLOT_BITS * LEVELS as u32)) - (1 << (SLOT_BITS * (LEVELS as u32 - 1)));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_time_reaches_first_needs_no_memory() {
+        let mut wheel = Wheel::new(0);
+        let mut due = Vec::with_capacity(1);
+        // Far enough that slots of the third level are used.
+        for turn in 0..40_000 {
+            wheel.insert(Item { tick: wheel.now() + 1 + turn % 5_000, index: 0, ticket: 0 });
+            while !wheel.is_empty() {
+                wheel.next_due(u64::MAX, &mut due);
+            }
+            assert_eq!(due.drain(..).count(), 1);
+        }
+        assert_eq!((wheel.nodes.len(), wheel.nodes.capacity()), (1, NODES_AT_FIRST));
+    }
+}
