@@ -111,10 +111,15 @@ impl OriginStream {
     /// event of a stream, holds no memory for it. `likely` says that something has most likely arrived.
     #[inline]
     fn poll_fill(&mut self, cx: &mut Context<'_>, likely: bool) -> Poll<io::Result<usize>> {
+        let stream = &mut self.connection.stream;
         if self.buffer.capacity() == 0 {
+            // Asked first: the usual first look, right behind the request, finds nothing.
+            if !(likely && stream.is_readable()) {
+                ready!(stream.poll_read_ready(cx))?;
+            }
             self.buffer = Buffer::large();
         }
-        let (stream, room) = (&mut self.connection.stream, self.buffer.spare_mut());
+        let room = self.buffer.spare_mut();
         let read = if likely { stream.poll_read_at_once(cx, room) } else { stream.poll_read(cx, room) };
         match read {
             Poll::Ready(Ok(count)) => self.buffer.advance(count),
