@@ -50,11 +50,19 @@ async fn tries<S: ServerStream>(
         exchange.permit = Some(run.worker.admit(upstream, priority).ok_or_else(|| overloaded(priority))?);
     }
     exchange.upgrading = wants_websocket(exchange, chains);
-    let mut failed = FailedTries { nodes: SmallVec::new(), repeat: None, repeated: false, started_ns };
+    let mut failed =
+        FailedTries { nodes: SmallVec::new(), last: None, repeat: None, repeated: false, started_ns };
     loop {
         let picked = match failed.repeat.take() {
-            Some(picked) if run.worker.is_current(upstream, picked) => picked,
-            _ => run.worker.choose(upstream, exchange, &failed.nodes)?,
+            Some(picked) if run.worker.is_current(upstream, picked) => {
+                run.worker.started_again(upstream, picked);
+                picked
+            }
+            // Where the nodes have changed meanwhile and none is left, what went wrong is the try that failed.
+            _ => run
+                .worker
+                .choose(upstream, exchange, &failed.nodes)
+                .map_err(|none| failed.last.take().unwrap_or(none))?,
         };
         match one_try(run, exchange, server, chains, upstream, timeouts, picked, failed.repeated).await {
             Ok(outcome) => return Ok(outcome),
@@ -65,8 +73,10 @@ async fn tries<S: ServerStream>(
 
 /// The tries of one exchange that have failed.
 struct FailedTries {
-    /// Nodes that are not asked again.
-    nodes: SmallVec<[usize; 4]>,
+    /// Endpoints that are not asked again: what names a node whatever becomes of the set.
+    nodes: SmallVec<[u64; 4]>,
+    /// Why the last of them failed.
+    last: Option<Failure>,
     /// A node that is asked once more, on a fresh connection.
     repeat: Option<Picked>,
     repeated: bool,
@@ -102,11 +112,11 @@ impl FailedTries {
             Next::SameNode => {
                 self.repeated = true;
                 self.repeat = Some(picked);
-                run.worker.started_again(upstream, picked);
+                self.last = Some(failure);
                 Ok(())
             }
             Next::OtherNode => {
-                self.nodes.push(picked.index);
+                self.nodes.push(picked.endpoint_id);
                 let nodes = run.worker.node_count(upstream);
                 let retries = upstream.retries.map_or(nodes.saturating_sub(1), |retries| retries as usize);
                 if self.nodes.len() > retries || self.nodes.len() >= nodes {
@@ -117,6 +127,7 @@ impl FailedTries {
                 {
                     return Err(failure.because(Cause::RetryDeadline));
                 }
+                self.last = Some(failure);
                 Ok(())
             }
         }

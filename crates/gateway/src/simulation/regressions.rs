@@ -151,3 +151,58 @@ fn requests_that_were_sent_ahead_of_a_half_close_are_answered() {
     }
     play(|_| (), client, slow);
 }
+
+/// The route of these plays, to nodes with these weights.
+fn route_to(weights: &[u64]) -> Value {
+    let nodes: serde_json::Map<String, Value> = weights
+        .iter()
+        .enumerate()
+        .map(|(node, weight)| (node_address(node).to_string(), json!(weight)))
+        .collect();
+    json!({"uri": "/*", "upstream": {"nodes": nodes, "type": "least_conn"}, "enable_websocket": true})
+}
+
+#[test]
+fn a_try_that_failed_is_told_though_no_other_node_is_left_meanwhile() {
+    async fn client(mut peer: Peer, gateway: Rc<Gateway>) {
+        gateway.publish(Kind::Route, "1", Some(&route_to(&[1, 1])));
+        peer.write(GET).await.unwrap();
+        env::sleep_ms(500).await;
+        gateway.publish(Kind::Route, "1", Some(&route_to(&[1])));
+        assert_eq!(peer.head().await.unwrap().unwrap().status(), 504);
+    }
+    async fn silent(mut peer: Peer) {
+        while peer.fill().await.is_ok() {}
+    }
+    play(|plan| plan.limits.idle_timeout_ms = 5_000, client, silent);
+}
+
+#[test]
+fn a_node_set_that_changes_before_a_repetition_leaves_nothing_counted() {
+    async fn client(mut peer: Peer, gateway: Rc<Gateway>) {
+        let mut other = Peer::new(connect_from(client_address(1, 0), proxy_address()).await.unwrap(), 1_000);
+        for wait_ms in [0, 100] {
+            peer.write(GET).await.unwrap();
+            if wait_ms > 0 {
+                env::sleep_ms(wait_ms / 2).await;
+                gateway.publish(Kind::Route, "1", Some(&route_to(&[2])));
+                other.write(GET).await.unwrap();
+                assert_eq!(other.head().await.unwrap().unwrap().status(), 200);
+            }
+            let head = peer.head().await.unwrap().unwrap();
+            assert_eq!(head.status(), 200);
+            peer.whole(Body::of_response(&head, "GET")).await.unwrap();
+        }
+        assert_eq!(gateway.worker(0).tries_under_way(), 0);
+    }
+    async fn once(mut peer: Peer) {
+        for answers in [true, false] {
+            let Ok(Some(_)) = peer.head().await else { return };
+            if answers {
+                peer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello").await.unwrap();
+            }
+        }
+        env::sleep_ms(100).await;
+    }
+    play(|_| (), client, once);
+}

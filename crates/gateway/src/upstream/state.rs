@@ -74,21 +74,22 @@ impl UpstreamState {
         picked.generation == self.nodes.generation()
     }
 
-    /// Chooses a node that is not among `tried`.
+    /// Chooses a node whose endpoint is not among `tried`.
     #[inline]
     pub(crate) fn choose(
         &mut self,
         key_hash: u64,
         random: u64,
         now_ms: u64,
-        tried: &[usize],
+        tried: &[u64],
     ) -> Option<Picked> {
         let generation = self.nodes.generation();
         let set: &NodeSet = self.nodes.get();
         let one_tier = self.tiers.len() == 1;
         for (priority, balancer) in &mut self.tiers {
             let excluded = |index: usize| {
-                (!one_tier && set.nodes[index].priority != *priority) || tried.contains(&index)
+                (!one_tier && set.nodes[index].priority != *priority)
+                    || (!tried.is_empty() && tried.contains(&set.nodes[index].endpoint.id))
             };
             let choice = Choice { set, key_hash, random, now_ms, excluded: &excluded };
             if let Some(index) = balancer.choose(&choice) {
@@ -213,6 +214,18 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_was_tried_is_known_in_every_set() {
+        let upstream = upstream(Method::RoundRobin, &[1, 1]);
+        let mut state = UpstreamState::new(&upstream, 0);
+        let mut nodes = set(&[1, 1]);
+        nodes.nodes.remove(0);
+        upstream.nodes.publish(Arc::new(nodes));
+        state.refresh(&upstream, 0);
+        assert_eq!(state.choose(0, 0, 0, &[0]).map(|picked| picked.endpoint_id), Some(1));
+        assert!(state.choose(0, 0, 0, &[1]).is_none());
+    }
+
+    #[test]
     fn lower_priorities_wait_until_no_higher_one_is_left() {
         let upstream = upstream(Method::RoundRobin, &[1, 1, 1]);
         let mut nodes = set(&[1, 1, 1]);
@@ -221,7 +234,7 @@ mod tests {
         let mut state = UpstreamState::new(&upstream, 0);
         let mut tried = Vec::new();
         while let Some(picked) = state.choose(0, 0, 0, &tried) {
-            tried.push(picked.index);
+            tried.push(picked.endpoint_id);
         }
         assert_eq!(tried, [1, 2, 0]);
     }

@@ -44,13 +44,13 @@ impl UpstreamStates {
 }
 
 impl Worker {
-    /// Chooses a node that is not among `tried`.
+    /// Chooses a node whose endpoint is not among `tried`.
     #[inline]
     pub(crate) fn choose(
         &self,
         upstream: &Upstream,
         exchange: &mut Exchange,
-        tried: &[usize],
+        tried: &[u64],
     ) -> Result<Picked, Failure> {
         let mut scratch = std::mem::take(&mut exchange.scratch);
         let key_hash = key_hash(upstream, exchange, &mut scratch);
