@@ -375,12 +375,15 @@ fn nothing(client: &Client, line: &Line) -> Ending {
 
 /// An answer that ended inside its head: whose it is nobody can say, but it must have had a reason.
 fn cut_head(ledger: &Ledger, request: &Request) -> Ending {
-    let execution = ledger.entry(request.id).map_or(0, |entry| entry.executions.len().saturating_sub(1));
-    let status = ledger
-        .entry(request.id)
-        .and_then(|entry| entry.executions.get(execution).map(|done| done.status))
-        .unwrap_or_default();
-    Ending::Answer { status, execution: Some(execution), bytes: 0, whole: false }
+    let executions = ledger.entry(request.id).map_or(Vec::new(), |entry| entry.executions);
+    match executions.last() {
+        Some(last) => {
+            let execution = Some(executions.len() - 1);
+            Ending::Answer { status: last.status, execution, bytes: 0, whole: false }
+        }
+        // It was the gateway's own.
+        None => Ending::Nothing { expected: false },
+    }
 }
 
 async fn read_answer(
