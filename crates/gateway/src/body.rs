@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use http1::{Headers, ResponseHead};
 
 use crate::exchange::Exchange;
-use crate::failure::{Failure, Sent};
+use crate::failure::{Blame, Failure, Sent};
 
 /// The next thing a body has to say.
 pub enum BodyEvent<'a> {
@@ -60,8 +60,8 @@ pub trait ServerStream {
     fn response_started(&self) -> bool;
     /// Ends the connection after this exchange.
     fn close_afterwards(&mut self);
-    /// Ends the exchange so that the client can tell that the response is cut.
-    fn abort(&mut self);
+    /// Ends the exchange so that the client can tell that the response is cut, whose fault that may be.
+    fn abort(&mut self, blame: Blame);
     /// Bytes of response sent to the client so far in this exchange.
     fn sent_bytes(&self) -> u64;
     /// Those of them that the client is known to have received; asking may cost a system call.

@@ -13,7 +13,7 @@ use super::reader::{BodyReader, Next};
 use super::writer::{Framing, Writer};
 use crate::body::{BodyEvent, BodyLength, ServerStream};
 use crate::exchange::Exchange;
-use crate::failure::{Cause, Failure};
+use crate::failure::{Blame, Cause, Failure};
 use crate::forward::{self, ResponseOptions};
 
 /// What becomes of the connection after an exchange.
@@ -48,7 +48,8 @@ pub(crate) struct H1Server<'c> {
     version: Version,
     keep_alive: bool,
     head_sent: bool,
-    aborted: bool,
+    /// The response was cut; who is to blame.
+    aborted: Option<Blame>,
     /// Where this request ends is not certain, or the client may still be sending it.
     lost_track: bool,
     half_closed: bool,
@@ -88,7 +89,7 @@ impl<'c> H1Server<'c> {
             version: request.version,
             keep_alive,
             head_sent: false,
-            aborted: false,
+            aborted: None,
             lost_track: false,
             half_closed: false,
             is_last: !request.keep_alive,
@@ -97,11 +98,23 @@ impl<'c> H1Server<'c> {
 
     /// Ends the exchange: what becomes of the connection, and the write buffer for reuse.
     pub(crate) fn end(mut self) -> (After, Vec<u8>) {
-        if self.ends_by_close && !self.aborted {
+        if self.ends_by_close && self.aborted.is_none() {
             self.connection.stream.end_on_close();
         }
-        let after = if self.aborted { After::Abort } else { self.end_in_order() };
+        let after = match self.aborted {
+            Some(blame) => self.end_cut(blame),
+            None => self.end_in_order(),
+        };
         (after, self.writer.into_buffer())
+    }
+
+    /// The end of a response that was cut. A reset says so at once, and destroys what is still on its way: answers to
+    /// requests that came before this one, too. Where there may be such an answer, and the framing shows the cut as well,
+    /// the connection ends in order; but not for a client that is to blame, which might never take what is on its way.
+    fn end_cut(&self, blame: Blame) -> After {
+        let earlier = || self.connection.stream.unacknowledged_bytes() > self.writer.sent_bytes();
+        let is_shown = self.head_sent && !self.ends_by_close;
+        if blame == Blame::Origin && is_shown && earlier() { After::Close } else { After::Abort }
     }
 
     fn end_in_order(&mut self) -> After {
@@ -320,8 +333,8 @@ impl ServerStream for H1Server<'_> {
         self.lost_track = true;
     }
 
-    fn abort(&mut self) {
-        self.aborted = true;
+    fn abort(&mut self, blame: Blame) {
+        self.aborted = Some(blame);
     }
 
     fn sent_bytes(&self) -> u64 {

@@ -12,7 +12,7 @@ use super::upload::{self, too_large};
 use crate::body::{BodyEvent, BodyLength, ServerStream};
 use crate::exchange::Exchange;
 use crate::exchange::body::{Begun, ReadBody};
-use crate::failure::Failure;
+use crate::failure::{Blame, Failure};
 use crate::overload::Priority;
 
 /// Reads the whole body, for a plugin; one that is longer than `limit_bytes` is refused.
@@ -194,8 +194,8 @@ impl<S: ServerStream> ServerStream for Collected<'_, S> {
         self.server.close_afterwards();
     }
 
-    fn abort(&mut self) {
-        self.server.abort();
+    fn abort(&mut self, blame: Blame) {
+        self.server.abort(blame);
     }
 
     fn sent_bytes(&self) -> u64 {

@@ -10,7 +10,7 @@ use super::phases::{self, Chains};
 use super::{Outcome, Run, explanation};
 use crate::body::{BodyLength, ServerStream};
 use crate::exchange::Exchange;
-use crate::failure::{Cause, Failure};
+use crate::failure::{Blame, Cause, Failure};
 use crate::plugin::{BodyNeed, Phase, Portion, Reply};
 
 /// When a client that was refused for want of room may come again (RFC 9110 section 10.2.3): the shortest that can be
@@ -27,7 +27,7 @@ pub(super) async fn fail<S: ServerStream>(
 ) -> Outcome {
     let failure = overdue(run, failure);
     if server.response_started() || failure.cause == Cause::ClientGone {
-        server.abort();
+        server.abort(failure.cause.blame());
         exchange.failure = Some(failure);
         return Outcome::Done;
     }
@@ -167,7 +167,7 @@ pub(super) async fn send<S: ServerStream>(
     })
     .await;
     if let Err(failure) = delivered {
-        server.abort();
+        server.abort(Blame::Client);
         // Why it was answered here says more than that the answer was not read.
         exchange.failure.get_or_insert(overdue(run, failure));
     }

@@ -25,7 +25,7 @@ use crate::client_address::RealIpOptions;
 use crate::compile::Compiler;
 use crate::exchange::Exchange;
 use crate::exchange::reuse::Lease;
-use crate::failure::{Cause, Failure};
+use crate::failure::{Blame, Cause, Failure};
 use crate::forward::ForwardOptions;
 use crate::observe::metrics::WorkerMetrics;
 use crate::options::{Limits, Options};
@@ -114,7 +114,7 @@ impl ServerStream for Scripted {
         self.told.push("close".to_owned());
     }
 
-    fn abort(&mut self) {
+    fn abort(&mut self, _: Blame) {
         self.told.push("abort".to_owned());
     }
 

@@ -152,6 +152,32 @@ fn requests_that_were_sent_ahead_of_a_half_close_are_answered() {
     play(|_| (), client, slow);
 }
 
+#[test]
+fn an_answer_on_its_way_survives_the_cut_of_the_next_one() {
+    async fn client(_: Peer, _: Rc<Gateway>) {
+        // Far away, so that the first answer is on its way when the second is cut.
+        let far = Link { latency_ns: (5_000_000, 10_000_000), ..Link::default() };
+        set_link(proxy_address(), far);
+        let mut peer = Peer::new(connect_from(client_address(0, 1), proxy_address()).await.unwrap(), 1_000);
+        peer.write(&[GET, GET].concat()).await.unwrap();
+        let head = peer.head().await.unwrap().expect("the first answer is whole");
+        assert_eq!(peer.whole(Body::of_response(&head, "GET")).await.unwrap(), b"hello");
+        if let Ok(Some(head)) = peer.head().await {
+            peer.whole(Body::of_response(&head, "GET")).await.expect_err("the second is cut");
+        }
+    }
+    async fn node(mut peer: Peer) {
+        for answer in [
+            &b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"[..],
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+        ] {
+            peer.head().await.unwrap();
+            peer.write(answer).await.unwrap();
+        }
+    }
+    play(|_| (), client, node);
+}
+
 /// The route of these plays, to nodes with these weights.
 fn route_to(weights: &[u64]) -> Value {
     let nodes: serde_json::Map<String, Value> = weights
