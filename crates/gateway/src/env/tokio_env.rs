@@ -49,7 +49,7 @@ impl Stream {
 
     /// [`Stream::poll_read`], for what has most likely arrived: the kernel is asked before a waker is left with the event
     /// loop. That is also what counts a task's turns, so that a loop over this alone has to yield by itself
-    /// ([`yield_when_spent`]).
+    /// (`yield_when_spent`).
     #[inline]
     pub fn poll_read_at_once(&mut self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
         match self.try_read(room) {
