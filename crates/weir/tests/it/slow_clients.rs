@@ -1,13 +1,14 @@
-//! Clients that are slow on purpose, with deadlines scaled down: heads, bodies and reads by the byte, requests without end,
-//! many connections of one address. Each is cut, logged with its cause and counted; others are served meanwhile.
+//! Clients that are slow on purpose, with deadlines scaled down: heads, bodies and reads by the byte, requests without end
+//! and without a pause, many connections of one address. Each is cut, logged with its cause and counted; others are served meanwhile.
 
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::thread;
 
 use rustix::net::sockopt;
 use testkit::{Client, Origin, Reply, Signal, Step, Weir, wait_for, wait_until};
 
-use crate::support::{in_front_of, in_front_of_with};
+use crate::support::{builder, in_front_of, in_front_of_with};
 
 const BODY_HEAD: &[u8] = b"POST /upload HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n";
 
@@ -275,4 +276,28 @@ fn a_line_of_the_log_says_why() {
     let good = weir.client().request("GET", "/a%5cb", &[], b"");
     assert_eq!(good.status, 400);
     assert!(line("/a%5cb").contains("client_bad_request \"the path holds a backslash"), "{}", line("/a%5cb"));
+}
+
+#[test]
+fn a_client_that_sends_ahead_without_end_holds_up_nobody() {
+    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+    const TURNS: u64 = 50;
+    let resources = "routes:\n  - {id: '1', uri: /*, plugins: {mocking: {response_example: a}}}\n";
+    let weir = builder(resources).arguments(&["--workers", "1"]).start();
+    let mut sending = TcpStream::connect(weir.proxy()).unwrap();
+    let mut taking = sending.try_clone().unwrap();
+    // Both end with the gateway.
+    thread::spawn(move || while sending.write_all(&REQUEST.repeat(20_000)).is_ok() {});
+    thread::spawn(move || while matches!(taking.read(&mut [0; 1 << 16]), Ok(1..)) {});
+    let served = || counter(&weir, "apisix_http_requests_total");
+    wait_until("the flood has begun", || served() > 1_000);
+    let mut client = weir.client();
+    assert_eq!(client.get("/").status, 200);
+    let before = served();
+    for _ in 0..TURNS {
+        assert_eq!(client.get("/").status, 200);
+    }
+    // A turn is 128 requests; when only reads were counted it was 3,500 and more.
+    let between = (served() - before) / TURNS;
+    assert!(between < 1_500, "{between} requests of one client were served between two of another");
 }
