@@ -28,5 +28,5 @@ pub use clock::{Clock, SystemClock};
 pub use reconcile::{HandOver, Publisher, Released};
 pub use report::Reports;
 pub use source::file::{FileFault, check};
-pub use start::{AdminConfig, Control, ControlConfig, Listeners, SourceConfig, StartError};
+pub use start::{AdminConfig, Control, ControlConfig, EMULATED_VERSION, Listeners, SourceConfig, StartError};
 pub use view::{SharedView, View};

@@ -285,7 +285,7 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
 }
 
 /// The interface emulated: 3.14 and later do not write schema defaults back, as Weir does not.
-const EMULATED_VERSION: &str = "3.14.0";
+pub const EMULATED_VERSION: &str = "3.14.0";
 /// One that listens while the other serves; the data plane needs the cores.
 const RUNTIME_THREADS: usize = 2;
 /// Listings and scrapes that run at once.

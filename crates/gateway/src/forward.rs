@@ -20,6 +20,8 @@ pub struct ForwardOptions {
     pub via: Option<Box<str>>,
     /// What `Server` says; nothing leaves the node's own in place.
     pub server: Option<Box<str>>,
+    /// `X-APISIX-Upstream-Status` on every response of a node, not only on server errors (contract section 2.5).
+    pub show_upstream_status: bool,
 }
 
 impl ForwardOptions {

@@ -270,7 +270,12 @@ fn options() -> Options {
     Options {
         path: PathOptions::default(),
         real_ip: RealIpOptions::default(),
-        forward: ForwardOptions { trusted_addresses: Vec::new(), via: None, server: None },
+        forward: ForwardOptions {
+            trusted_addresses: Vec::new(),
+            via: None,
+            server: None,
+            show_upstream_status: false,
+        },
         limits: Limits::default(),
         upstream_timeouts: Timeouts::default(),
         pin: false,

@@ -270,6 +270,7 @@ fn engine_in_front_of(node: SocketAddr) -> (Engine, SocketAddr) {
                 trusted_addresses: Vec::new(),
                 via: Some("weir".into()),
                 server: Some("weir".into()),
+                show_upstream_status: false,
             },
             limits: Limits::default(),
             upstream_timeouts: Timeouts::default(),

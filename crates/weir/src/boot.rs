@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use control::SourceConfig;
+use control::{AdminKey, Role, SourceConfig};
 use gateway::compile::Compiler;
 use gateway::plugin::outbound::OutboundPolicy;
 use gateway::plugin::services::Services;
@@ -64,7 +64,8 @@ pub(crate) fn explain_offline(settings: &Settings, question: &Question) -> anyho
         Some(path) => control::offline::from_file(path).map_err(anyhow::Error::msg)?,
         None => control::offline::from_store(&settings.data)?,
     };
-    let applied = Snapshot::empty().apply(&catalog(), &changes, 1, model::Policy::Lenient);
+    let applied =
+        Snapshot::empty().apply(&catalog(settings.plugins.as_deref()), &changes, 1, model::Policy::Lenient);
     let mut compiler = compiler(settings, services(settings)?);
     let (runtime, _) = compiler.apply(&applied);
     let options = options::engine(settings);
@@ -101,14 +102,21 @@ fn source(settings: &Settings) -> SourceConfig {
     }
 }
 
-/// The Admin key: the environment's, else the one kept in the data folder, made at the first start and shown once, on a
-/// terminal only.
-fn admin_keys(settings: &Settings) -> anyhow::Result<Vec<String>> {
+/// The Admin keys that were given; without one that may do everything, the one kept in the data folder as well, made at
+/// the first start and shown once, on a terminal only.
+fn admin_keys(settings: &Settings) -> anyhow::Result<Vec<AdminKey>> {
     if settings.admin.is_none() {
         return Ok(Vec::new());
     }
-    if let Some(key) = &settings.admin_key {
-        return Ok(vec![key.reveal().to_owned()]);
+    if !settings.admin_key_required {
+        tracing::warn!(
+            "the Admin API asks for no key: everybody whom `admin_allow` lets in may change everything"
+        );
+        return Ok(Vec::new());
+    }
+    let mut keys = given_keys(settings);
+    if keys.iter().any(|key| key.role == Role::Admin) {
+        return Ok(keys);
     }
     let found = control::key::load_or_create(&settings.data)?;
     if found.created && std::io::stderr().is_terminal() {
@@ -120,5 +128,14 @@ fn admin_keys(settings: &Settings) -> anyhow::Result<Vec<String>> {
     } else {
         print_error(format_args!("Admin key: in {}", found.path.display()));
     }
-    Ok(vec![found.key])
+    keys.push(AdminKey { key: found.key, role: Role::Admin });
+    Ok(keys)
+}
+
+/// `admin_key` stands in the place of every other key that may do everything: who sets it anew shuts the old ones out.
+fn given_keys(settings: &Settings) -> Vec<AdminKey> {
+    let single = settings.admin_key.iter().map(|key| (key, Role::Admin));
+    let others = settings.admin_keys.iter().map(|key| (&key.key, key.role));
+    let others = others.filter(|(_, role)| settings.admin_key.is_none() || *role != Role::Admin);
+    single.chain(others).map(|(key, role)| AdminKey { key: key.reveal().to_owned(), role }).collect()
 }

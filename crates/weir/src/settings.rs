@@ -29,7 +29,7 @@ pub(crate) use parse::{available_cores, log_filter};
 #[cfg(test)]
 pub(crate) use reference::check_page;
 pub(crate) use table::Setting;
-pub(crate) use values::{AccessLogFormat, AdminKey, ErrorLog, LogTarget, MemoryLimit, Overload};
+pub(crate) use values::{AccessLogFormat, AdminKey, ErrorLog, LogTarget, MemoryLimit, Overload, RoleKey};
 pub(crate) use written::{UPGRADE_VARIABLE, Written};
 
 use table::settings;
@@ -64,8 +64,19 @@ settings! {
         /// The Admin key. Only from the environment, so that it is neither in a file nor in a list of processes.
         /// Without it, a key is made at the first start and kept in the data folder.
         admin_key: Option<AdminKey> = parse::admin_key("KEY", ""),
+        /// Admin keys with roles: `admin` may do everything, `viewer` may only GET. Only from the environment, or from a
+        /// `config.yaml` of APISIX. `admin_key` takes the place of those with the role `admin`; without any of that
+        /// role, one is made and kept in the data folder, as for `admin_key`.
+        admin_keys: Vec<RoleKey> = parse::admin_keys("ROLE:KEY,…", ""),
+        /// Ask for an Admin key. Switched off, everybody whom `admin_allow` lets in may change everything.
+        admin_key_required: bool = parse::switch("true|false", "true"),
         /// Addresses and networks that may call the Admin API.
         admin_allow: Vec<IpNet> = parse::networks("CIDR,…", "127.0.0.0/8, ::1/128"),
+        /// Let web pages of any origin read answers of the Admin API (its CORS headers); they need the key as well.
+        admin_cors: bool = parse::switch("true|false", "true"),
+        /// The version that the Admin API names itself by, as `Server: APISIX/VERSION`. Some clients choose by it how they
+        /// write objects; the behaviour stays that of the default.
+        admin_emulated_version: String = parse::version("VERSION", control::EMULATED_VERSION),
     }
     section "Workers" {
         /// Worker threads, or `auto`: one for each core this process may use (its cgroup and affinity counted).
@@ -108,8 +119,14 @@ settings! {
     section "Headers" {
         /// The `Server` header of answers made here, or `off` for none.
         server_header: Option<String> = parse::server_header("TEXT|off", DEFAULT_SERVER_HEADER),
+        /// Name the statuses of all tries in `X-APISIX-Upstream-Status` of every response that came from a node. Without
+        /// it, only where the node's status is 500 or more.
+        show_upstream_status_in_response_header: bool = parse::switch("true|false", "false"),
     }
     section "Plugins" {
+        /// The plugins that may be used, or `all` that are built in. An object that names another one is faulty, as if
+        /// the plugin did not exist.
+        plugins: Option<Vec<String>> = parse::plugins("NAME,…|all", "all"),
         /// Networks that plugins' own calls may reach although they are out of bounds for them: link-local addresses
         /// and others where clouds have their metadata services.
         outbound_allow: Vec<IpNet> = parse::networks("CIDR,…", ""),

@@ -84,8 +84,8 @@ pub(super) async fn pass_on<S: ServerStream, O: ClientStream>(
     origin: &mut O,
     upload: &mut Upload,
 ) -> Result<(), Failure> {
-    if exchange.response.status >= 500 {
-        name_tried_statuses(exchange);
+    if exchange.response.status >= 500 || exchange.worker().options.forward.show_upstream_status {
+        respond::name_tried_statuses(exchange);
     }
     respond::respond_head(exchange, chains);
     // A plugin may have changed the status to or from one whose responses have no body (RFC 9110 section 6.4.1).
@@ -138,19 +138,6 @@ async fn hold_back<S: ServerStream, O: ClientStream>(
     match respond::send(download.run, exchange, server, &body).await {
         Outcome::Done | Outcome::Tunnel(_) => Ok(()),
     }
-}
-
-/// Contract section 2.5: on a server error the statuses of all tries are named.
-fn name_tried_statuses(exchange: &mut Exchange) {
-    let mut statuses = String::new();
-    for attempt in &exchange.attempts {
-        if !statuses.is_empty() {
-            statuses.push_str(", ");
-        }
-        let status = attempt.failed.map_or(attempt.status, crate::failure::Cause::status);
-        statuses.push_str(&status.to_string());
-    }
-    exchange.add_response_field("X-APISIX-Upstream-Status", &statuses).expect("digits, commas and spaces");
 }
 
 fn has_no_body(status: u16) -> bool {

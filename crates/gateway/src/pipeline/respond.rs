@@ -42,6 +42,9 @@ pub(super) async fn fail<S: ServerStream>(
     if failure.cause.closes_connection() {
         server.close_afterwards();
     }
+    if answer.status >= 500 && !exchange.attempts.is_empty() {
+        name_tried_statuses(exchange);
+    }
     exchange.failure = Some(failure);
     reply(run, exchange, server, chains, answer).await
 }
@@ -100,6 +103,19 @@ pub(super) async fn reply<S: ServerStream>(
     exchange.note_response(&body);
     server.start_response(exchange, length);
     send(run, exchange, server, &body).await
+}
+
+/// Contract section 2.5: on a server error, or always where a setting says so, the statuses of all tries are named.
+pub(super) fn name_tried_statuses(exchange: &mut Exchange) {
+    let mut statuses = String::new();
+    for attempt in &exchange.attempts {
+        if !statuses.is_empty() {
+            statuses.push_str(", ");
+        }
+        let status = attempt.failed.map_or(attempt.status, crate::failure::Cause::status);
+        statuses.push_str(&status.to_string());
+    }
+    exchange.add_response_field("X-APISIX-Upstream-Status", &statuses).expect("digits, commas and spaces");
 }
 
 /// What every response's head goes through before it is sent.

@@ -357,7 +357,12 @@ fn worker(addresses: &[SocketAddr], plugins: &Value) -> Rc<Worker> {
     let options = Options {
         path: router::path::PathOptions::default(),
         real_ip: RealIpOptions::default(),
-        forward: ForwardOptions { trusted_addresses: Vec::new(), via: None, server: None },
+        forward: ForwardOptions {
+            trusted_addresses: Vec::new(),
+            via: None,
+            server: None,
+            show_upstream_status: false,
+        },
         limits: Limits::default(),
         upstream_timeouts: Timeouts::default(),
         pin: false,

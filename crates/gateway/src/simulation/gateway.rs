@@ -114,7 +114,12 @@ impl Gateway {
         let options = Options {
             path: router::path::PathOptions::default(),
             real_ip: RealIpOptions::default(),
-            forward: ForwardOptions { trusted_addresses: Vec::new(), via: Some("weir".into()), server: None },
+            forward: ForwardOptions {
+                trusted_addresses: Vec::new(),
+                via: Some("weir".into()),
+                server: None,
+                show_upstream_status: false,
+            },
             limits: plan.limits,
             upstream_timeouts: plan.timeouts,
             pin: false,

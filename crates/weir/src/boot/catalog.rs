@@ -6,9 +6,10 @@ use gateway::plugin::{Phase, PluginKind};
 use model::Catalog;
 use model::catalog::{PluginInfo, RunPolicy, Subsystem};
 
-/// The catalog of all plugins.
-pub(crate) fn catalog() -> Catalog {
-    let infos = plugins::ALL.iter().map(|kind| info(kind)).collect();
+/// The catalog of the plugins that may be used: those of these names, or all.
+pub(crate) fn catalog(usable: Option<&[String]>) -> Catalog {
+    let is_usable = |kind: &PluginKind| usable.is_none_or(|names| names.iter().any(|name| name == kind.name));
+    let infos = plugins::ALL.iter().filter(|kind| is_usable(kind)).map(|kind| info(kind)).collect();
     // A test of the plugins' crate makes the same catalog, so a faulty schema never leaves the workshop.
     Catalog::new(infos).expect("the plugins' schemas compile and their names are unique")
 }

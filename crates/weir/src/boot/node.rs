@@ -64,7 +64,7 @@ impl Node {
         };
         let control = Control::start(ControlConfig {
             source: source(&settings),
-            catalog: Arc::new(catalog()),
+            catalog: Arc::new(catalog(settings.plugins.as_deref())),
             publisher: Box::new(Bridge::new(compiler, gateway.clone())),
             reports: bridge::reports(&gateway, &engine_options, &log, log_writer.clone(), sockets.reports),
             clock: Arc::new(SystemClock),

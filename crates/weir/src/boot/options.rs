@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use control::{AdminConfig, AdminKey, Role};
+use control::{AdminConfig, AdminKey};
 use gateway::client_address::RealIpOptions;
 use gateway::forward::ForwardOptions;
 use gateway::observe::access_log::{AccessLog, Format, LogWriter, Target};
@@ -27,6 +27,7 @@ pub(super) fn engine(settings: &Settings) -> Options {
             trusted_addresses: settings.trusted_addresses.clone(),
             via: Some("weir".into()),
             server: settings.server_header.as_deref().map(Into::into),
+            show_upstream_status: settings.show_upstream_status_in_response_header,
         },
         limits: limits(settings),
         upstream_timeouts: Timeouts {
@@ -74,10 +75,13 @@ pub(crate) fn cgroup_memory_bytes() -> Option<u64> {
 }
 
 /// The Admin API's rules.
-pub(super) fn admin(settings: &Settings, keys: Vec<String>) -> AdminConfig {
+pub(super) fn admin(settings: &Settings, keys: Vec<AdminKey>) -> AdminConfig {
     AdminConfig {
-        keys: keys.into_iter().map(|key| AdminKey { key, role: Role::Admin }).collect(),
+        keys,
+        key_required: settings.admin_key_required,
         allow: settings.admin_allow.clone(),
+        cors: settings.admin_cors,
+        emulated_version: settings.admin_emulated_version.clone(),
         ..AdminConfig::default()
     }
 }

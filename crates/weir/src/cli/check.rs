@@ -41,14 +41,18 @@ fn faults_of(path: &Path) -> Vec<String> {
         Err(error) => return vec![format!("{}: cannot be read: {error}", path.display())],
     };
     if kind_of(&text) == FileKind::Resources {
-        return faults_of_resources(path);
+        return faults_of_resources(path, None);
     }
     match Settings::from_file_text(path, &text) {
-        Ok(settings) => settings.resources.as_deref().map(faults_of_resources).unwrap_or_default(),
+        Ok(settings) => {
+            let usable = settings.plugins.as_deref();
+            settings.resources.as_deref().map(|path| faults_of_resources(path, usable)).unwrap_or_default()
+        }
         Err(faults) => faults.0.iter().map(ToString::to_string).collect(),
     }
 }
 
-fn faults_of_resources(path: &Path) -> Vec<String> {
-    file::check(path, &boot::catalog()).iter().map(ToString::to_string).collect()
+/// The faults of a resources file where the plugins of these names, or all, may be used.
+fn faults_of_resources(path: &Path, usable: Option<&[String]>) -> Vec<String> {
+    file::check(path, &boot::catalog(usable)).iter().map(ToString::to_string).collect()
 }

@@ -7,11 +7,14 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use control::Role;
 use ipnet::IpNet;
 use model::settings::RouterMode;
+use stdx::nearest::nearest;
 use tracing_subscriber::filter::Targets;
 
-use super::values::{AdminKey, ErrorLog, LogTarget, MemoryLimit, Overload};
+use super::fault::Place;
+use super::values::{AdminKey, ErrorLog, LogTarget, MemoryLimit, Overload, RoleKey};
 use super::written::Given;
 pub(super) use access_log_format::access_log_format;
 
@@ -189,6 +192,59 @@ pub(super) fn admin_key(given: &Given) -> Result<Option<AdminKey>, String> {
         return Err("holds a space or a character outside visible ASCII".to_owned());
     }
     Ok(Some(AdminKey::new(text.clone())))
+}
+
+/// Admin keys with roles. In the environment they are one text with commas; a file has one text for each.
+pub(super) fn admin_keys(given: &Given) -> Result<Vec<RoleKey>, String> {
+    let from_environment = given.place == Place::Environment;
+    let parts =
+        if from_environment { items(given) } else { given.values.iter().map(String::as_str).collect() };
+    let one = |part: &str| {
+        let (role, key) = part.split_once(':').ok_or("each key is written as `admin:KEY` or `viewer:KEY`")?;
+        let role = match role.trim() {
+            "admin" => Role::Admin,
+            "viewer" => Role::Viewer,
+            other => return Err(format!("`{other}` is no role; write `admin` or `viewer`")),
+        };
+        if from_environment && key.len() < ADMIN_KEY_LENGTH_MIN {
+            return Err(format!(
+                "a key is too short to be safe; use at least {ADMIN_KEY_LENGTH_MIN} characters"
+            ));
+        }
+        if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err("a key is empty, or holds a space or a character outside visible ASCII".to_owned());
+        }
+        Ok(RoleKey { key: AdminKey::new(key.to_owned()), role })
+    };
+    parts.into_iter().map(one).collect()
+}
+
+/// A version in numbers and dots.
+pub(super) fn version(given: &Given) -> Result<String, String> {
+    let text = single(given)?;
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if text.split('.').count() == 3 && text.split('.').all(is_number) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("`{text}` is not a version such as `{}`", control::EMULATED_VERSION))
+    }
+}
+
+/// Names of plugins that are built in; nothing for all of them.
+pub(super) fn plugins(given: &Given) -> Result<Option<Vec<String>>, String> {
+    let names = items(given);
+    if names == ["all"] {
+        return Ok(None);
+    }
+    let known = || ::plugins::ALL.iter().map(|kind| kind.name);
+    let name = |name: &&str| match known().find(|known| known == name) {
+        Some(known) => Ok(known.to_owned()),
+        None => Err(match nearest(name, known()) {
+            Some(near) => format!("there is no plugin `{name}`; did you mean `{near}`?"),
+            None => format!("there is no plugin `{name}`"),
+        }),
+    };
+    names.iter().map(name).collect::<Result<_, _>>().map(Some)
 }
 
 /// Where finished requests are logged.

@@ -1,5 +1,5 @@
 //! How the list of settings becomes a struct, a table of descriptions and a reader. Knows no setting by name but
-//! the one secret.
+//! the secrets.
 
 /// One setting, as help and the reference page describe it.
 #[derive(Debug)]
@@ -55,10 +55,11 @@ impl Setting {
         self.value_name == "FORMAT"
     }
 
-    /// Whether it is a secret: taken from the environment only, never printed.
+    /// Whether it is a secret: taken from the environment only (keys with roles from a file of APISIX too, which has no
+    /// other place for them), never printed.
     #[must_use]
     pub(crate) fn is_secret(&self) -> bool {
-        self.name == "admin_key"
+        ["admin_key", "admin_keys"].contains(&self.name)
     }
 }
 

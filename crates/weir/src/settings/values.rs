@@ -68,6 +68,15 @@ impl AdminKey {
     }
 }
 
+/// An Admin key and what it allows.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct RoleKey {
+    /// The key.
+    pub(crate) key: AdminKey,
+    /// What it allows.
+    pub(crate) role: control::Role,
+}
+
 impl fmt::Debug for AdminKey {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("(set)")

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod admin;
+mod admin_settings;
 mod authorization;
 mod binary_upgrade;
 mod bodies;

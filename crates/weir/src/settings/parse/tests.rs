@@ -55,6 +55,59 @@ fn amounts_of_memory() {
 }
 
 #[test]
+fn keys_with_roles() {
+    let at = |place: Place, values: &[&str]| {
+        let values = values.iter().map(|&text| text.to_owned()).collect();
+        let keys = admin_keys(&Given { values, place })?;
+        Ok(keys
+            .iter()
+            .map(|key| format!("{:?} {}", key.role, key.key.reveal()))
+            .collect::<Vec<_>>()
+            .join("; "))
+    };
+    let check =
+        |place: Place, values: &[&str], expected: Result<&str, &str>| match (at(place, values), expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{values:?}"),
+            (Err::<String, String>(reason), Err(part)) => {
+                assert!(reason.contains(part), "{values:?}: {reason}")
+            }
+            (found, expected) => panic!("{values:?}: {found:?}, not {expected:?}"),
+        };
+    let file = || Place::File { path: "config.yaml".into(), line: 3 };
+    check(Place::Default, &[], Ok(""));
+    check(
+        Place::Environment,
+        &["admin:0123456789abcdef, viewer:fedcba9876543210"],
+        Ok("Admin 0123456789abcdef; Viewer fedcba9876543210"),
+    );
+    check(file(), &["admin:a,b", "viewer:short"], Ok("Admin a,b; Viewer short"));
+    check(Place::Environment, &["admin:short"], Err("at least 16 characters"));
+    check(Place::Environment, &["0123456789abcdef"], Err("`admin:KEY` or `viewer:KEY`"));
+    check(Place::Environment, &["boss:0123456789abcdef"], Err("`boss` is no role"));
+    check(file(), &["admin:"], Err("a key is empty"));
+    check(file(), &["viewer:a b"], Err("holds a space"));
+}
+
+#[test]
+fn versions_and_plugins() {
+    let check = |text: &str, expected: Option<&str>| {
+        assert_eq!(version(&given(text)).ok().as_deref(), expected, "{text}");
+    };
+    check("3.14.0", Some("3.14.0"));
+    check(" 2.15.3 ", Some("2.15.3"));
+    for text in ["", "3.14", "3.14.", "v3.14.0", "3.14.0\r\nX: y", "3.1.4.1"] {
+        check(text, None);
+    }
+    assert_eq!(plugins(&given("all")), Ok(None));
+    assert_eq!(plugins(&given("cors, key-auth")), Ok(Some(vec!["cors".to_owned(), "key-auth".to_owned()])));
+    assert_eq!(plugins(&Given { values: Vec::new(), place: Place::Flag }), Ok(Some(Vec::new())));
+    assert_eq!(
+        plugins(&given("cors,key-outh")),
+        Err("there is no plugin `key-outh`; did you mean `key-auth`?".to_owned())
+    );
+}
+
+#[test]
 fn lists_refuse_one_bad_entry() {
     assert!(listeners(&given("127.0.0.1:1,off")).is_err());
     assert!(listeners(&given(" , ")).is_err());
