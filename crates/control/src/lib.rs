@@ -27,6 +27,7 @@ pub use admin::auth::{AdminKey, Role};
 pub use clock::{Clock, SystemClock};
 pub use reconcile::{HandOver, Publisher, Released};
 pub use report::Reports;
+pub use source::etcd::{EtcdConfig, EtcdTls};
 pub use source::file::{FileFault, check};
 pub use start::{AdminConfig, Control, ControlConfig, EMULATED_VERSION, Listeners, SourceConfig, StartError};
-pub use view::{SharedView, View};
+pub use view::{EtcdState, EtcdStatus, SharedView, View};

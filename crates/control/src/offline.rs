@@ -4,8 +4,9 @@ use std::path::Path;
 
 use model::Change;
 
+use crate::source::etcd::LastGood;
 use crate::source::file;
-use crate::source::store::{Store, StoreError};
+use crate::source::store::{DirectoryLock, Store, StoreError};
 use crate::stored_key;
 
 /// The objects of an embedded store that no node has open; none where there is no store yet.
@@ -19,6 +20,20 @@ pub fn from_store(directory: &Path) -> Result<Vec<Change>, StoreError> {
     let records = Store::open(directory)?.load()?;
     let change = |(path, record): (String, _)| Some(stored_key::change(stored_key::parse(&path)?, record));
     Ok(records.into_iter().filter_map(change).collect())
+}
+
+/// The objects that etcd had last, as the copy on this disk has them; none where there is no copy.
+///
+/// # Errors
+/// The copy cannot be opened, above all because a node runs on it.
+pub fn from_etcd_copy(directory: &Path, prefix: &str) -> Result<Vec<Change>, StoreError> {
+    if !LastGood::exists(directory) {
+        return Ok(Vec::new());
+    }
+    let lock = DirectoryLock::take(directory)?;
+    let (_, kept) = LastGood::open(&lock, prefix)?;
+    let change = |(path, record): (String, _)| Some(stored_key::change(stored_key::parse(&path)?, record));
+    Ok(kept.entries.into_iter().filter_map(change).collect())
 }
 
 /// The objects of a declarative file.

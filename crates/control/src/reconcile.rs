@@ -5,10 +5,13 @@
 //! Writes that wait together share one durable transaction, so that an fsync serves many.
 
 mod batch;
+mod etcd;
 mod file;
+mod journal;
 mod release;
 mod write;
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -20,6 +23,7 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 
 use crate::clock::Clock;
+use crate::source::etcd::{EtcdSource, EtcdSourceError, Update};
 use crate::source::file::FileSource;
 use crate::source::store::{Store, StoreError};
 use crate::stored_key;
@@ -45,6 +49,12 @@ pub enum LoadError {
     /// `file:line: path: reason`.
     #[error("{0}")]
     File(String),
+    /// etcd cannot be a source.
+    #[error(transparent)]
+    EtcdSource(#[from] EtcdSourceError),
+    /// etcd has given nothing, and this disk has no copy of what it had.
+    #[error("there is no configuration to start with: {0}")]
+    Etcd(String),
     /// The system gives no thread.
     #[error("cannot start the control thread: {0}")]
     Thread(std::io::Error),
@@ -62,6 +72,8 @@ pub enum Source {
         /// All or nothing.
         strict: bool,
     },
+    /// etcd, which several nodes share; the Admin API of each writes it.
+    Etcd(Box<EtcdSource>),
 }
 
 /// What the reconciling thread is made of.
@@ -89,6 +101,8 @@ pub struct Reconcile {
 enum Command {
     Write(Write, oneshot::Sender<Result<Done, Refused>>),
     Reload(oneshot::Sender<Vec<String>>),
+    Adopt,
+    Etcd(Update),
     Release(release::Release),
     Stop,
 }
@@ -100,18 +114,20 @@ impl Reconcile {
     /// # Errors
     /// See [`LoadError`].
     pub fn start(parts: Parts) -> Result<(Reconcile, JoinHandle<()>), LoadError> {
+        let (commands, inbox) = sync_channel(MAX_WAITING);
         let mut reconciler = Reconciler {
             parts,
             snapshot: Snapshot::default(),
             faults: Vec::new(),
             compile_faults: Vec::new(),
             behind: false,
+            inbox,
+            deferred: VecDeque::new(),
         };
-        reconciler.load()?;
-        let (commands, inbox) = sync_channel(MAX_WAITING);
+        reconciler.load(&commands)?;
         let thread = std::thread::Builder::new()
             .name("reconcile".to_owned())
-            .spawn(move || reconciler.run(&inbox))
+            .spawn(move || reconciler.run())
             .map_err(LoadError::Thread)?;
         Ok((Reconcile { commands }, thread))
     }
@@ -129,7 +145,8 @@ impl Reconcile {
         answer.await.unwrap_or_else(|_| Err(stopping()))
     }
 
-    /// Asks for the file to be read again now; the answer is the faults found. With the store it does nothing.
+    /// Asks for the file to be read again now; the answer is the faults found. From etcd everything is read again, without
+    /// waiting for it. With the store it does nothing.
     pub async fn reload(&self) -> Vec<String> {
         let (reply, answer) = oneshot::channel();
         if self.commands.try_send(Command::Reload(reply)).is_err() {
@@ -144,6 +161,12 @@ impl Reconcile {
         if self.commands.try_send(Command::Reload(reply)).is_err() {
             tracing::warn!("a reload was asked for, but the control thread is too busy");
         }
+    }
+
+    /// Asks for whatever etcd has to be taken over, even if it is older than what this node has served. With another source
+    /// it does nothing. False if the thread is too busy to be asked.
+    pub fn adopt(&self) -> bool {
+        self.commands.try_send(Command::Adopt).is_ok()
     }
 
     /// Asks the thread to end after what is already waiting.
@@ -163,15 +186,18 @@ struct Reconciler {
     compile_faults: Vec<Fault>,
     /// The store was lent to another process and may hold more than the snapshot.
     behind: bool,
+    inbox: Receiver<Command>,
+    /// Commands that came while the thread waited for another.
+    deferred: VecDeque<Command>,
 }
 
 impl Reconciler {
-    fn run(mut self, inbox: &Receiver<Command>) {
+    fn run(mut self) {
         let mut next_tick = Instant::now() + TICK;
         loop {
-            match inbox.recv_timeout(next_tick.saturating_duration_since(Instant::now())) {
+            match self.receive(next_tick) {
                 Ok(command) => {
-                    if self.serve(command, inbox) == Flow::Stop {
+                    if self.serve(command) == Flow::Stop {
                         return;
                     }
                 }
@@ -185,8 +211,16 @@ impl Reconciler {
         }
     }
 
+    /// The next command, those first that were put off.
+    fn receive(&mut self, deadline: Instant) -> Result<Command, RecvTimeoutError> {
+        match self.deferred.pop_front() {
+            Some(command) => Ok(command),
+            None => self.inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())),
+        }
+    }
+
     /// Serves one command and the writes that wait right behind it.
-    fn serve(&mut self, command: Command, inbox: &Receiver<Command>) -> Flow {
+    fn serve(&mut self, command: Command) -> Flow {
         let mut writes = Vec::new();
         let mut next = Some(command);
         while let Some(command) = next.take() {
@@ -194,7 +228,7 @@ impl Reconciler {
                 Command::Write(write, reply) => {
                     writes.push((write, reply));
                     if writes.len() < MAX_BATCH {
-                        next = inbox.try_recv().ok();
+                        next = self.deferred.pop_front().or_else(|| self.inbox.try_recv().ok());
                     }
                 }
                 other => {
@@ -215,6 +249,14 @@ impl Reconciler {
                 let _ = reply.send(faults);
                 Flow::Continue
             }
+            Command::Adopt => {
+                self.read_etcd_again(true);
+                Flow::Continue
+            }
+            Command::Etcd(update) => {
+                self.take(update);
+                Flow::Continue
+            }
             Command::Release(release) => self.release(&release),
             Command::Stop => Flow::Stop,
             Command::Write(..) => unreachable!("writes are gathered by the caller"),
@@ -233,8 +275,9 @@ impl Reconciler {
     }
 
     /// The first configuration.
-    fn load(&mut self) -> Result<(), LoadError> {
+    fn load(&mut self, commands: &SyncSender<Command>) -> Result<(), LoadError> {
         match &mut self.parts.source {
+            Source::Etcd(_) => self.load_from_etcd(commands),
             Source::Store(store) => {
                 let revision = store.revision();
                 let mut changes: Vec<Change> = Vec::new();
@@ -272,6 +315,7 @@ impl Reconciler {
                     self.reload();
                 }
             }
+            Source::Etcd(_) => {}
         }
     }
 
@@ -307,6 +351,10 @@ impl Reconciler {
             snapshot: self.snapshot.clone(),
             faults: self.faults.clone(),
             compile_faults: self.compile_faults.clone(),
+            etcd: match &self.parts.source {
+                Source::Etcd(etcd) => Some(etcd.status.clone()),
+                Source::Store(_) | Source::File { .. } => None,
+            },
         });
     }
 }

@@ -1,5 +1,6 @@
-//! Where a configuration comes from: the embedded store or a declarative file. It refuses to know what the
+//! Where a configuration comes from: the embedded store, a declarative file, or etcd. It refuses to know what the
 //! objects mean; that is the model's.
 
+pub mod etcd;
 pub mod file;
 pub mod store;

@@ -20,8 +20,9 @@ use crate::metrics_server::Metrics;
 use crate::reconcile::{HandOver, LoadError, Parts, Publisher, Reconcile, Source};
 use crate::report::Reports;
 use crate::serve::{Handler, serve};
+use crate::source::etcd::{EtcdConfig, EtcdSource};
 use crate::source::file::FileSource;
-use crate::source::store::{DirectoryLock, Store};
+use crate::source::store::{DirectoryLock, Store, StoreError};
 use crate::status::Status;
 use crate::view::SharedView;
 
@@ -57,6 +58,13 @@ pub enum SourceConfig {
         path: PathBuf,
         /// A file with any fault changes nothing, and none starts.
         strict: bool,
+    },
+    /// etcd; its copy is kept in this data directory.
+    Etcd {
+        /// Where it is.
+        config: EtcdConfig,
+        /// The data directory; made if it is missing.
+        directory: PathBuf,
     },
 }
 
@@ -132,15 +140,26 @@ impl Control {
     /// # Errors
     /// See [`StartError`]; nothing is left running then.
     pub fn start(config: ControlConfig) -> Result<Control, StartError> {
+        let config_lock = config.lock;
         let source = match config.source {
             SourceConfig::Store { directory } => {
-                let opened = match config.lock {
+                let opened = match config_lock {
                     Some(lock) => Store::open_locked(lock),
                     None => Store::open(&directory),
                 };
                 Source::Store(opened.map_err(LoadError::Store)?)
             }
             SourceConfig::File { path, strict } => Source::File { file: FileSource::new(path), strict },
+            SourceConfig::Etcd { config, directory } => {
+                let lock = match config_lock {
+                    Some(lock) => lock,
+                    None => {
+                        DirectoryLock::take(&directory).map_err(StoreError::from).map_err(LoadError::Store)?
+                    }
+                };
+                let etcd = EtcdSource::new(config, &lock).map_err(LoadError::EtcdSource)?;
+                Source::Etcd(Box::new(etcd))
+            }
         };
         let view = SharedView::default();
         let (reconcile, thread) = Reconcile::start(Parts {

@@ -15,6 +15,74 @@ pub struct View {
     pub faults: Vec<String>,
     /// Faults of objects that only showed when they were compiled.
     pub compile_faults: Vec<Fault>,
+    /// How etcd is, where it is the source.
+    pub etcd: Option<EtcdStatus>,
+}
+
+/// How etcd is, as far as this node knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EtcdStatus {
+    /// In one word.
+    pub state: EtcdState,
+    /// Why it is not followed.
+    pub reason: Option<String>,
+    /// The endpoint that is asked.
+    pub endpoint: String,
+    /// The cluster that was read last; 0 before the first.
+    pub cluster_id: u64,
+    /// The revision up to which everything is known.
+    pub revision: u64,
+    /// Why the copy on this node's disk is not up to date.
+    pub copy_fault: Option<String>,
+}
+
+/// How etcd is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EtcdState {
+    /// Nothing was heard of it yet.
+    Starting,
+    /// Every change arrives.
+    Following,
+    /// No member answers; what was known last is served.
+    Unreachable,
+    /// It has an older state than the one that is served.
+    Behind,
+}
+
+impl EtcdStatus {
+    /// Before anything was heard.
+    pub fn starting(endpoint: &str) -> EtcdStatus {
+        EtcdStatus {
+            state: EtcdState::Starting,
+            reason: None,
+            endpoint: endpoint.to_owned(),
+            cluster_id: 0,
+            revision: 0,
+            copy_fault: None,
+        }
+    }
+}
+
+impl EtcdState {
+    /// As the status shows it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            EtcdState::Starting => "starting",
+            EtcdState::Following => "following",
+            EtcdState::Unreachable => "unreachable",
+            EtcdState::Behind => "behind",
+        }
+    }
+
+    /// As the log says it.
+    pub(crate) const fn in_words(self) -> &'static str {
+        match self {
+            EtcdState::Starting => "etcd is asked for the first time",
+            EtcdState::Following => "etcd is followed",
+            EtcdState::Unreachable => "etcd cannot be followed; what was known last stays in force",
+            EtcdState::Behind => "etcd has older data than this node serves",
+        }
+    }
 }
 
 impl View {

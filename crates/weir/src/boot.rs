@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use control::{AdminKey, Role, SourceConfig};
+use control::{AdminKey, EtcdConfig, EtcdTls, Role, SourceConfig};
 use gateway::compile::Compiler;
 use gateway::plugin::outbound::OutboundPolicy;
 use gateway::plugin::services::Services;
@@ -28,7 +28,7 @@ use model::Snapshot;
 use serde_json::Value;
 
 use crate::cli::explain::Question;
-use crate::settings::{Settings, SettingsSource};
+use crate::settings::{Settings, SettingsSource, Source};
 use crate::terminal::print_error;
 
 pub(crate) use catalog::catalog;
@@ -60,9 +60,10 @@ pub(crate) fn run(source: SettingsSource) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// The configuration cannot be read, or the request would be refused before a route is looked for.
 pub(crate) fn explain_offline(settings: &Settings, question: &Question) -> anyhow::Result<Value> {
-    let changes = match &settings.resources {
-        Some(path) => control::offline::from_file(path).map_err(anyhow::Error::msg)?,
-        None => control::offline::from_store(&settings.data)?,
+    let changes = match (&settings.resources, settings.source()) {
+        (Some(path), _) => control::offline::from_file(path).map_err(anyhow::Error::msg)?,
+        (None, Source::Etcd) => control::offline::from_etcd_copy(&settings.data, &settings.etcd_prefix)?,
+        (None, _) => control::offline::from_store(&settings.data)?,
     };
     let applied =
         Snapshot::empty().apply(&catalog(settings.plugins.as_deref()), &changes, 1, model::Policy::Lenient);
@@ -96,9 +97,28 @@ fn compiler(settings: &Settings, services: Arc<Services>) -> Compiler {
 }
 
 fn source(settings: &Settings) -> SourceConfig {
-    match &settings.resources {
-        Some(path) => SourceConfig::File { path: path.clone(), strict: settings.strict },
-        None => SourceConfig::Store { directory: settings.data.clone() },
+    match (&settings.resources, settings.source()) {
+        (Some(path), _) => SourceConfig::File { path: path.clone(), strict: settings.strict },
+        (None, Source::Etcd) => {
+            SourceConfig::Etcd { config: etcd(settings), directory: settings.data.clone() }
+        }
+        (None, _) => SourceConfig::Store { directory: settings.data.clone() },
+    }
+}
+
+fn etcd(settings: &Settings) -> EtcdConfig {
+    let user = settings.etcd_username.clone().zip(settings.etcd_password.as_ref());
+    EtcdConfig {
+        endpoints: settings.etcd_endpoints.clone(),
+        prefix: settings.etcd_prefix.clone(),
+        user: user.map(|(name, password)| (name, password.reveal().to_owned())),
+        tls: EtcdTls {
+            ca: settings.etcd_ca.clone(),
+            identity: settings.etcd_cert.clone().zip(settings.etcd_key.clone()),
+            server_name: settings.etcd_server_name.clone(),
+            verify: settings.etcd_verify,
+        },
+        timeout: Duration::from_millis(settings.etcd_timeout_ms),
     }
 }
 

@@ -29,7 +29,9 @@ pub(crate) use parse::{available_cores, log_filter};
 #[cfg(test)]
 pub(crate) use reference::check_page;
 pub(crate) use table::Setting;
-pub(crate) use values::{AccessLogFormat, AdminKey, ErrorLog, LogTarget, MemoryLimit, Overload, RoleKey};
+pub(crate) use values::{
+    AccessLogFormat, AdminKey, ErrorLog, LogTarget, MemoryLimit, Overload, RoleKey, Secret, Source,
+};
 pub(crate) use written::{UPGRADE_VARIABLE, Written};
 
 use table::settings;
@@ -59,6 +61,32 @@ settings! {
         /// All or nothing: with one faulty object, none of a change is applied, and the start fails. Otherwise a
         /// faulty object keeps its last good form, is reported, and the rest applies.
         strict: bool = parse::switch("true|false", "false"),
+        /// Where resources come from: `store`, the embedded store of this node; `file`, the file that `resources` names;
+        /// `etcd`, a cluster of nodes that share what is in etcd; `auto`, the file if one is named, else the store.
+        source: Source = parse::source("auto|store|file|etcd", "auto"),
+    }
+    section "etcd" {
+        /// Endpoints of etcd, each `http://HOST:PORT` or `https://HOST:PORT`. One is used at a time; when it fails, the
+        /// next.
+        etcd_endpoints: Vec<String> = parse::endpoints("URL,…", "http://127.0.0.1:2379"),
+        /// What the keys of this gateway begin with. Several gateways may share an etcd under prefixes of their own.
+        etcd_prefix: String = parse::etcd_prefix("PREFIX", "/apisix"),
+        /// User name, where etcd asks for one.
+        etcd_username: Option<String> = parse::optional_text("NAME", ""),
+        /// The user's password. Only from the environment, as all secrets.
+        etcd_password: Option<Secret> = parse::secret("PASSWORD", ""),
+        /// Certificates (PEM) of those who may have signed etcd's certificate. Without one, the system's.
+        etcd_ca: Option<PathBuf> = parse::optional_path("FILE", ""),
+        /// Certificate (PEM) that this node shows to etcd, its chain behind it.
+        etcd_cert: Option<PathBuf> = parse::optional_path("FILE", ""),
+        /// Private key (PEM) of that certificate.
+        etcd_key: Option<PathBuf> = parse::optional_path("FILE", ""),
+        /// Name that etcd's certificate must have, where it is not the endpoint's host.
+        etcd_server_name: Option<String> = parse::optional_text("NAME", ""),
+        /// Check etcd's certificate. Without it, whoever is in between reads and writes the configuration.
+        etcd_verify: bool = parse::switch("true|false", "true"),
+        /// Milliseconds that an endpoint of etcd gets to answer; then the next is asked.
+        etcd_timeout_ms: u64 = parse::number::<100, 600_000>("MS", "5000"),
     }
     section "Admin API" {
         /// The Admin key. Only from the environment, so that it is neither in a file nor in a list of processes.
@@ -299,6 +327,7 @@ impl Settings {
     /// Refuses values that are good alone and wrong together.
     fn check_relations(self, written: &Written, faults: &mut Vec<Fault>) -> Option<Self> {
         self.check_addresses(written, faults);
+        self.check_source(written, faults);
         if self.max_header_line_bytes > self.max_head_bytes {
             let reason = "max_header_line_bytes is more than max_head_bytes; lower it or raise that";
             faults
@@ -309,6 +338,40 @@ impl Settings {
             faults.push(written.fault_of_pair(["dns_ttl_min_ms", "dns_ttl_max_ms"], reason.to_owned()));
         }
         faults.is_empty().then_some(self)
+    }
+
+    /// Refuses a source that lacks what it needs, or that another setting contradicts.
+    fn check_source(&self, written: &Written, faults: &mut Vec<Fault>) {
+        let reason = match (self.source, &self.resources) {
+            (Source::File, None) => "`source: file` needs `resources`, the file",
+            (Source::Store | Source::Etcd, Some(_)) => "`resources` names a file; leave it out, or `source`",
+            _ if self.etcd_cert.is_some() != self.etcd_key.is_some() => {
+                faults.push(written.fault_of_pair(
+                    ["etcd_cert", "etcd_key"],
+                    "a certificate and its private key go together".to_owned(),
+                ));
+                return;
+            }
+            _ if self.etcd_username.is_some() != self.etcd_password.is_some() => {
+                faults.push(written.fault_of_pair(
+                    ["etcd_username", "etcd_password"],
+                    "a user name and a password go together".to_owned(),
+                ));
+                return;
+            }
+            _ => return,
+        };
+        faults.push(written.fault_of_pair(["source", "resources"], reason.to_owned()));
+    }
+
+    /// Where resources come from, `auto` decided.
+    #[must_use]
+    pub(crate) fn source(&self) -> Source {
+        match (self.source, &self.resources) {
+            (Source::Auto, Some(_)) => Source::File,
+            (Source::Auto, None) => Source::Store,
+            (source, _) => source,
+        }
     }
 
     /// Refuses one address for two listeners; the kernel would refuse it later and say less.

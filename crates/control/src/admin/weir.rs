@@ -14,6 +14,7 @@ use crate::explain;
 pub(super) fn answer(parts: &AdminParts, call: &Call) -> Response<Bytes> {
     match (&call.method, call.segments.get(1).map(String::as_str)) {
         (&Method::GET, Some("status")) => status(parts),
+        (&Method::POST, Some("adopt")) => adopt(parts),
         (&Method::POST, Some("explain")) => {
             explain::answer(parts.reports.explain.as_deref(), call.body.as_ref())
         }
@@ -37,9 +38,31 @@ fn status(parts: &AdminParts) -> Response<Bytes> {
         .collect();
     let mut faults: Vec<Value> = view.faults.iter().map(|reason| json!({ "reason": reason })).collect();
     faults.extend(view.snapshot.faults().iter().chain(&view.compile_faults).map(describe));
-    let body =
+    let mut body =
         json!({ "revision": view.revision(), "workers": workers, "objects": objects, "faults": faults });
+    if let Some(etcd) = &view.etcd {
+        body["etcd"] = json!({
+            "state": etcd.state.as_str(),
+            "reason": etcd.reason,
+            "endpoint": etcd.endpoint,
+            "cluster_id": format!("{:x}", etcd.cluster_id),
+            "revision": etcd.revision,
+            "copy_fault": etcd.copy_fault,
+        });
+    }
     respond::json(StatusCode::OK, &body)
+}
+
+/// `POST /apisix/admin/weir/adopt`: whatever etcd has is taken over, even if it is older.
+fn adopt(parts: &AdminParts) -> Response<Bytes> {
+    if parts.view.load().etcd.is_none() {
+        return respond::error(StatusCode::BAD_REQUEST, "the configuration does not come from etcd");
+    }
+    if parts.reconcile.adopt() {
+        respond::json(StatusCode::ACCEPTED, &json!({ "adopting": true }))
+    } else {
+        respond::error(StatusCode::SERVICE_UNAVAILABLE, "too many commands are waiting")
+    }
 }
 
 fn describe(fault: &Fault) -> Value {

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use model::{Catalog, Change, Difference, Fault, Key, Kind, Policy, Snapshot, Written};
 use serde_json::{Map, Value};
 
+use super::journal::{Indices, Journal, Put};
 use super::write::{Done, Part, Refused, Write, forbid_times, set_times};
 use super::{Reconciler, Source};
-use crate::source::store::{Expect, StoreError, Transaction};
+use crate::source::etcd::Operation;
+use crate::source::store::{Expect, StoreError};
 use crate::stored_key;
 
 impl Reconciler {
@@ -30,17 +32,19 @@ impl Reconciler {
                 ));
                 return vec![Err(refusal); count];
             }
+            Source::Etcd(_) => return self.write_to_etcd(writes),
         };
         let transaction = match store.begin() {
             Ok(transaction) => transaction,
             Err(fault) => return vec![Err(Refused::Store(fault.to_string())); count],
         };
-        let mut batch = Batch::new(transaction, &self.parts.catalog, self.snapshot.clone(), now_ms);
+        let mut batch =
+            Batch::new(Journal::Store(transaction), &self.parts.catalog, self.snapshot.clone(), now_ms);
         let mut results: Vec<Result<Done, Refused>> =
             writes.into_iter().map(|write| batch.write(write)).collect();
         match batch.commit() {
-            Ok(Some(applied)) => self.publish(applied),
-            Ok(None) => {}
+            Ok(Committed { applied: Some(applied), .. }) => self.publish(applied),
+            Ok(Committed { applied: None, .. }) => {}
             Err(fault) => {
                 tracing::error!(%fault, "writes were lost before they were acknowledged");
                 let refusal = Refused::Store(fault.to_string());
@@ -72,23 +76,32 @@ impl Reconciler {
                 return;
             }
         };
-        let mut batch = Batch::new(transaction, &self.parts.catalog, self.snapshot.clone(), now_ms);
+        let mut batch =
+            Batch::new(Journal::Store(transaction), &self.parts.catalog, self.snapshot.clone(), now_ms);
         for path in expired {
             if let Err(refusal) = batch.expire(&path) {
                 tracing::warn!(path, ?refusal, "an object whose time is up cannot be removed");
             }
         }
         match batch.commit() {
-            Ok(Some(applied)) => self.publish(applied),
-            Ok(None) => {}
+            Ok(Committed { applied: Some(applied), .. }) => self.publish(applied),
+            Ok(Committed { applied: None, .. }) => {}
             Err(fault) => tracing::warn!(%fault, "objects whose time is up cannot be removed"),
         }
     }
 }
 
+/// What a batch came to.
+pub(super) struct Committed {
+    /// What it changed, if it changed anything.
+    pub(super) applied: Option<model::Applied>,
+    /// What etcd has to be asked for before any of it is true; nothing with the store.
+    pub(super) operations: Vec<Operation>,
+}
+
 /// The writes of one transaction so far.
-struct Batch<'a> {
-    transaction: Transaction<'a>,
+pub(super) struct Batch<'a> {
+    journal: Journal<'a>,
     catalog: &'a Catalog,
     snapshot: Snapshot,
     /// What all writes so far changed, each object once, kinds in resolving order.
@@ -100,9 +113,14 @@ struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    fn new(transaction: Transaction<'a>, catalog: &'a Catalog, snapshot: Snapshot, now_ms: u64) -> Batch<'a> {
+    pub(super) fn new(
+        journal: Journal<'a>,
+        catalog: &'a Catalog,
+        snapshot: Snapshot,
+        now_ms: u64,
+    ) -> Batch<'a> {
         Batch {
-            transaction,
+            journal,
             catalog,
             snapshot,
             differences: BTreeMap::new(),
@@ -112,25 +130,36 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Makes the writes durable; what they changed, if they changed anything.
-    fn commit(self) -> Result<Option<model::Applied>, StoreError> {
+    /// Makes the writes durable, with the store.
+    pub(super) fn commit(self) -> Result<Committed, StoreError> {
         if !self.dirty {
-            return Ok(None);
+            return Ok(Committed { applied: None, operations: Vec::new() });
         }
-        self.transaction.commit()?;
+        let operations = self.journal.commit()?;
         // What came and went within the batch was never there for anybody else.
         let differs = |difference: &Difference| difference.before.is_some() || difference.after.is_some();
         let diff = self.differences.into_values().filter(differs).collect();
-        Ok(Some(model::Applied { snapshot: self.snapshot, diff, faults: self.faults }))
+        let applied = model::Applied { snapshot: self.snapshot, diff, faults: self.faults };
+        Ok(Committed { applied: Some(applied), operations })
     }
 
-    fn write(&mut self, write: Write) -> Result<Done, Refused> {
-        match write {
+    /// How many operations etcd will be asked for so far.
+    pub(super) fn planned(&self) -> usize {
+        self.journal.planned()
+    }
+
+    pub(super) fn write(&mut self, write: Write) -> Result<Done, Refused> {
+        let planned = self.journal.planned();
+        let done = match write {
             Write::Put { key, body, ttl_s } => self.put(key, body, ttl_s),
             Write::Create { kind, body, ttl_s } => self.create(kind, body, ttl_s),
             Write::Patch { key, part, ttl_s } => self.patch(key, part, ttl_s),
             Write::Delete { key, force } => self.delete(&key, force),
+        };
+        if done.is_err() {
+            self.journal.take_back(planned);
         }
+        done
     }
 
     fn put(&mut self, key: Key, mut body: Map<String, Value>, ttl_s: Option<f64>) -> Result<Done, Refused> {
@@ -154,7 +183,8 @@ impl<'a> Batch<'a> {
         ttl_s: Option<f64>,
     ) -> Result<Done, Refused> {
         forbid_times(&body).map_err(Refused::Invalid)?;
-        let id = format!("{:020}", self.transaction.advance());
+        let number = self.journal.new_id().map_err(|fault| Refused::Store(fault.to_string()))?;
+        let id = format!("{number:020}");
         let key = Key::new(kind, &id).expect("twenty digits are an id");
         body.insert("id".to_owned(), Value::String(id));
         set_times(kind, &mut body, None, self.now_ms / 1000);
@@ -180,19 +210,17 @@ impl<'a> Batch<'a> {
         self.snapshot
             .admit(self.catalog, &key, &value)
             .map_err(|refusal| Refused::Invalid(refusal.contract_message().to_owned()))?;
-        let created = self.written(&key).is_none();
+        let before = self.written(&key).map(indices);
+        let created = before.is_none();
         let text: Arc<str> = value.to_string().into();
-        let revision = self.transaction.advance();
-        let expires_at_ms = ttl_s.map(|seconds| self.expiry(seconds));
-        let record = self
-            .transaction
-            .put(&stored_key::text(&key), &text, expect, expires_at_ms)
-            .map_err(|fault| Refused::Store(fault.to_string()))?;
+        let revision = self.journal.advance();
+        let put = Put { key: &key, text: &text, before, expect, ttl_s, now_ms: self.now_ms };
+        let indices = self.journal.put(&put).map_err(|fault| Refused::Store(fault.to_string()))?;
         let written = Written {
             key: key.clone(),
             text: Arc::clone(&text),
-            created_index: record.created_index,
-            modified_index: record.modified_index,
+            created_index: indices.created,
+            modified_index: indices.modified,
         };
         self.apply(&[Change { key: key.clone(), written: Some(written) }]);
         Ok(Done::Stored { key, text, created, revision })
@@ -205,12 +233,13 @@ impl<'a> Batch<'a> {
         if !force && let Some(user) = self.snapshot.still_used(key) {
             return Err(Refused::Invalid(user));
         }
-        let revision = self.transaction.advance();
+        let revision = self.journal.advance();
         let mut keys = self.credentials_of(key);
         keys.push(key.clone());
         for key in &keys {
-            self.transaction
-                .delete(&stored_key::text(key))
+            let before = self.written(key).map(indices);
+            self.journal
+                .delete(&stored_key::text(key), before.as_ref())
                 .map_err(|fault| Refused::Store(fault.to_string()))?;
         }
         let changes: Vec<Change> = keys.into_iter().map(|key| Change { key, written: None }).collect();
@@ -223,9 +252,9 @@ impl<'a> Batch<'a> {
         match stored_key::parse(path) {
             Some(key) => self.delete(&key, true).map(drop),
             None => {
-                self.transaction.advance();
+                self.journal.advance();
                 self.dirty = true;
-                self.transaction.delete(path).map(drop).map_err(|fault| Refused::Store(fault.to_string()))
+                self.journal.delete(path, None).map_err(|fault| Refused::Store(fault.to_string()))
             }
         }
     }
@@ -239,8 +268,7 @@ impl<'a> Batch<'a> {
     }
 
     fn apply(&mut self, changes: &[Change]) {
-        let applied =
-            self.snapshot.apply(self.catalog, changes, self.transaction.revision(), Policy::Lenient);
+        let applied = self.snapshot.apply(self.catalog, changes, self.journal.revision(), Policy::Lenient);
         self.snapshot = applied.snapshot;
         self.faults.extend(applied.faults);
         for difference in applied.diff {
@@ -260,14 +288,10 @@ impl<'a> Batch<'a> {
             None => self.snapshot.get(key).map(|object| &object.written),
         }
     }
+}
 
-    /// When `seconds` from now are over; a time that is over already ends at the next sweep.
-    fn expiry(&self, seconds: f64) -> u64 {
-        // A float becomes the nearest number that fits: never negative, at most the end of time.
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let after_ms = (seconds * 1000.0) as u64;
-        self.now_ms.saturating_add(after_ms)
-    }
+fn indices(written: &Written) -> Indices {
+    Indices { created: written.created_index, modified: written.modified_index }
 }
 
 /// A patched object carries its id as a text, whether the patch touched it or not; an id of another object stays, to

@@ -10,8 +10,10 @@ use super::{Reconciler, Source};
 use crate::source::file::{Document, FileFault};
 
 impl Reconciler {
-    /// Reads the file and applies it; gives back every fault, each as one line. With the store there is no file.
+    /// Reads the file and applies it; gives back every fault, each as one line. With the store there is no
+    /// file; etcd is read again.
     pub(super) fn reload(&mut self) -> Vec<String> {
+        self.read_etcd_again(false);
         let Source::File { file, strict } = &mut self.parts.source else { return Vec::new() };
         let strict = *strict;
         let faults = match file.read() {

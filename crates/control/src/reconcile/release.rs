@@ -10,7 +10,7 @@ use model::{Change, Key, Kind, Policy};
 use tokio::sync::watch;
 
 use super::{Command, Flow, Reconcile, Reconciler, Source};
-use crate::source::store::StoreError;
+use crate::source::store::{Record, StoreError};
 use crate::stored_key;
 
 /// The way to the source, for somebody who has it taken over.
@@ -92,9 +92,13 @@ pub(super) struct Release {
 impl Reconciler {
     /// Lets go of the source until it is known who has it.
     pub(super) fn release(&mut self, release: &Release) -> Flow {
-        if let Source::Store(store) = &mut self.parts.source {
-            store.close();
-            self.behind = true;
+        match &mut self.parts.source {
+            Source::Store(store) => {
+                store.close();
+                self.behind = true;
+            }
+            Source::Etcd(etcd) => etcd.last_good.close(),
+            Source::File { .. } => {}
         }
         // Who asked may have given up; then the verdict is there already.
         let _ = release.released.send(());
@@ -117,27 +121,39 @@ impl Reconciler {
         let revision = store.revision();
         if revision != self.snapshot.revision() {
             let records = store.load()?;
-            let mut gone: HashSet<Key> = Kind::ALL
-                .into_iter()
-                .flat_map(|kind| self.snapshot.iter(kind))
-                .map(|object| object.key().clone())
-                .chain(self.snapshot.faulty().map(|faulty| faulty.written.key.clone()))
-                .collect();
-            let mut changes: Vec<Change> = Vec::new();
-            for (path, record) in records {
-                // What is no object was told of at the start.
-                let Some(key) = stored_key::parse(&path) else { continue };
-                gone.remove(&key);
-                if self.written(&key).is_none_or(|written| written.modified_index != record.modified_index) {
-                    changes.push(stored_key::change(key, record));
-                }
-            }
-            changes.extend(gone.into_iter().map(|key| Change { key, written: None }));
+            // What is no object was told of at the start.
+            let (changes, _) = self.differing(records);
             let applied = self.snapshot.apply(&self.parts.catalog, &changes, revision, Policy::Lenient);
             self.publish(applied);
         }
         self.behind = false;
         Ok(())
+    }
+
+    /// What has to change for the snapshot to hold `entries` and nothing else, and the paths that are no objects.
+    pub(super) fn differing(&self, entries: Vec<(String, Record)>) -> (Vec<Change>, Vec<String>) {
+        let mut gone: HashSet<Key> = Kind::ALL
+            .into_iter()
+            .flat_map(|kind| self.snapshot.iter(kind))
+            .map(|object| object.key().clone())
+            .chain(self.snapshot.faulty().map(|faulty| faulty.written.key.clone()))
+            .collect();
+        let (mut changes, mut unknown) = (Vec::new(), Vec::new());
+        for (path, record) in entries {
+            let Some(key) = stored_key::parse(&path) else {
+                unknown.push(path);
+                continue;
+            };
+            gone.remove(&key);
+            let same = self.written(&key).is_some_and(|written| {
+                written.modified_index == record.modified_index && *written.text == *record.text
+            });
+            if !same {
+                changes.push(stored_key::change(key, record));
+            }
+        }
+        changes.extend(gone.into_iter().map(|key| Change { key, written: None }));
+        (changes, unknown)
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::admin::patch;
 
 /// A write that somebody asks for.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Write {
     /// Makes or replaces an object.
     Put {
@@ -48,7 +48,7 @@ pub enum Write {
 }
 
 /// The part of a PATCH.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Part {
     /// Merged into the object.
     Merge(Map<String, Value>),
@@ -77,6 +77,15 @@ pub enum Done {
         /// The revision of the write.
         revision: u64,
     },
+}
+
+impl Done {
+    /// The same at the revision that it really got.
+    pub(super) fn at(mut self, real: u64) -> Done {
+        let (Done::Stored { revision, .. } | Done::Deleted { revision, .. }) = &mut self;
+        *revision = real;
+        self
+    }
 }
 
 /// Why a write was not done; nothing has changed.

@@ -83,8 +83,16 @@ impl Store {
     /// # Errors
     /// The file is foreign, damaged, of a newer format, or open in another process. It is never reset.
     pub fn open_locked(lock: DirectoryLock) -> Result<Store, StoreError> {
+        Store::open_file(lock, STORE_FILE)
+    }
+
+    /// As [`Store::open_locked`], under another name: a store that lies beside the node's own.
+    ///
+    /// # Errors
+    /// As [`Store::open_locked`].
+    pub fn open_file(lock: DirectoryLock, name: &str) -> Result<Store, StoreError> {
         let directory = lock.directory();
-        let path = directory.join(STORE_FILE);
+        let path = directory.join(name);
         if !path.exists() {
             create(directory, &path)?;
         }
@@ -113,6 +121,18 @@ impl Store {
     /// A name for this store, made at random when it was created.
     pub fn cluster_id(&self) -> &str {
         &self.cluster_id
+    }
+
+    /// Where its objects were copied from, if they were.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn origin(&self) -> Result<Option<String>, StoreError> {
+        let database = self.database.as_ref().ok_or_else(|| self.unusable(NOT_OPEN))?;
+        let read = database.begin_read().map_err(|fault| self.unusable(fault))?;
+        let table = read.open_table(META).map_err(|fault| self.unusable(fault))?;
+        let bytes = table.get(ORIGIN).map_err(|fault| self.unusable(fault))?;
+        Ok(bytes.map(|bytes| String::from_utf8_lossy(bytes.value()).into_owned()))
     }
 
     /// Where the store lies.
@@ -206,7 +226,7 @@ struct Meta {
 /// Makes the file beside its place and renames it in, so that a crash in between leaves no half store behind
 /// and an empty file in its place is always foreign.
 fn create(directory: &Path, path: &Path) -> Result<(), StoreError> {
-    let unfinished = directory.join(UNFINISHED_FILE);
+    let unfinished = path.with_extension(UNFINISHED_EXTENSION);
     let made = || -> Result<(), StoreError> {
         match std::fs::remove_file(&unfinished) {
             Err(fault) if fault.kind() != io::ErrorKind::NotFound => return Err(failed(fault)),
@@ -282,8 +302,8 @@ fn failed(fault: impl ToString) -> StoreError {
 
 /// Name of the store in the data directory.
 const STORE_FILE: &str = "store.redb";
-/// The store while it is being made.
-const UNFINISHED_FILE: &str = "store.redb.unfinished";
+/// A store while it is being made.
+const UNFINISHED_EXTENSION: &str = "redb.unfinished";
 /// Key text → [`Record`].
 const OBJECTS: TableDefinition<&str, &[u8]> = TableDefinition::new("objects");
 /// Facts about the store itself.
@@ -292,6 +312,8 @@ const FORMAT_VERSION: &str = "format";
 const REVISION: &str = "revision";
 const CLUSTER: &str = "cluster_id";
 const APPLICATION: &str = "application";
+/// Where the objects of a copy come from.
+const ORIGIN: &str = "origin";
 /// Tells our files from other users of the same library.
 const APPLICATION_ID: &[u8] = b"weir-store";
 /// The format written and the only one read so far.

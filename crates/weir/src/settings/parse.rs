@@ -14,7 +14,7 @@ use stdx::nearest::nearest;
 use tracing_subscriber::filter::Targets;
 
 use super::fault::Place;
-use super::values::{AdminKey, ErrorLog, LogTarget, MemoryLimit, Overload, RoleKey};
+use super::values::{AdminKey, ErrorLog, LogTarget, MemoryLimit, Overload, RoleKey, Secret, Source};
 use super::written::Given;
 pub(super) use access_log_format::access_log_format;
 
@@ -73,6 +73,61 @@ pub(super) fn path(given: &Given) -> Result<PathBuf, String> {
 /// A path, or nothing.
 pub(super) fn optional_path(given: &Given) -> Result<Option<PathBuf>, String> {
     if given.values.is_empty() { Ok(None) } else { path(given).map(Some) }
+}
+
+/// A text, or nothing.
+pub(super) fn optional_text(given: &Given) -> Result<Option<String>, String> {
+    single(given).map(|text| Some(text).filter(|text| !text.is_empty()).map(str::to_owned))
+}
+
+/// A secret text, or nothing.
+pub(super) fn secret(given: &Given) -> Result<Option<Secret>, String> {
+    // Not trimmed: a space may be part of it.
+    Ok(given.values.first().filter(|text| !text.is_empty()).cloned().map(Secret::new))
+}
+
+/// Where resources come from.
+pub(super) fn source(given: &Given) -> Result<Source, String> {
+    match single(given)? {
+        "auto" => Ok(Source::Auto),
+        "store" => Ok(Source::Store),
+        "file" => Ok(Source::File),
+        "etcd" => Ok(Source::Etcd),
+        other => Err(format!("`{other}` is no source; write `store`, `file`, `etcd` or `auto`")),
+    }
+}
+
+/// Endpoints of one service: all over TLS or none, so that one setting of certificates fits them.
+pub(super) fn endpoints(given: &Given) -> Result<Vec<String>, String> {
+    let endpoint = |text: &str| {
+        let (scheme, authority) = text.split_once("://").ok_or(())?;
+        let host_and_port = authority.trim_end_matches('/').rsplit_once(':').ok_or(())?;
+        let known = matches!(scheme, "http" | "https") && !host_and_port.0.is_empty();
+        let port = host_and_port.1.parse::<u16>().map_err(|_| ())?;
+        if known && port > 0 { Ok(text.trim_end_matches('/').to_owned()) } else { Err(()) }
+    };
+    let refuse = |text: &str| format!("`{text}` is not `http://HOST:PORT` or `https://HOST:PORT`");
+    let endpoints = items(given)
+        .into_iter()
+        .map(|text| endpoint(text).map_err(|()| refuse(text)))
+        .collect::<Result<Vec<_>, _>>()?;
+    let secure = endpoints.iter().filter(|endpoint| endpoint.starts_with("https://")).count();
+    match endpoints.len() {
+        0 => Err("is empty; write at least one `http://HOST:PORT`".to_owned()),
+        all if secure == 0 || secure == all => Ok(endpoints),
+        _ => Err("some are `http` and some `https`; all of a cluster are one or the other".to_owned()),
+    }
+}
+
+/// What keys in etcd begin with: a path without a slash at its end.
+pub(super) fn etcd_prefix(given: &Given) -> Result<String, String> {
+    let text = single(given)?;
+    let plain = text.bytes().all(|byte| byte.is_ascii_graphic());
+    if text.len() > 1 && text.starts_with('/') && !text.ends_with('/') && plain {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("`{text}` is not a prefix such as `/apisix`: a slash in front, none at the end"))
+    }
 }
 
 /// `true` or `false`, also as `on`/`off` and `yes`/`no`.

@@ -283,3 +283,32 @@ proptest::proptest! {
         proptest::prop_assert_eq!(settings.admin, Some(address));
     }
 }
+
+#[test]
+fn sources_and_what_they_need() {
+    let check = |file: &str, environment: &[(&str, &str)], expected: Result<Source, &str>| match (
+        load(file, environment, &[]),
+        expected,
+    ) {
+        (Ok(settings), Ok(expected)) => assert_eq!(settings.source(), expected, "{file}"),
+        (Err(faults), Err(part)) => assert!(faults.to_string().contains(part), "{file}: {faults}"),
+        (found, _) => panic!("{file}: {:?}", found.map(|settings| settings.source())),
+    };
+    check("", &[], Ok(Source::Store));
+    check("resources: a.yaml", &[], Ok(Source::File));
+    check("source: etcd", &[], Ok(Source::Etcd));
+    check("source: file\nresources: a.yaml", &[], Ok(Source::File));
+    check("source: consul", &[], Err("weir.yaml:1: source: `consul` is no source"));
+    check("source: file", &[], Err("weir.yaml:1: source: `source: file` needs"));
+    check("source: etcd\nresources: a.yaml", &[], Err("weir.yaml:2: resources: `resources` names a file"));
+    check("etcd_endpoints: [http://a:1, https://b:1]", &[], Err("all of a cluster"));
+    check("etcd_endpoints: a:2379", &[], Err("`a:2379` is not `http://"));
+    check("etcd_prefix: apisix", &[], Err("is not a prefix"));
+    check("etcd_prefix: /apisix/", &[], Err("is not a prefix"));
+    check("etcd_cert: c.pem", &[], Err("weir.yaml:1: etcd_cert: a certificate and its private key"));
+    check("etcd_username: root", &[], Err("weir.yaml:1: etcd_username: a user name and a password"));
+    check("etcd_username: root", &[("WEIR_ETCD_PASSWORD", "p")], Ok(Source::Store));
+    check("etcd_password: p", &[], Err("is a secret"));
+    let with_password = [("WEIR_ETCD_PASSWORD", "geheim"), ("WEIR_ETCD_USERNAME", "root")];
+    assert_eq!(in_force("etcd_password", "", &with_password, &[]), "Some((set))");
+}

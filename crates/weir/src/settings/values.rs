@@ -52,6 +52,41 @@ pub(crate) enum Overload {
     Off,
 }
 
+/// Where resources come from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Source {
+    /// The file if one is named, else the store.
+    Auto,
+    /// What a cluster shares.
+    Etcd,
+    /// A declarative file.
+    File,
+    /// The embedded store.
+    Store,
+}
+
+/// A text that is shown to nobody: `Debug` only says that it is set.
+#[derive(Clone, Eq, PartialEq)]
+pub(crate) struct Secret(String);
+
+impl Secret {
+    pub(super) fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// The text, for the one place that needs it.
+    #[must_use]
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("(set)")
+    }
+}
+
 /// The Admin key. Its text is never part of `Debug` output.
 #[derive(Clone, Eq, PartialEq)]
 pub(crate) struct AdminKey(String);

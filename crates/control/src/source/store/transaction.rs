@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use redb::{ReadableTable, WriteTransaction};
 
-use super::{OBJECTS, REVISION, Record, Store, StoreError, failed, put_number};
+use super::{OBJECTS, ORIGIN, REVISION, Record, Store, StoreError, failed, put_bytes, put_number};
 
 /// Condition of a put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +75,29 @@ impl<'a> Transaction<'a> {
         drop(table);
         self.note_expiry(key, before.and_then(|record| record.expires_at_ms), expires_at_ms);
         Ok(record)
+    }
+
+    /// Writes one object as another source holds it, its revisions included.
+    ///
+    /// # Errors
+    /// A failure of the file; the transaction cannot be used any more.
+    pub fn copy(&mut self, key: &str, record: &Record) -> Result<(), StoreError> {
+        let mut table = self.write().open_table(OBJECTS).map_err(failed)?;
+        table.insert(key, record.encode().as_slice()).map_err(failed)?;
+        Ok(())
+    }
+
+    /// The revision of the source that objects are copied from. It may be lower than this store's was.
+    pub fn copy_revision(&mut self, revision: u64) {
+        self.revision = revision;
+    }
+
+    /// Writes where the copied objects come from.
+    ///
+    /// # Errors
+    /// A failure of the file; the transaction cannot be used any more.
+    pub fn copy_origin(&mut self, origin: &str) -> Result<(), StoreError> {
+        put_bytes(self.write(), ORIGIN, origin.as_bytes())
     }
 
     /// Removes one object; says whether it was there.

@@ -1,0 +1,231 @@
+//! Following etcd: everything once, then each change, for ever, through outages, compaction and members that lost their
+//! data. What it finds it tells in order; it never tells an older state after a newer one. It refuses to know what is
+//! made of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::load::{Set, load, position};
+use super::watch::{Changed, Watch};
+use super::{Entry, EtcdError, KeySpace, SharedEtcd, Stray};
+
+/// What the follower tells.
+#[derive(Debug)]
+pub enum Update {
+    /// Everything there is at a revision.
+    All {
+        /// Which.
+        revision: u64,
+        /// The cluster it is from.
+        cluster_id: u64,
+        /// The objects.
+        entries: Vec<Entry>,
+        /// What is below the prefix and no object.
+        strays: Vec<Stray>,
+    },
+    /// What has changed up to a revision; nothing may have.
+    Changes {
+        /// Which.
+        revision: u64,
+        /// Key by key, in order.
+        changes: Vec<Changed>,
+    },
+    /// Changes arrive from now on, from this endpoint.
+    Following(String),
+    /// etcd cannot be followed for the time being; why.
+    Lost(String),
+    /// etcd has an older state than the one that is known; which, and of which cluster.
+    Behind {
+        /// Its revision.
+        revision: u64,
+        /// Its cluster.
+        cluster_id: u64,
+    },
+}
+
+/// How the follower is told things.
+#[derive(Debug, Default)]
+pub struct Follower {
+    /// Nothing older than this is told.
+    floor: AtomicU64,
+    /// Somebody wants everything read again.
+    again: Notify,
+}
+
+impl Follower {
+    /// Nothing older than `revision` is told from now on.
+    pub fn raise_floor(&self, revision: u64) {
+        self.floor.fetch_max(revision, Ordering::Relaxed);
+    }
+
+    /// Whatever etcd has is taken, even if it is older.
+    pub fn drop_floor(&self) {
+        self.floor.store(0, Ordering::Relaxed);
+        self.read_again();
+    }
+
+    /// Everything is read again now.
+    pub fn read_again(&self) {
+        self.again.notify_one();
+    }
+
+    fn floor(&self) -> u64 {
+        self.floor.load(Ordering::Relaxed)
+    }
+}
+
+/// Follows etcd until `tell` says that nobody listens any more.
+pub(crate) async fn follow<T, F>(etcd: SharedEtcd, space: KeySpace, follower: Arc<Follower>, tell: T)
+where
+    T: Fn(Update) -> F,
+    F: Future<Output = bool>,
+{
+    let mut pause = Pause::default();
+    loop {
+        let (cluster_id, revision) = match first(&etcd, &space, &follower).await {
+            Ok(Update::All { revision, cluster_id, entries, strays }) => {
+                follower.raise_floor(revision);
+                if !tell(Update::All { revision, cluster_id, entries, strays }).await {
+                    return;
+                }
+                (cluster_id, revision)
+            }
+            Ok(other) => {
+                if !tell(other).await {
+                    return;
+                }
+                pause.wait(&follower).await;
+                continue;
+            }
+            Err(error) => {
+                if !tell(Update::Lost(error.to_string())).await {
+                    return;
+                }
+                etcd.turn_away();
+                pause.wait(&follower).await;
+                continue;
+            }
+        };
+        pause = Pause::default();
+        if !watch(&etcd, &space, &follower, &tell, cluster_id, revision).await {
+            return;
+        }
+    }
+}
+
+/// Everything there is, unless etcd has less than is known: [`Update::All`] or [`Update::Behind`].
+async fn first(etcd: &SharedEtcd, space: &KeySpace, follower: &Follower) -> Result<Update, EtcdError> {
+    let (cluster_id, revision) = position(etcd, space).await?;
+    if revision < follower.floor() {
+        return Ok(Update::Behind { revision, cluster_id });
+    }
+    let Set { cluster_id, revision, entries, strays } = load(etcd, space).await?;
+    // Another member may have answered this time.
+    if revision < follower.floor() {
+        return Ok(Update::Behind { revision, cluster_id });
+    }
+    Ok(Update::All { revision, cluster_id, entries, strays })
+}
+
+/// Tells changes from behind `revision` until everything has to be read again (true) or nobody listens (false).
+async fn watch<T, F>(
+    etcd: &SharedEtcd,
+    space: &KeySpace,
+    follower: &Follower,
+    tell: &T,
+    cluster_id: u64,
+    mut revision: u64,
+) -> bool
+where
+    T: Fn(Update) -> F,
+    F: Future<Output = bool>,
+{
+    let mut pause = Pause::default();
+    loop {
+        let error = match Watch::open(etcd, space, revision + 1).await {
+            Ok((_, opened)) if opened.cluster_id != cluster_id => return true,
+            Ok((_, opened)) if opened.revision < revision && is_behind(etcd, space, revision).await => {
+                return true;
+            }
+            Ok((mut open, _)) => {
+                pause = Pause::default();
+                if !tell(Update::Following(etcd.endpoint().to_owned())).await {
+                    return false;
+                }
+                loop {
+                    let next = tokio::select! {
+                        next = open.next(etcd, space) => next,
+                        () = follower.again.notified() => return true,
+                    };
+                    match next {
+                        Ok(changes) => {
+                            revision = revision.max(changes.revision);
+                            follower.raise_floor(revision);
+                            if !tell(Update::Changes { revision, changes: changes.changes }).await {
+                                return false;
+                            }
+                        }
+                        Err(error) => break error,
+                    }
+                }
+            }
+            Err(error) => error,
+        };
+        if error == EtcdError::Compacted {
+            return true;
+        }
+        if !tell(Update::Lost(error.to_string())).await {
+            return false;
+        }
+        etcd.turn_away();
+        if pause.wait(follower).await {
+            return true;
+        }
+    }
+}
+
+/// Whether the cluster itself, not just one member, has less than `revision`.
+async fn is_behind(etcd: &SharedEtcd, space: &KeySpace, revision: u64) -> bool {
+    matches!(position(etcd, space).await, Ok((_, now)) if now < revision)
+}
+
+/// The wait before another try: it grows, and nodes do not all try at the same moment.
+#[derive(Debug)]
+struct Pause {
+    next_ms: u64,
+}
+
+impl Default for Pause {
+    fn default() -> Pause {
+        Pause { next_ms: FIRST_PAUSE_MS }
+    }
+}
+
+impl Pause {
+    /// Waits; true when somebody wants everything read again.
+    async fn wait(&mut self, follower: &Follower) -> bool {
+        let ms = self.next_ms / 2 + random_below(self.next_ms);
+        self.next_ms = (self.next_ms * 2).min(LONGEST_PAUSE_MS);
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(ms)) => false,
+            () = follower.again.notified() => true,
+        }
+    }
+}
+
+/// A number below `bound`; 0 if the system has no random bytes.
+fn random_below(bound: u64) -> u64 {
+    let mut bytes = [0; 8];
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => u64::from_le_bytes(bytes) % bound.max(1),
+        Err(_) => 0,
+    }
+}
+
+/// The first wait is short: a member that was restarted has another beside it.
+const FIRST_PAUSE_MS: u64 = 50;
+/// A node is back this soon after its etcd, and a thousand nodes that wait ask it a thousand times a second at most.
+const LONGEST_PAUSE_MS: u64 = 1000;

@@ -1,0 +1,185 @@
+//! What etcd held last, on this node's disk: a node whose etcd is down starts from it. It is written before what it holds
+//! comes into force, so that a node never comes up with an older state than it has served. It refuses to know the objects.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use super::Entry;
+use crate::source::store::{DirectoryLock, Record, Store, StoreError};
+
+/// The copy on disk.
+#[derive(Debug)]
+pub struct LastGood {
+    store: Store,
+    origin: Origin,
+}
+
+/// Whose copy it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Origin {
+    prefix: String,
+    cluster_id: u64,
+}
+
+/// What was read from disk.
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// The revision of etcd that it is of; 0 for nothing.
+    pub revision: u64,
+    /// The objects.
+    pub entries: Vec<Entry>,
+}
+
+impl LastGood {
+    /// Whether a copy lies in `directory`, usable or not.
+    pub fn exists(directory: &Path) -> bool {
+        directory.join(FILE).exists()
+    }
+
+    /// Opens the copy in a data directory, making it if there is none. A copy of another prefix is emptied; one that
+    /// cannot be used is put aside.
+    ///
+    /// # Errors
+    /// The directory cannot be written.
+    pub fn open(lock: &DirectoryLock, prefix: &str) -> Result<(LastGood, Kept), StoreError> {
+        match LastGood::open_existing(lock, prefix) {
+            Ok(opened) => Ok(opened),
+            Err(fault @ StoreError::Unusable { .. }) => {
+                let path = lock.directory().join(FILE);
+                let aside = path.with_extension("redb.unusable");
+                tracing::error!(%fault, aside = %aside.display(), "the copy of etcd's data is put aside");
+                std::fs::rename(&path, &aside).map_err(|fault| StoreError::Failed(fault.to_string()))?;
+                LastGood::open_existing(lock, prefix)
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+
+    fn open_existing(lock: &DirectoryLock, prefix: &str) -> Result<(LastGood, Kept), StoreError> {
+        let lock = lock.try_clone().map_err(|fault| StoreError::Failed(fault.to_string()))?;
+        let mut store = Store::open_file(lock, FILE)?;
+        let entries = store.load()?;
+        let origin = store.origin()?.as_deref().and_then(Origin::parse);
+        let is_ours = origin.as_ref().is_some_and(|origin| origin.prefix == prefix);
+        let kept = if is_ours { Kept { revision: store.revision(), entries } } else { Kept::default() };
+        let cluster_id = origin.filter(|_| is_ours).map_or(0, |origin| origin.cluster_id);
+        let origin = Origin { prefix: prefix.to_owned(), cluster_id };
+        Ok((LastGood { store, origin }, kept))
+    }
+
+    /// The cluster that the copy is of; 0 before the first.
+    pub fn cluster_id(&self) -> u64 {
+        self.origin.cluster_id
+    }
+
+    /// Makes the copy what etcd has at a revision.
+    ///
+    /// # Errors
+    /// The disk does not take it; the copy is as it was.
+    pub fn replace(&mut self, revision: u64, cluster_id: u64, entries: &[Entry]) -> Result<(), StoreError> {
+        self.store.reopen()?;
+        let mut gone: HashMap<String, Record> = self.store.load()?.into_iter().collect();
+        self.origin.cluster_id = cluster_id;
+        let origin = self.origin.text();
+        let mut transaction = self.store.begin()?;
+        for (path, record) in entries {
+            if gone.remove(path).as_ref() != Some(record) {
+                transaction.copy(path, record)?;
+            }
+        }
+        for path in gone.keys() {
+            transaction.delete(path)?;
+        }
+        transaction.copy_origin(&origin)?;
+        transaction.copy_revision(revision);
+        transaction.commit().map(drop)
+    }
+
+    /// Brings the copy up to a revision; no record removes the key.
+    ///
+    /// # Errors
+    /// The disk does not take it; the copy is as it was.
+    pub fn change<'a>(
+        &mut self,
+        revision: u64,
+        changes: impl Iterator<Item = (&'a str, Option<&'a Record>)>,
+    ) -> Result<(), StoreError> {
+        let mut transaction = self.store.begin()?;
+        for (path, record) in changes {
+            match record {
+                Some(record) => transaction.copy(path, record)?,
+                None => drop(transaction.delete(path)?),
+            }
+        }
+        transaction.copy_revision(revision);
+        transaction.commit().map(drop)
+    }
+
+    /// Lets go of the file, so that another process can open it.
+    pub fn close(&mut self) {
+        self.store.close();
+    }
+}
+
+impl Origin {
+    fn text(&self) -> String {
+        format!("{:016x} {}", self.cluster_id, self.prefix)
+    }
+
+    fn parse(text: &str) -> Option<Origin> {
+        let (cluster_id, prefix) = text.split_once(' ')?;
+        Some(Origin { cluster_id: u64::from_str_radix(cluster_id, 16).ok()?, prefix: prefix.to_owned() })
+    }
+}
+
+/// The copy's file in the data directory.
+const FILE: &str = "etcd.redb";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(path: &str, text: &str, index: u64) -> Entry {
+        let record = Record {
+            text: text.to_owned(),
+            created_index: index,
+            modified_index: index,
+            expires_at_ms: None,
+        };
+        (path.to_owned(), record)
+    }
+
+    #[test]
+    fn what_was_written_is_found_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = DirectoryLock::take(folder.path()).unwrap();
+        let open = |prefix: &str| LastGood::open(&lock, prefix).unwrap();
+        let (mut copy, kept) = open("/apisix");
+        assert_eq!((kept.revision, kept.entries.len(), copy.cluster_id()), (0, 0, 0));
+        copy.replace(7, 0xc1, &[entry("routes/1", "{}", 3), entry("routes/2", "{}", 7)]).unwrap();
+        let (_, second) = entry("routes/1", "{\"a\":1}", 9);
+        copy.change(9, [("routes/1", Some(&second)), ("routes/2", None)].into_iter()).unwrap();
+        drop(copy);
+        let (mut copy, kept) = open("/apisix");
+        assert_eq!((kept.revision, copy.cluster_id()), (9, 0xc1));
+        assert_eq!(kept.entries, [("routes/1".to_owned(), second)]);
+        // Data that is older, but was adopted.
+        copy.replace(4, 0xc2, &[entry("routes/3", "{}", 4)]).unwrap();
+        drop(copy);
+        let (copy, kept) = open("/apisix");
+        assert_eq!((kept.revision, kept.entries.len(), copy.cluster_id()), (4, 1, 0xc2));
+        drop(copy);
+        let (copy, kept) = open("/other");
+        assert_eq!((kept.revision, kept.entries.len(), copy.cluster_id()), (0, 0, 0), "of another prefix");
+    }
+
+    #[test]
+    fn a_damaged_copy_is_put_aside() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = DirectoryLock::take(folder.path()).unwrap();
+        std::fs::write(folder.path().join(FILE), "no store").unwrap();
+        let (_, kept) = LastGood::open(&lock, "/apisix").unwrap();
+        assert_eq!(kept.revision, 0);
+        assert!(folder.path().join("etcd.redb.unusable").exists());
+    }
+}

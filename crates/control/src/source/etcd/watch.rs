@@ -1,0 +1,151 @@
+//! One watch: from a revision on, every change below the prefix, whole revisions only. It refuses to know what comes
+//! before it and what is done when it ends.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+
+use tokio_stream::Stream;
+use tonic::Streaming;
+
+use super::client::error;
+use super::message::{Event, EventType, WatchCreateRequest, WatchRequest, WatchResponse};
+use super::space::Found;
+use super::{Etcd, EtcdError, KeySpace, Stray};
+use crate::source::store::Record;
+
+/// A change of one key; no record: it is gone.
+pub type Changed = (String, Result<Option<Record>, Stray>);
+
+/// Changes of some whole revisions, in order.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// The last of those revisions.
+    pub(super) revision: u64,
+    pub(super) changes: Vec<Changed>,
+}
+
+/// An open watch.
+pub(super) struct Watch {
+    stream: Streaming<WatchResponse>,
+    /// Parts of a response that is not whole yet.
+    parts: Vec<Event>,
+}
+
+/// What etcd said when the watch was made.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Opened {
+    pub(super) cluster_id: u64,
+    pub(super) revision: u64,
+}
+
+impl Watch {
+    /// Watches everything below the prefix from `revision` on.
+    ///
+    /// # Errors
+    /// See [`EtcdError`].
+    pub(super) async fn open(
+        etcd: &Etcd,
+        space: &KeySpace,
+        revision: u64,
+    ) -> Result<(Watch, Opened), EtcdError> {
+        let (key, range_end) = space.range();
+        let create = WatchCreateRequest {
+            key,
+            range_end,
+            start_revision: i64::try_from(revision).unwrap_or(i64::MAX),
+            progress_notify: true,
+            fragment: true,
+        };
+        let stream = etcd.watch(WatchRequest { create: Some(create) }).await?;
+        let mut watch = Watch { stream, parts: Vec::new() };
+        let first = watch.response().await?;
+        refuse_canceled(&first, etcd)?;
+        let header = first.header.unwrap_or_default();
+        Ok((watch, Opened { cluster_id: header.cluster_id, revision: header.revision.unsigned_abs() }))
+    }
+
+    /// The next changes: what has arrived, of at most [`MAX_RESPONSES`] responses. Empty ones only tell the revision.
+    ///
+    /// # Errors
+    /// See [`EtcdError`]; the watch is over then.
+    pub(super) async fn next(&mut self, etcd: &Etcd, space: &KeySpace) -> Result<Changes, EtcdError> {
+        let mut all = Changes::default();
+        let mut response = self.response().await?;
+        for _ in 0..MAX_RESPONSES {
+            refuse_canceled(&response, etcd)?;
+            self.take(response, space, &mut all);
+            match self.arrived().await {
+                Some(next) => response = next?,
+                None => break,
+            }
+        }
+        Ok(all)
+    }
+
+    fn take(&mut self, response: WatchResponse, space: &KeySpace, all: &mut Changes) {
+        let progress = response.events.is_empty() && !response.fragment && self.parts.is_empty();
+        let told = response.header.unwrap_or_default().revision.unsigned_abs();
+        self.parts.extend(response.events);
+        if response.fragment {
+            return;
+        }
+        if progress {
+            // Nothing up to there concerns this prefix.
+            all.revision = all.revision.max(told);
+        }
+        for event in self.parts.drain(..) {
+            let is_gone = event.kind == EventType::Delete as i32;
+            let Some(kv) = event.kv else { continue };
+            all.revision = all.revision.max(kv.mod_revision.unsigned_abs());
+            if is_gone {
+                all.changes.extend(space.path(&kv.key).map(|path| (path, Ok(None))));
+                continue;
+            }
+            match space.read(kv) {
+                Found::Record(path, record) => all.changes.push((path, Ok(Some(record)))),
+                Found::Stray(stray) => all.changes.push((stray.path.clone(), Err(stray))),
+                Found::Other => {}
+            }
+        }
+    }
+
+    async fn response(&mut self) -> Result<WatchResponse, EtcdError> {
+        match self.stream.message().await {
+            Ok(Some(response)) => Ok(response),
+            Ok(None) => Err(EtcdError::Unreachable("etcd ended the watch".to_owned())),
+            Err(status) => Err(error(&status)),
+        }
+    }
+
+    /// A response that is there already.
+    async fn arrived(&mut self) -> Option<Result<WatchResponse, EtcdError>> {
+        poll_fn(|cx| match Pin::new(&mut self.stream).poll_next(cx) {
+            Poll::Ready(Some(Ok(response))) => Poll::Ready(Some(Ok(response))),
+            Poll::Ready(Some(Err(status))) => Poll::Ready(Some(Err(error(&status)))),
+            Poll::Ready(None) => {
+                Poll::Ready(Some(Err(EtcdError::Unreachable("etcd ended the watch".to_owned()))))
+            }
+            Poll::Pending => Poll::Ready(None),
+        })
+        .await
+    }
+}
+
+/// etcd ends a watch with a message: what was asked for is compacted, the member has no leader, the token is old.
+fn refuse_canceled(response: &WatchResponse, etcd: &Etcd) -> Result<(), EtcdError> {
+    if !response.canceled {
+        return Ok(());
+    }
+    let reason = &response.cancel_reason;
+    if response.compact_revision > 0 || reason.contains("compacted") {
+        return Err(EtcdError::Compacted);
+    }
+    if reason.contains("auth") || reason.contains("permission") {
+        etcd.forget_token();
+    }
+    Err(EtcdError::Unreachable(format!("etcd ended the watch: {reason}")))
+}
+
+/// Responses that become one change of the configuration: a storm of writes should not be compiled one by one.
+const MAX_RESPONSES: usize = 256;
