@@ -89,6 +89,8 @@ fn objects_end_when_their_time_is_up() {
         faults: Vec::new(),
         compile_faults: Vec::new(),
         behind: false,
+        inbox: std::sync::mpsc::sync_channel(1).1,
+        deferred: std::collections::VecDeque::new(),
     };
     let clock = std::sync::Arc::new(crate::testing::HandClock::default());
     reconciler.parts.clock = std::sync::Arc::clone(&clock) as std::sync::Arc<dyn crate::clock::Clock>;
