@@ -15,7 +15,6 @@ mod target;
 mod validate;
 mod weir;
 
-pub(crate) use kinds::shown;
 pub(crate) use plugins::all as all_plugins;
 pub(crate) use query::segments;
 pub use respond::Dress;

@@ -9,10 +9,10 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use model::catalog::Subsystem;
 use model::report::UpstreamHealth;
-use model::{Catalog, Key, Kind, Written, schema};
+use model::{Catalog, Key, Kind, Written, schema, secret_field};
 use serde_json::{Map, Value, json};
 
-use crate::admin::{all_plugins, respond, segments, shown};
+use crate::admin::{all_plugins, respond, segments};
 use crate::explain;
 use crate::log_level;
 use crate::reconcile::Reconcile;
@@ -90,19 +90,21 @@ impl ControlParts {
         let view = self.view.load();
         match path {
             ["schema"] => respond::json(StatusCode::OK, &self.schema()),
-            ["routes"] => all(&view, Kind::Route),
-            ["services"] => all(&view, Kind::Service),
-            ["upstreams"] => all(&view, Kind::Upstream),
-            ["route", id] => one(&view, Kind::Route, id),
-            ["service", id] => one(&view, Kind::Service, id),
-            ["upstream", id] => one(&view, Kind::Upstream, id),
+            ["routes"] => self.all(&view, Kind::Route),
+            ["services"] => self.all(&view, Kind::Service),
+            ["upstreams"] => self.all(&view, Kind::Upstream),
+            ["route", id] => self.one(&view, Kind::Route, id),
+            ["service", id] => self.one(&view, Kind::Service, id),
+            ["upstream", id] => self.one(&view, Kind::Upstream, id),
             ["plugin_metadatas"] => {
-                let all: Vec<Value> =
-                    in_force(&view, Kind::PluginMetadata).into_iter().map(metadata).collect();
+                let all: Vec<Value> = in_force(&view, Kind::PluginMetadata)
+                    .into_iter()
+                    .map(|written| self.metadata(written))
+                    .collect();
                 respond::json(StatusCode::OK, &all)
             }
             ["plugin_metadata", name] => match find(&view, Kind::PluginMetadata, name) {
-                Some(written) => respond::json(StatusCode::OK, &metadata(written)),
+                Some(written) => respond::json(StatusCode::OK, &self.metadata(written)),
                 None => missing(&format!("plugin metadata[{name}] not found")),
             },
             ["weir", "listeners"] => respond::json(StatusCode::OK, &self.listeners()),
@@ -111,6 +113,47 @@ impl ControlParts {
             ["healthcheck", kind, rest @ ..] => self.health_of(&view, kind, rest.first().copied(), headers),
             _ => not_found(),
         }
+    }
+
+    fn all(&self, view: &View, kind: Kind) -> Response<Bytes> {
+        let all: Vec<Value> = in_force(view, kind).into_iter().map(|written| self.dump(written)).collect();
+        respond::json(StatusCode::OK, &all)
+    }
+
+    fn one(&self, view: &View, kind: Kind, id: &str) -> Response<Bytes> {
+        match find(view, kind, id) {
+            Some(written) => respond::json(StatusCode::OK, &self.dump(written)),
+            None => missing(&format!("{}[{id}] not found", kind.singular())),
+        }
+    }
+
+    fn dump(&self, written: &Written) -> Value {
+        let value = self.shown(written);
+        let has_domain =
+            [value.get("nodes"), value.pointer("/upstream/nodes")].into_iter().flatten().any(names_domain);
+        json!({
+            "key": format!("{KEY_PREFIX}{}", written.key.path()),
+            "value": value,
+            "createdIndex": written.created_index,
+            "modifiedIndex": written.modified_index,
+            "has_domain": has_domain,
+        })
+    }
+
+    /// Metadata is shown with the plugin's name as its id, as APISIX's own copy has it.
+    fn metadata(&self, written: &Written) -> Value {
+        let mut value = self.shown(written);
+        value["id"] = Value::from(&*written.key.id);
+        value
+    }
+
+    /// The object without its secrets: a dump is for whoever looks after the node, who need not know them.
+    fn shown(&self, written: &Written) -> Value {
+        let mut value: Value = serde_json::from_str(&written.text).unwrap_or_else(|_| json!({}));
+        secret_field::for_each(&self.catalog, &written.key, &mut value, &mut |_, _, secret| {
+            MASK.clone_into(secret);
+        });
+        value
     }
 
     fn listeners(&self) -> Value {
@@ -235,18 +278,6 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-fn all(view: &View, kind: Kind) -> Response<Bytes> {
-    let all: Vec<Value> = in_force(view, kind).into_iter().map(dump).collect();
-    respond::json(StatusCode::OK, &all)
-}
-
-fn one(view: &View, kind: Kind, id: &str) -> Response<Bytes> {
-    match find(view, kind, id) {
-        Some(written) => respond::json(StatusCode::OK, &dump(written)),
-        None => missing(&format!("{}[{id}] not found", kind.singular())),
-    }
-}
-
 /// The objects that requests are served by, ordered by id.
 fn in_force(view: &View, kind: Kind) -> Vec<&Written> {
     let mut all: Vec<&Written> = view.snapshot.iter(kind).map(|object| &object.written).collect();
@@ -257,19 +288,6 @@ fn in_force(view: &View, kind: Kind) -> Vec<&Written> {
 fn find<'a>(view: &'a View, kind: Kind, id: &str) -> Option<&'a Written> {
     let key = Key::new(kind, id).ok()?;
     view.snapshot.get(&key).map(|object| &object.written)
-}
-
-fn dump(written: &Written) -> Value {
-    let value: Value = serde_json::from_str(&written.text).unwrap_or(Value::Null);
-    let has_domain =
-        [value.get("nodes"), value.pointer("/upstream/nodes")].into_iter().flatten().any(names_domain);
-    json!({
-        "key": format!("{KEY_PREFIX}{}", written.key.path()),
-        "value": shown(written.key.kind, &written.text),
-        "createdIndex": written.created_index,
-        "modifiedIndex": written.modified_index,
-        "has_domain": has_domain,
-    })
 }
 
 /// Whether some node is named rather than addressed.
@@ -289,13 +307,6 @@ fn names_domain(nodes: &Value) -> bool {
     }
 }
 
-/// Metadata is shown with the plugin's name as its id, as APISIX's own copy has it.
-fn metadata(written: &Written) -> Value {
-    let mut value: Map<String, Value> = serde_json::from_str(&written.text).unwrap_or_default();
-    value.insert("id".to_owned(), Value::from(&*written.key.id));
-    Value::Object(value)
-}
-
 fn missing(message: &str) -> Response<Bytes> {
     respond::error(StatusCode::NOT_FOUND, message)
 }
@@ -304,6 +315,8 @@ fn not_found() -> Response<Bytes> {
     respond::error(StatusCode::NOT_FOUND, "not found")
 }
 
+/// In place of a secret.
+const MASK: &str = "***";
 /// No body here is longer than a request that is to be explained.
 const MAX_BODY_BYTES: usize = 128 * 1024;
 /// The prefix of every key (contract 2.2).

@@ -23,6 +23,7 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 
 use crate::clock::Clock;
+use crate::sealing::{Medium, Sealer};
 use crate::source::etcd::{EtcdSource, EtcdSourceError, Update};
 use crate::source::file::FileSource;
 use crate::source::store::{Store, StoreError};
@@ -88,6 +89,8 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// Where readers find the result.
     pub view: SharedView,
+    /// What secrets in the store are sealed with.
+    pub sealer: Sealer,
 }
 
 /// The way to the reconciling thread.
@@ -283,7 +286,9 @@ impl Reconciler {
                 let mut changes: Vec<Change> = Vec::new();
                 for (path, record) in store.load()? {
                     match stored_key::parse(&path) {
-                        Some(key) => changes.push(stored_key::change(key, record)),
+                        Some(key) => {
+                            changes.push(stored_key::change(&self.parts.sealer, Medium::Store, key, record))
+                        }
                         None => self
                             .faults
                             .push(format!("the store holds {path}, which is no object this version knows")),

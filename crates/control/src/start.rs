@@ -19,6 +19,7 @@ use crate::control_api::{ControlApi, ControlParts};
 use crate::metrics_server::Metrics;
 use crate::reconcile::{HandOver, LoadError, Parts, Publisher, Reconcile, Source};
 use crate::report::Reports;
+use crate::sealing::Sealer;
 use crate::serve::{Handler, serve};
 use crate::source::etcd::{EtcdConfig, EtcdSource};
 use crate::source::file::FileSource;
@@ -42,6 +43,8 @@ pub struct ControlConfig {
     pub lock: Option<DirectoryLock>,
     /// The Admin API's rules.
     pub admin: AdminConfig,
+    /// What secrets in the store are sealed with.
+    pub sealer: Sealer,
 }
 
 /// Where the configuration comes from.
@@ -168,6 +171,7 @@ impl Control {
             publisher: config.publisher,
             clock: config.clock,
             view: view.clone(),
+            sealer: config.sealer,
         })?;
         let (stop, admin_paused) = (watch::Sender::new(false), watch::Sender::new(false));
         let handlers = handlers(&reconcile, &view, config.admin, config.catalog, config.reports);
@@ -330,6 +334,7 @@ mod tests {
             clock: Arc::new(SystemClock),
             lock: None,
             admin: AdminConfig { keys, ..AdminConfig::default() },
+            sealer: crate::testing::sealer(&[]),
         }
     }
 

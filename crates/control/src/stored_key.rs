@@ -1,8 +1,11 @@
 //! Keys as the store writes them: the path below the prefix (`routes/1`, `consumers/jack/credentials/c1`), as etcd
 //! would hold them. It refuses to know the objects.
 
+use std::borrow::Cow;
+
 use model::{Change, Key, Kind, Written};
 
+use crate::sealing::{Medium, Sealer};
 use crate::source::store::Record;
 
 /// The text of a key in the store.
@@ -21,11 +24,16 @@ pub(crate) fn parse(path: &str) -> Option<Key> {
     Key::new(kind, id).ok()
 }
 
-/// The change that puts a stored object in force.
-pub(crate) fn change(key: Key, record: Record) -> Change {
+/// The change that puts a stored object in force, its secrets opened. One whose secrets stay closed is a faulty object.
+pub(crate) fn change(sealer: &Sealer, medium: Medium, key: Key, record: Record) -> Change {
+    let text = match sealer.open_from(medium, &key, &record.text) {
+        Ok(Cow::Borrowed(_)) => record.text.into(),
+        Ok(Cow::Owned(opened)) => opened.into(),
+        Err(reason) => Written::unreadable(&reason.to_string()),
+    };
     let written = Written {
         key: key.clone(),
-        text: record.text.into(),
+        text,
         created_index: record.created_index,
         modified_index: record.modified_index,
     };

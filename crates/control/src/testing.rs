@@ -24,6 +24,7 @@ use crate::clock::Clock;
 use crate::control_api::{ControlApi, ControlParts};
 use crate::reconcile::{LoadError, Parts, Publisher, Reconcile, Source};
 use crate::report::Reports;
+use crate::sealing::Sealer;
 use crate::serve::{Handler, respond};
 use crate::source::file::FileSource;
 use crate::source::store::{DirectoryLock, Store};
@@ -154,21 +155,35 @@ pub(crate) fn reports() -> Reports {
     }
 }
 
+/// A sealer for that catalog.
+pub(crate) fn sealer(keyring: &[&str]) -> Sealer {
+    Sealer::new(catalog(), keyring).unwrap()
+}
+
 /// A plugin `auth` for consumers, and a plugin `count` with a schema of its own.
 pub(crate) fn catalog() -> Arc<Catalog> {
     let mut auth = PluginInfo::new("auth", 2500, json!({ "type": "object", "additionalProperties": false }));
     auth.is_auth = true;
     auth.consumer_key = Some("key");
     auth.consumer_schema = Some(
-        json!({ "type": "object", "properties": { "key": { "type": "string" } }, "required": ["key"] })
-            .into(),
+        json!({
+            "type": "object",
+            "properties": { "key": { "type": "string" } },
+            "encrypt_fields": ["key"],
+            "required": ["key"],
+        })
+        .into(),
     );
     let mut count = PluginInfo::new(
         "count",
         1002,
         json!({
             "type": "object",
-            "properties": { "count": { "type": "integer", "minimum": 1 } },
+            "properties": {
+                "count": { "type": "integer", "minimum": 1 },
+                "password": { "type": "string" },
+            },
+            "encrypt_fields": ["password"],
             "required": ["count"],
             "additionalProperties": false,
         }),
@@ -193,20 +208,25 @@ pub(crate) struct Rig {
 impl Rig {
     /// Over the store in `directory`.
     pub(crate) fn store(directory: &Path) -> Rig {
-        Rig::start(Source::Store(Store::open(directory).unwrap())).unwrap()
+        Rig::sealed_store(directory, &[])
+    }
+
+    /// Over the store in `directory`, with a keyring.
+    pub(crate) fn sealed_store(directory: &Path, keyring: &[&str]) -> Rig {
+        Rig::start(Source::Store(Store::open(directory).unwrap()), keyring).unwrap()
     }
 
     /// Over the store in a directory that is locked already.
     pub(crate) fn locked_store(lock: DirectoryLock) -> Rig {
-        Rig::start(Source::Store(Store::open_locked(lock).unwrap())).unwrap()
+        Rig::start(Source::Store(Store::open_locked(lock).unwrap()), &[]).unwrap()
     }
 
     /// Over a resource file.
     pub(crate) fn file(path: &Path, strict: bool) -> Result<Rig, LoadError> {
-        Rig::start(Source::File { file: FileSource::new(path.to_owned()), strict })
+        Rig::start(Source::File { file: FileSource::new(path.to_owned()), strict }, &[])
     }
 
-    fn start(source: Source) -> Result<Rig, LoadError> {
+    fn start(source: Source, keyring: &[&str]) -> Result<Rig, LoadError> {
         let (view, clock, published, catalog) =
             (SharedView::default(), Arc::new(HandClock::default()), Recorder::default(), catalog());
         // 2026-01-01, in milliseconds.
@@ -217,6 +237,7 @@ impl Rig {
             publisher: Box::new(published.clone()),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             view: view.clone(),
+            sealer: sealer(keyring),
         })?;
         let key = |key: &str, role| AdminKey { key: key.to_owned(), role };
         let admin = Admin::new(AdminParts {

@@ -14,6 +14,7 @@ mod number;
 pub mod report;
 pub mod resource;
 pub mod schema;
+pub mod secret_field;
 pub mod settings;
 pub mod snapshot;
 mod unsupported;

@@ -16,3 +16,21 @@ pub struct Written {
     /// The revision that changed it last.
     pub modified_index: u64,
 }
+
+impl Written {
+    /// In place of the text of an object whose stored text cannot be read, because of `reason`, a sentence. It is no
+    /// JSON, so that the object is a faulty one, and says why.
+    #[must_use]
+    pub fn unreadable(reason: &str) -> Arc<str> {
+        format!("{UNREADABLE}{reason}").into()
+    }
+
+    /// Why there is no text, if it is [`Written::unreadable`].
+    #[must_use]
+    pub fn why_unreadable(&self) -> Option<&str> {
+        self.text.strip_prefix(UNREADABLE)
+    }
+}
+
+/// No JSON begins so.
+const UNREADABLE: &str = "unreadable: ";

@@ -104,6 +104,7 @@ fn schema() -> Value {
                 "type": "boolean", "default": false,
             },
         },
+        "encrypt_fields": ["auth_header"],
         "required": ["uri"],
     });
     batch::add_to_schema(&mut schema, NAME_DEFAULT);

@@ -19,12 +19,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use control::{AdminKey, EtcdConfig, EtcdTls, Role, SourceConfig};
+use control::{AdminKey, EtcdConfig, EtcdTls, Role, Sealer, SourceConfig};
 use gateway::compile::Compiler;
 use gateway::plugin::outbound::OutboundPolicy;
 use gateway::plugin::services::Services;
 use gateway::upstream::dns::{LookupOptions, Resolver, SystemLookup, TtlBounds};
-use model::Snapshot;
+use model::{Catalog, Snapshot};
 use serde_json::Value;
 
 use crate::cli::explain::Question;
@@ -60,13 +60,16 @@ pub(crate) fn run(source: SettingsSource) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// The configuration cannot be read, or the request would be refused before a route is looked for.
 pub(crate) fn explain_offline(settings: &Settings, question: &Question) -> anyhow::Result<Value> {
+    let catalog = Arc::new(catalog(settings.plugins.as_deref()));
+    let sealer = sealer(settings, &catalog)?;
     let changes = match (&settings.resources, settings.source()) {
         (Some(path), _) => control::offline::from_file(path).map_err(anyhow::Error::msg)?,
-        (None, Source::Etcd) => control::offline::from_etcd_copy(&settings.data, &settings.etcd_prefix)?,
-        (None, _) => control::offline::from_store(&settings.data)?,
+        (None, Source::Etcd) => {
+            control::offline::from_etcd_copy(&settings.data, &settings.etcd_prefix, &sealer)?
+        }
+        (None, _) => control::offline::from_store(&settings.data, &sealer)?,
     };
-    let applied =
-        Snapshot::empty().apply(&catalog(settings.plugins.as_deref()), &changes, 1, model::Policy::Lenient);
+    let applied = Snapshot::empty().apply(&catalog, &changes, 1, model::Policy::Lenient);
     let mut compiler = compiler(settings, services(settings)?);
     let (runtime, _) = compiler.apply(&applied);
     let options = options::engine(settings);
@@ -88,6 +91,11 @@ fn services(settings: &Settings) -> anyhow::Result<Arc<Services>> {
     };
     let resolver = Resolver::start(Arc::new(lookup), ttl).context("cannot start the DNS thread")?;
     Ok(Arc::new(Services::new(resolver, OutboundPolicy { allow: settings.outbound_allow.clone() })))
+}
+
+/// What secrets in the store are sealed with.
+fn sealer(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Sealer> {
+    Ok(Sealer::new(Arc::clone(catalog), settings.encryption_keyring.reveal())?)
 }
 
 fn compiler(settings: &Settings, services: Arc<Services>) -> Compiler {

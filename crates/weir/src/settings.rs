@@ -30,7 +30,7 @@ pub(crate) use parse::{available_cores, log_filter};
 pub(crate) use reference::check_page;
 pub(crate) use table::Setting;
 pub(crate) use values::{
-    AccessLogFormat, AdminKey, ErrorLog, LogTarget, MemoryLimit, Overload, RoleKey, Secret, Source,
+    AccessLogFormat, AdminKey, ErrorLog, Keyring, LogTarget, MemoryLimit, Overload, RoleKey, Secret, Source,
 };
 pub(crate) use written::{UPGRADE_VARIABLE, Written};
 
@@ -105,6 +105,12 @@ settings! {
         /// The version that the Admin API names itself by, as `Server: APISIX/VERSION`. Some clients choose by it how they
         /// write objects; the behaviour stays that of the default.
         admin_emulated_version: String = parse::version("VERSION", control::EMULATED_VERSION),
+    }
+    section "Secrets" {
+        /// Keys of 16 or 32 bytes with which secrets are encrypted where they are stored (consumers' keys, private keys,
+        /// what plugins name): AES-CBC as APISIX's `data_encryption.keyring`. The first one encrypts, all are tried to
+        /// decrypt. Only from the environment, as all secrets. Without one, secrets are stored as they are written.
+        encryption_keyring: Keyring = parse::keyring("KEY,…", ""),
     }
     section "Workers" {
         /// Worker threads, or `auto`: one for each core this process may use (its cgroup and affinity counted).

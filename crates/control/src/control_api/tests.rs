@@ -67,6 +67,35 @@ fn dumps() {
 }
 
 #[test]
+fn dumps_hold_no_secret() {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = Rig::store(directory.path());
+    let plugins = json!({"count": {"count": 3, "password": "s3cr3t"}});
+    let upstream = json!({"nodes": {"127.0.0.1:80": 1}, "type": "roundrobin"});
+    for (target, body) in [
+        ("routes/r", json!({"uri": "/", "plugins": plugins, "upstream": upstream})),
+        ("services/s", json!({"plugins": plugins})),
+    ] {
+        assert_eq!(rig.json("PUT", &format!("/apisix/admin/{target}"), &body).0, 201);
+    }
+    for (target, pointer) in [
+        ("/v1/routes", "/0/value"),
+        ("/v1/route/r", "/value"),
+        ("/v1/services", "/0/value"),
+        ("/v1/service/s", "/value"),
+    ] {
+        let (status, _, body) = block_on(ask(&rig.control, "GET", target, &[], ""));
+        assert!(status == 200 && !body.contains("s3cr3t"), "{target} {body}");
+        let body: Value = serde_json::from_str(&body).unwrap();
+        let shown = body.pointer(&format!("{pointer}/plugins/count")).unwrap();
+        assert_eq!(*shown, json!({"count": 3, "password": "***"}), "{target}");
+    }
+    // The Admin API shows what was written, as APISIX does: who has its key may read and write it.
+    let (_, route) = rig.json("GET", "/apisix/admin/routes/r", &Value::Null);
+    assert_eq!(route["value"]["plugins"]["count"]["password"], "s3cr3t");
+}
+
+#[test]
 fn health() {
     let (_directory, rig) = talk();
     let expected = json!({

@@ -38,8 +38,8 @@ impl Reconciler {
             Ok(transaction) => transaction,
             Err(fault) => return vec![Err(Refused::Store(fault.to_string())); count],
         };
-        let mut batch =
-            Batch::new(Journal::Store(transaction), &self.parts.catalog, self.snapshot.clone(), now_ms);
+        let journal = Journal::Store(transaction, &self.parts.sealer);
+        let mut batch = Batch::new(journal, &self.parts.catalog, self.snapshot.clone(), now_ms);
         let mut results: Vec<Result<Done, Refused>> =
             writes.into_iter().map(|write| batch.write(write)).collect();
         match batch.commit() {
@@ -76,8 +76,8 @@ impl Reconciler {
                 return;
             }
         };
-        let mut batch =
-            Batch::new(Journal::Store(transaction), &self.parts.catalog, self.snapshot.clone(), now_ms);
+        let journal = Journal::Store(transaction, &self.parts.sealer);
+        let mut batch = Batch::new(journal, &self.parts.catalog, self.snapshot.clone(), now_ms);
         for path in expired {
             if let Err(refusal) = batch.expire(&path) {
                 tracing::warn!(path, ?refusal, "an object whose time is up cannot be removed");

@@ -10,6 +10,7 @@ use super::batch::Batch;
 use super::journal::Journal;
 use super::write::{Done, Refused, Write};
 use super::{Command, LoadError, Reconciler, Source};
+use crate::sealing::Medium;
 use crate::source::etcd::{Changed, EtcdError, EtcdSource, Outcome, Stray, Update};
 use crate::source::store::{Record, StoreError};
 use crate::stored_key;
@@ -115,7 +116,9 @@ impl Reconciler {
         for (path, change) in changes {
             self.forget_stray(&path);
             match (change, stored_key::parse(&path)) {
-                (Ok(Some(record)), Some(key)) => effective.push(stored_key::change(key, record)),
+                (Ok(Some(record)), Some(key)) => {
+                    effective.push(stored_key::change(&self.parts.sealer, Medium::Etcd, key, record));
+                }
                 (Ok(None), Some(key)) => effective.push(Change { key, written: None }),
                 (Ok(Some(_)), None) => self.stray(path, UNKNOWN_KIND.to_owned()),
                 (Ok(None), None) => {}
@@ -163,7 +166,8 @@ impl Reconciler {
             return Vec::new();
         }
         let handle = etcd.handle();
-        let journal = Journal::etcd(&etcd.etcd, &etcd.space, &handle, self.snapshot.revision());
+        let (sealer, revision) = (&self.parts.sealer, self.snapshot.revision());
+        let journal = Journal::etcd(&etcd.etcd, &etcd.space, &handle, sealer, revision);
         let mut batch = Batch::new(journal, &self.parts.catalog, self.snapshot.clone(), now_ms);
         let mut planned = Vec::new();
         for (index, write) in writes {

@@ -5,14 +5,15 @@ use std::collections::HashSet;
 
 use model::Key;
 
+use crate::sealing::{Medium, Sealer};
 use crate::source::etcd::{Etcd, KeySpace, Operation};
 use crate::source::store::{Expect, StoreError, Transaction};
 use crate::stored_key;
 
 /// The writes of one batch.
 pub(super) enum Journal<'a> {
-    /// Durable with the commit of the transaction.
-    Store(Transaction<'a>),
+    /// Durable with the commit of the transaction, secrets sealed.
+    Store(Transaction<'a>, &'a Sealer),
     /// Not yet asked for.
     Etcd(Planned<'a>),
 }
@@ -22,6 +23,7 @@ pub(super) struct Planned<'a> {
     etcd: &'a Etcd,
     space: &'a KeySpace,
     runtime: &'a tokio::runtime::Handle,
+    sealer: &'a Sealer,
     /// Counts up from the one in force; the real ones are known afterwards.
     revision: u64,
     operations: Vec<Operation>,
@@ -53,16 +55,17 @@ impl<'a> Journal<'a> {
         etcd: &'a Etcd,
         space: &'a KeySpace,
         runtime: &'a tokio::runtime::Handle,
+        sealer: &'a Sealer,
         revision: u64,
     ) -> Journal<'a> {
         let (operations, touched) = (Vec::new(), HashSet::new());
-        Journal::Etcd(Planned { etcd, space, runtime, revision, operations, touched })
+        Journal::Etcd(Planned { etcd, space, runtime, sealer, revision, operations, touched })
     }
 
     /// The next revision. Every write of its own takes one.
     pub(super) fn advance(&mut self) -> u64 {
         match self {
-            Journal::Store(transaction) => transaction.advance(),
+            Journal::Store(transaction, _) => transaction.advance(),
             Journal::Etcd(planned) => {
                 planned.revision += 1;
                 planned.revision
@@ -73,7 +76,7 @@ impl<'a> Journal<'a> {
     /// The revision reached so far.
     pub(super) fn revision(&self) -> u64 {
         match self {
-            Journal::Store(transaction) => transaction.revision(),
+            Journal::Store(transaction, _) => transaction.revision(),
             Journal::Etcd(planned) => planned.revision,
         }
     }
@@ -84,7 +87,7 @@ impl<'a> Journal<'a> {
     /// etcd cannot be asked.
     pub(super) fn new_id(&mut self) -> Result<u64, StoreError> {
         match self {
-            Journal::Store(transaction) => Ok(transaction.advance()),
+            Journal::Store(transaction, _) => Ok(transaction.advance()),
             Journal::Etcd(planned) => {
                 let asked = planned.etcd.new_id(planned.space);
                 planned.runtime.block_on(asked).map_err(|fault| StoreError::Failed(fault.to_string()))
@@ -99,14 +102,16 @@ impl<'a> Journal<'a> {
     pub(super) fn put(&mut self, put: &Put<'_>) -> Result<Indices, StoreError> {
         let path = stored_key::text(put.key);
         match self {
-            Journal::Store(transaction) => {
+            Journal::Store(transaction, sealer) => {
                 let expires_at_ms = put.ttl_s.map(|seconds| expiry(put.now_ms, seconds));
-                let record = transaction.put(&path, put.text, put.expect, expires_at_ms)?;
+                let text = sealer.seal_for(Medium::Store, put.key, put.text);
+                let record = transaction.put(&path, &text, put.expect, expires_at_ms)?;
                 Ok(Indices { created: record.created_index, modified: record.modified_index })
             }
             Journal::Etcd(planned) => {
                 let revision = planned.revision;
-                planned.add(path, Some(put.text.to_owned()), put.before.as_ref(), put.ttl_s);
+                let text = planned.sealer.seal_for(Medium::Etcd, put.key, put.text);
+                planned.add(path, Some(text.into_owned()), put.before.as_ref(), put.ttl_s);
                 let created = put.before.as_ref().map_or(revision, |before| before.created);
                 Ok(Indices { created, modified: revision })
             }
@@ -119,7 +124,7 @@ impl<'a> Journal<'a> {
     /// See [`Transaction::delete`].
     pub(super) fn delete(&mut self, path: &str, before: Option<&Indices>) -> Result<(), StoreError> {
         match self {
-            Journal::Store(transaction) => transaction.delete(path).map(drop),
+            Journal::Store(transaction, _) => transaction.delete(path).map(drop),
             Journal::Etcd(planned) => {
                 planned.add(path.to_owned(), None, before, None);
                 Ok(())
@@ -130,7 +135,7 @@ impl<'a> Journal<'a> {
     /// How many operations are planned so far; 0 with the store.
     pub(super) fn planned(&self) -> usize {
         match self {
-            Journal::Store(_) => 0,
+            Journal::Store(..) => 0,
             Journal::Etcd(planned) => planned.operations.len(),
         }
     }
@@ -148,7 +153,7 @@ impl<'a> Journal<'a> {
     /// See [`Transaction::commit`].
     pub(super) fn commit(self) -> Result<Vec<Operation>, StoreError> {
         match self {
-            Journal::Store(transaction) => transaction.commit().map(|_| Vec::new()),
+            Journal::Store(transaction, _) => transaction.commit().map(|_| Vec::new()),
             Journal::Etcd(planned) => Ok(planned.operations),
         }
     }

@@ -10,6 +10,7 @@ use model::{Change, Key, Kind, Policy};
 use tokio::sync::watch;
 
 use super::{Command, Flow, Reconcile, Reconciler, Source};
+use crate::sealing::Medium;
 use crate::source::store::{Record, StoreError};
 use crate::stored_key;
 
@@ -139,17 +140,16 @@ impl Reconciler {
             .chain(self.snapshot.faulty().map(|faulty| faulty.written.key.clone()))
             .collect();
         let (mut changes, mut unknown) = (Vec::new(), Vec::new());
+        let medium = if matches!(self.parts.source, Source::Etcd(_)) { Medium::Etcd } else { Medium::Store };
         for (path, record) in entries {
             let Some(key) = stored_key::parse(&path) else {
                 unknown.push(path);
                 continue;
             };
             gone.remove(&key);
-            let same = self.written(&key).is_some_and(|written| {
-                written.modified_index == record.modified_index && *written.text == *record.text
-            });
-            if !same {
-                changes.push(stored_key::change(key, record));
+            let change = stored_key::change(&self.parts.sealer, medium, key, record);
+            if self.written(&change.key) != change.written.as_ref() {
+                changes.push(change);
             }
         }
         changes.extend(gone.into_iter().map(|key| Change { key, written: None }));

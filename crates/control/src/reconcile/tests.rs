@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::HandOver;
-use crate::source::store::DirectoryLock;
+use crate::source::store::{DirectoryLock, Store};
 use crate::testing::{Rig, block_on};
 
 fn upstream() -> Value {
@@ -84,6 +84,7 @@ fn objects_end_when_their_time_is_up() {
             publisher: Box::new(crate::testing::Recorder::default()),
             clock: std::sync::Arc::new(crate::testing::HandClock::default()),
             view: crate::view::SharedView::default(),
+            sealer: crate::testing::sealer(&[]),
         },
         snapshot: model::Snapshot::default(),
         faults: Vec::new(),
@@ -142,6 +143,7 @@ fn what_cannot_be_compiled_is_told_and_ends_nothing() {
         publisher: Box::new(Clumsy),
         clock: std::sync::Arc::new(crate::testing::HandClock::default()),
         view: view.clone(),
+        sealer: crate::testing::sealer(&[]),
     })
     .unwrap();
     for revision in 1..=3 {
@@ -366,4 +368,55 @@ fn a_store_that_was_given_away_is_not_written_any_more() {
     });
     let heir = Rig::locked_store(lock);
     assert_eq!(heir.json("GET", "/apisix/admin/upstreams/late", &Value::Null).0, 404);
+}
+
+#[test]
+fn secrets_are_sealed_in_the_store_and_open_everywhere_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let records = || Store::open(directory.path()).unwrap().load().unwrap();
+    let text_of = |records: &[(String, crate::source::store::Record)], path: &str| {
+        records.iter().find(|(key, _)| key == path).unwrap().1.text.clone()
+    };
+    let key = |rig: &Rig, name: &str| {
+        let (status, body) = rig.json("GET", &format!("/apisix/admin/consumers/{name}"), &Value::Null);
+        (status, body["value"]["plugins"]["auth"]["key"].clone())
+    };
+    let consumer = |name: &str, key: &str| json!({"username": name, "plugins": {"auth": {"key": key}}});
+    // Written before there was a keyring; one of them looks sealed.
+    let before = Rig::store(directory.path());
+    for (name, key) in [("old", "old-s3cr3t"), ("like", "AAECAwQFBgcICQoLDA0ODw==")] {
+        assert_eq!(before.json("PUT", "/apisix/admin/consumers", &consumer(name, key)).0, 201);
+    }
+    drop(before);
+    let rig = Rig::sealed_store(directory.path(), &["edd1c9f0985e76a2"]);
+    assert_eq!(key(&rig, "old"), (200, json!("old-s3cr3t")));
+    assert_eq!(key(&rig, "like"), (200, json!("AAECAwQFBgcICQoLDA0ODw==")));
+    let (status, answer) = rig.json("PUT", "/apisix/admin/consumers", &consumer("new", "new-s3cr3t"));
+    assert_eq!((status, &answer["value"]["plugins"]["auth"]["key"]), (201, &json!("new-s3cr3t")));
+    drop(rig);
+    let stored = records();
+    assert!(text_of(&stored, "consumers/old").contains("old-s3cr3t"));
+    assert!(!text_of(&stored, "consumers/new").contains("new-s3cr3t"));
+
+    // A new key in front; the old one still opens.
+    let rig = Rig::sealed_store(directory.path(), &["0123456789abcdef0123456789abcdef", "edd1c9f0985e76a2"]);
+    assert_eq!(key(&rig, "new"), (200, json!("new-s3cr3t")));
+    assert_eq!(rig.json("PUT", "/apisix/admin/consumers", &consumer("old", "old-s3cr3t")).0, 200);
+    drop(rig);
+    assert!(!text_of(&records(), "consumers/old").contains("old-s3cr3t"));
+
+    // Without the right key the object is a faulty one: not in force, told why, to be written anew.
+    let rig = Rig::sealed_store(directory.path(), &["edd1c9f0985e76a2"]);
+    let view = rig.view.load();
+    let faults: Vec<String> = view.snapshot.faults().iter().map(ToString::to_string).collect();
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert!(faults[0].starts_with("consumers/old: /plugins/auth/key cannot be decrypted"), "{faults:?}");
+    assert_eq!(key(&rig, "new"), (200, json!("new-s3cr3t")));
+    let (_, shown) = rig.ask("GET", "/apisix/admin/consumers/old", "");
+    assert!(shown.contains("cannot be decrypted") && !shown.contains("sealed:"), "{shown}");
+    assert_eq!(rig.json("PUT", "/apisix/admin/consumers", &consumer("old", "other")).0, 200);
+    assert!(rig.view.load().snapshot.faults().is_empty());
+    drop((view, rig));
+    let rig = Rig::store(directory.path());
+    assert_eq!(rig.view.load().snapshot.faults().len(), 2, "without a keyring both stay closed");
 }

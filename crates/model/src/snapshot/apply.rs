@@ -210,6 +210,9 @@ fn sort_unique<T: Ord>(items: &mut Vec<T>) {
 
 /// Parses and checks an object on its own.
 fn read(catalog: &Catalog, written: &Written) -> Result<Arc<Object>, Refusal> {
+    if let Some(reason) = written.why_unreadable() {
+        return Err(Refusal::single(None, "", reason));
+    }
     let value = serde_json::from_str(&written.text)
         .map_err(|error| Refusal::single(None, "", format!("the text is not JSON: {error}")))?;
     let resource = check::object(catalog, &written.key, &value)?;

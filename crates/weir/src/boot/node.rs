@@ -13,7 +13,7 @@ use gateway::observe::access_log::LogWriter;
 use super::bridge::{self, Bridge, Gateway};
 use super::live::LiveSettings;
 use super::upgrade::{Executable, Offer, Predecessor};
-use super::{admin_keys, catalog, compiler, data, options, services, sockets, source};
+use super::{admin_keys, catalog, compiler, data, options, sealer, services, sockets, source};
 use crate::log::{self, LogControl};
 use crate::settings::{Settings, SettingsSource};
 
@@ -62,14 +62,17 @@ impl Node {
             Some(inherited) => Some(inherited),
             None => data::lock(&settings)?,
         };
+        let catalog = Arc::new(catalog(settings.plugins.as_deref()));
+        let sealer = sealer(&settings, &catalog)?;
         let control = Control::start(ControlConfig {
             source: source(&settings),
-            catalog: Arc::new(catalog(settings.plugins.as_deref())),
+            catalog,
             publisher: Box::new(Bridge::new(compiler, gateway.clone())),
             reports: bridge::reports(&gateway, &engine_options, &log, log_writer.clone(), sockets.reports),
             clock: Arc::new(SystemClock),
             lock: lock.as_ref().map(DirectoryLock::try_clone).transpose()?,
             admin: options::admin(&settings, admin_keys),
+            sealer,
         })?;
         let workers = settings.workers;
         let engine = gateway.start(|runtime| EngineConfig {

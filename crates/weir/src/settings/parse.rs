@@ -14,7 +14,7 @@ use stdx::nearest::nearest;
 use tracing_subscriber::filter::Targets;
 
 use super::fault::Place;
-use super::values::{AdminKey, ErrorLog, LogTarget, MemoryLimit, Overload, RoleKey, Secret, Source};
+use super::values::{AdminKey, ErrorLog, Keyring, LogTarget, MemoryLimit, Overload, RoleKey, Secret, Source};
 use super::written::Given;
 pub(super) use access_log_format::access_log_format;
 
@@ -234,6 +234,23 @@ pub(super) fn field_name(given: &Given) -> Result<String, String> {
         "proxy_protocol" => Err("this version has no PROXY protocol yet; name a header field".to_owned()),
         text if http1::Headers::new().append(text, b"").is_ok() => Ok(text.to_owned()),
         text => Err(format!("`{text}` is not the name of a header field, such as `X-Forwarded-For`")),
+    }
+}
+
+/// Keys that secrets are encrypted with, separated by commas. What is wrong with one is told without it.
+pub(super) fn keyring(given: &Given) -> Result<Keyring, String> {
+    let keys: Vec<String> =
+        given.values.iter().flat_map(|text| text.split(',')).map(|key| key.trim().to_owned()).collect();
+    if keys.len() > control::sealing::MAX_KEYS {
+        return Err(format!("has {} keys; at most {} are taken", keys.len(), control::sealing::MAX_KEYS));
+    }
+    match keys.iter().position(|key| ![16, 32].contains(&key.len())) {
+        Some(index) => Err(format!(
+            "key {} has {} bytes; each has 16 (AES-128) or 32 (AES-256)",
+            index + 1,
+            keys[index].len()
+        )),
+        None => Ok(Keyring::new(keys)),
     }
 }
 

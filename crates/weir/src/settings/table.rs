@@ -59,7 +59,7 @@ impl Setting {
     /// other place for them), never printed.
     #[must_use]
     pub(crate) fn is_secret(&self) -> bool {
-        ["admin_key", "admin_keys", "etcd_password"].contains(&self.name)
+        ["admin_key", "admin_keys", "encryption_keyring", "etcd_password"].contains(&self.name)
     }
 }
 

@@ -117,3 +117,25 @@ impl fmt::Debug for AdminKey {
         out.write_str("(set)")
     }
 }
+
+/// The keys that secrets are encrypted with, the first one first. Their texts are never part of `Debug` output.
+#[derive(Clone, Default, Eq, PartialEq)]
+pub(crate) struct Keyring(Vec<String>);
+
+impl Keyring {
+    pub(super) fn new(keys: Vec<String>) -> Self {
+        Self(keys)
+    }
+
+    /// The keys themselves, for the one place that makes ciphers of them.
+    #[must_use]
+    pub(crate) fn reveal(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Keyring {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "({} keys)", self.0.len())
+    }
+}

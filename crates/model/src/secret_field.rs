@@ -1,0 +1,146 @@
+//! Where objects hold secrets: what plugins name in `encrypt_fields` of their schemas, and the private keys of
+//! certificates and upstreams. It finds and hands over texts; ciphers and masks are others' business.
+
+use serde_json::{Map, Value};
+
+use crate::catalog::{Catalog, SchemaType};
+use crate::{Key, Kind};
+
+/// What kind of text a secret is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecretForm {
+    /// Any text.
+    Any,
+    /// A private key: PEM, or a reference to one.
+    PrivateKey,
+}
+
+/// Hands every secret of an object to `visit`, with the place where it stands (a JSON pointer) and its form.
+pub fn for_each(
+    catalog: &Catalog,
+    key: &Key,
+    object: &mut Value,
+    visit: &mut dyn FnMut(&str, SecretForm, &mut String),
+) {
+    for path in private_keys(key.kind) {
+        walk(object, path, String::new(), &mut |place, text| visit(place, SecretForm::PrivateKey, text));
+    }
+    let mut any = |place: &str, text: &mut String| visit(place, SecretForm::Any, text);
+    if key.kind == Kind::PluginMetadata {
+        for_each_of_plugin(catalog, SchemaType::Metadata, key.own_id(), object, "", &mut any);
+        return;
+    }
+    let schema_type = match key.kind {
+        Kind::Consumer | Kind::Credential => SchemaType::Consumer,
+        _ => SchemaType::Plugin,
+    };
+    let Some(plugins) = object.get_mut("plugins").and_then(Value::as_object_mut) else { return };
+    for (name, config) in plugins {
+        let place = crate::fault::below("/plugins", name);
+        for_each_of_plugin(catalog, schema_type, name, config, &place, &mut any);
+    }
+}
+
+fn for_each_of_plugin(
+    catalog: &Catalog,
+    schema_type: SchemaType,
+    name: &str,
+    config: &mut Value,
+    place: &str,
+    visit: &mut dyn FnMut(&str, &mut String),
+) {
+    let Some(plugin) = catalog.get(name) else { return };
+    let own = plugin.schema_for(schema_type);
+    // A plugin without a form for consumers is written there as elsewhere.
+    let schema =
+        if schema_type == SchemaType::Consumer { own.or(plugin.schema_for(SchemaType::Plugin)) } else { own };
+    let fields = schema.and_then(|schema| schema.get(ENCRYPT_FIELDS)).and_then(Value::as_array);
+    for field in fields.into_iter().flatten().filter_map(Value::as_str) {
+        let path: Vec<&str> = match config.get(field) {
+            Some(_) => vec![field],
+            None => field.split('.').collect(),
+        };
+        walk(config, &path, place.to_owned(), visit);
+    }
+}
+
+/// Every text at the end of `path` below `value`; lists on the way are gone through.
+fn walk(value: &mut Value, path: &[&str], place: String, visit: &mut dyn FnMut(&str, &mut String)) {
+    match (value, path) {
+        (Value::String(text), []) => visit(&place, text),
+        (Value::Array(items), path) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                walk(item, path, format!("{place}/{index}"), visit);
+            }
+        }
+        (Value::Object(fields), [name, rest @ ..]) => {
+            if let Some(field) = Map::get_mut(fields, *name) {
+                walk(field, rest, crate::fault::below(&place, name), visit);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Where objects of that kind hold private keys.
+fn private_keys(kind: Kind) -> &'static [&'static [&'static str]] {
+    match kind {
+        Kind::Ssl => &[&["key"], &["keys"]],
+        Kind::Upstream => &[&["tls", "client_key"]],
+        Kind::Route | Kind::Service | Kind::StreamRoute => &[&["upstream", "tls", "client_key"]],
+        _ => &[],
+    }
+}
+
+/// The keyword by which a plugin's schema names its secrets, `a.b` for one within another (contract section 2.2).
+const ENCRYPT_FIELDS: &str = "encrypt_fields";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PluginInfo;
+    use serde_json::json;
+
+    fn catalog() -> Catalog {
+        let mut auth = PluginInfo::new("auth", 2, json!({"type": "object"}));
+        auth.consumer_schema = Some(json!({"type": "object", "encrypt_fields": ["key"]}).into());
+        let mut log =
+            PluginInfo::new("log", 1, json!({"type": "object", "encrypt_fields": ["a.b", "x.y", "t"]}));
+        log.metadata_schema = Some(json!({"type": "object", "encrypt_fields": ["m"]}).into());
+        Catalog::new(vec![auth, log]).unwrap()
+    }
+
+    fn found(key: &Key, mut object: Value) -> Vec<String> {
+        let mut found = Vec::new();
+        for_each(&catalog(), key, &mut object, &mut |place, form, text| {
+            found.push(format!("{place} {form:?} {text}"));
+        });
+        found
+    }
+
+    #[test]
+    fn every_secret_is_found_where_it_stands() {
+        let check = |kind: Kind, id: &str, object: Value, expected: &[&str]| {
+            assert_eq!(found(&Key::new(kind, id).unwrap(), object), expected, "{kind:?}");
+        };
+        let auth = json!({"plugins": {"auth": {"key": "k", "other": "o"}, "unknown": {"key": "u"}}});
+        check(Kind::Consumer, "jack", auth.clone(), &["/plugins/auth/key Any k"]);
+        check(Kind::Credential, "jack/credentials/1", auth.clone(), &["/plugins/auth/key Any k"]);
+        check(Kind::Route, "1", auth, &[]);
+        let log =
+            json!({"plugins": {"log": {"a": [{"b": "1"}, {"b": 2}, {"b": ["3"]}], "x.y": "4", "t": {}}}});
+        let places = ["/plugins/log/a/0/b Any 1", "/plugins/log/a/2/b/0 Any 3", "/plugins/log/x.y Any 4"];
+        for kind in [Kind::Route, Kind::Service, Kind::GlobalRule, Kind::PluginConfig, Kind::ConsumerGroup] {
+            check(kind, "1", log.clone(), &places);
+        }
+        check(Kind::Consumer, "jack", log, &places);
+        check(Kind::PluginMetadata, "log", json!({"m": "s", "plugins": {"log": {"t": "n"}}}), &["/m Any s"]);
+        let upstream = json!({"tls": {"client_key": "p", "client_cert": "c"}});
+        check(Kind::Upstream, "1", upstream.clone(), &["/tls/client_key PrivateKey p"]);
+        check(Kind::Service, "1", json!({"upstream": upstream}), &["/upstream/tls/client_key PrivateKey p"]);
+        let ssl = json!({"cert": "c", "key": "k", "certs": ["c"], "keys": ["l"]});
+        check(Kind::Ssl, "1", ssl, &["/key PrivateKey k", "/keys/0 PrivateKey l"]);
+        check(Kind::Secret, "vault/1", json!({"token": "t"}), &[]);
+        check(Kind::Route, "1", json!("no object"), &[]);
+    }
+}
