@@ -13,6 +13,7 @@ mod client_address;
 mod clients;
 mod command;
 mod connections;
+mod etcd;
 mod exhaustion;
 mod file_source;
 mod framing;

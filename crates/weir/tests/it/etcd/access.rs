@@ -1,0 +1,72 @@
+//! Getting to etcd: users, TLS both ways, and what is said when it does not work.
+
+use testkit::{Certificates, Etcd, Origin, WeirBuilder};
+
+use super::{node_at, route, serves};
+
+fn refusal(node: WeirBuilder) -> String {
+    match node.try_start() {
+        Ok(_) => panic!("it has started"),
+        Err(exited) => exited.stderr,
+    }
+}
+
+#[test]
+fn a_user_and_a_password() {
+    // Tokens end while the node runs.
+    let etcd = Etcd::start_with(1, None, &["--auth-token-ttl=1"]);
+    etcd.ctl(&["user", "add", "root:geheim"]);
+    etcd.ctl(&["user", "grant-role", "root", "root"]);
+    etcd.ctl(&["auth", "enable"]);
+    let origin = Origin::answering("served");
+    let with = |password: &str| {
+        let node = node_at(&etcd.endpoints()).arguments(&["--etcd-username", "root"]);
+        node.environment("WEIR_ETCD_PASSWORD", password)
+    };
+    let node = with("geheim").start();
+    node.put("routes/a", route("a", &origin));
+    assert_eq!(node.get("/a").status, 200);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Longer than a token lives: simple tokens are looked through once a second.
+            for number in 0..40 {
+                node.put(&format!("routes/n{number}"), route(&format!("n{number}"), &origin));
+                std::thread::sleep(std::time::Duration::from_millis(100));
+            }
+        });
+    });
+    assert_eq!(node.get("/n39").status, 200);
+    etcd.ctl(&["--user", "root:geheim", "put", "/apisix/routes/z", &route("z", &origin).to_string()]);
+    serves(&node, "/z", 200);
+}
+
+#[test]
+fn tls_with_certificates_on_both_sides() {
+    let certificates = Certificates::make();
+    let etcd = Etcd::start_with_tls(certificates.clone());
+    let origin = Origin::answering("served");
+    let text = |path: std::path::PathBuf| path.to_str().unwrap().to_owned();
+    let (authority, certificate, key) =
+        (text(certificates.authority()), text(certificates.certificate()), text(certificates.key()));
+    let identity = ["--etcd-cert", &certificate, "--etcd-key", &key];
+    let node = node_at(&etcd.endpoints()).arguments(&identity).arguments(&["--etcd-ca", &authority]).start();
+    node.put("routes/a", route("a", &origin));
+    assert_eq!(node.get("/a").status, 200);
+    etcd.put("/apisix/routes/b", &route("b", &origin).to_string());
+    serves(&node, "/b", 200);
+    drop(node);
+    let node = node_at(&etcd.endpoints()).arguments(&identity).arguments(&["--etcd-verify=false"]).start();
+    assert_eq!(node.get("/b").status, 200);
+}
+
+#[test]
+fn files_that_cannot_be_used_are_named() {
+    let certificates = Certificates::make();
+    let text = |path: std::path::PathBuf| path.to_str().unwrap().to_owned();
+    let key = text(certificates.key());
+    let node = || node_at("https://127.0.0.1:1");
+    let said = refusal(node().arguments(&["--etcd-ca", &key]));
+    assert!(said.contains(&key) && said.contains("holds no certificate"), "{said}");
+    let said = refusal(node().arguments(&["--etcd-ca", "/no/such/file"]));
+    assert!(said.contains("/no/such/file"), "{said}");
+}
