@@ -10,16 +10,19 @@ use model::report::MetricsText;
 
 use crate::admin::respond;
 use crate::serve::{Answer, Handler, Refusal};
+use crate::source::etcd;
+use crate::view::SharedView;
 
 /// Answers `/apisix/prometheus/metrics`.
 pub struct Metrics {
     metrics: Arc<dyn MetricsText>,
+    view: SharedView,
 }
 
 impl Metrics {
-    /// A metrics listener that renders `metrics`.
-    pub fn new(metrics: Arc<dyn MetricsText>) -> Metrics {
-        Metrics { metrics }
+    /// A metrics listener that renders `metrics`, and what `view` says of the configuration.
+    pub fn new(metrics: Arc<dyn MetricsText>, view: SharedView) -> Metrics {
+        Metrics { metrics, view }
     }
 }
 
@@ -41,12 +44,13 @@ impl Handler for Metrics {
         if request.uri().path() != METRICS_PATH {
             return Box::pin(std::future::ready(respond::empty(StatusCode::NOT_FOUND)));
         }
-        let metrics = Arc::clone(&self.metrics);
+        let (metrics, view) = (Arc::clone(&self.metrics), self.view.load());
         Box::pin(async move {
             // A scrape of many series takes milliseconds; the runtime's threads serve others meanwhile.
             let text = tokio::task::spawn_blocking(move || {
                 let mut text = String::new();
                 metrics.write_metrics(&mut text);
+                etcd::write_metrics(&view, &mut text);
                 text
             });
             match text.await {
@@ -82,7 +86,8 @@ mod tests {
     #[test]
     fn one_path_one_text() {
         let check = |method: &str, path: &str, expected: (u16, &str)| {
-            let (code, _, body) = block_on(ask(&Metrics::new(Arc::new(One)), method, path, &[], ""));
+            let (code, _, body) =
+                block_on(ask(&Metrics::new(Arc::new(One), SharedView::default()), method, path, &[], ""));
             assert_eq!((code, body.as_str()), expected, "{method} {path}");
         };
         check("GET", "/apisix/prometheus/metrics", (200, "apisix_up 1\n"));

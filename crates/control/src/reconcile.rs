@@ -313,14 +313,14 @@ impl Reconciler {
     /// What happens by itself, each second.
     fn tick(&mut self) {
         self.parts.catalog.release_unused();
-        match &self.parts.source {
+        match &mut self.parts.source {
             Source::Store(_) => self.sweep(),
             Source::File { file, .. } => {
                 if file.changed() {
                     self.reload();
                 }
             }
-            Source::Etcd(_) => {}
+            Source::Etcd(etcd) => etcd.tick(),
         }
     }
 

@@ -280,7 +280,7 @@ fn handlers(
         reports: reports.clone(),
     });
     let status = Status::new(Arc::clone(&reports.readiness));
-    let metrics = Metrics::new(Arc::clone(&reports.metrics));
+    let metrics = Metrics::new(Arc::clone(&reports.metrics), view.clone());
     let admin = Admin::new(AdminParts {
         gate: Gate::new(admin.keys, admin.key_required, admin.allow),
         dress: Dress::new(&admin.emulated_version, admin.cors),

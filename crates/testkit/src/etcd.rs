@@ -18,7 +18,6 @@ use crate::wait::{wait_for, wait_until};
 pub struct Etcd {
     members: Vec<Member>,
     tls: Option<Certificates>,
-    arguments: Vec<String>,
     directory: TempDir,
 }
 
@@ -34,16 +33,15 @@ struct Member {
 impl Etcd {
     /// Starts so many members and waits until they serve.
     pub fn start(members: usize) -> Etcd {
-        Etcd::start_with(members, None, &[])
+        Etcd::start_with(members, None)
     }
 
     /// Starts members that speak TLS and ask for a certificate of the same authority.
     pub fn start_with_tls(certificates: Certificates) -> Etcd {
-        Etcd::start_with(1, Some(certificates), &[])
+        Etcd::start_with(1, Some(certificates))
     }
 
-    /// Starts members with further arguments.
-    pub fn start_with(members: usize, tls: Option<Certificates>, arguments: &[&str]) -> Etcd {
+    fn start_with(members: usize, tls: Option<Certificates>) -> Etcd {
         for _ in 0..ATTEMPTS {
             let member = |number: usize| Member {
                 name: format!("m{number}"),
@@ -55,7 +53,6 @@ impl Etcd {
             let mut etcd = Etcd {
                 members: (0..members).map(member).collect(),
                 tls: tls.clone(),
-                arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
                 directory: tempfile::tempdir().expect("a temporary directory"),
             };
             for index in 0..members {
@@ -212,7 +209,6 @@ impl Etcd {
             command.arg("--cert-file").arg(tls.certificate()).arg("--key-file").arg(tls.key());
             command.arg("--trusted-ca-file").arg(tls.authority()).arg("--client-cert-auth");
         }
-        command.args(&self.arguments);
         let process = Process::spawn(&mut command).expect("etcd: not found; `make test` installs it");
         self.members[index].process = Some(process);
     }
@@ -233,7 +229,8 @@ impl Etcd {
     }
 
     fn is_healthy(&self) -> bool {
-        let output = self.ctl_command(&["endpoint", "health"]).output().expect("etcdctl: `make test` installs it");
+        let output =
+            self.ctl_command(&["endpoint", "health"]).output().expect("etcdctl: `make test` installs it");
         output.status.success()
     }
 }

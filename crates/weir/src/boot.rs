@@ -127,6 +127,7 @@ fn etcd(settings: &Settings) -> EtcdConfig {
             verify: settings.etcd_verify,
         },
         timeout: Duration::from_millis(settings.etcd_timeout_ms),
+        start_timeout: Duration::from_secs(settings.etcd_start_timeout_seconds),
     }
 }
 

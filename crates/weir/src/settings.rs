@@ -87,6 +87,8 @@ settings! {
         etcd_verify: bool = parse::switch("true|false", "true"),
         /// Milliseconds that an endpoint of etcd gets to answer; then the next is asked.
         etcd_timeout_ms: u64 = parse::number::<100, 600_000>("MS", "5000"),
+        /// Seconds that a start waits for etcd when this node's disk has no copy of what it held; then the start fails.
+        etcd_start_timeout_seconds ("etcd_start_timeout"): u64 = parse::number::<1, 86_400>("SECONDS", "30"),
     }
     section "Admin API" {
         /// The Admin key. Only from the environment, so that it is neither in a file nor in a list of processes.

@@ -22,6 +22,7 @@ impl Reconciler {
         let Source::Etcd(etcd) = &mut self.parts.source else { return Ok(()) };
         let kept = etcd.kept.take().unwrap_or_default();
         let has_kept = kept.revision > 0;
+        let patience = if has_kept { START_WITHIN_KEPT } else { etcd.start_timeout };
         etcd.follow(teller(commands.clone()));
         if has_kept {
             let count = kept.entries.len();
@@ -30,7 +31,7 @@ impl Reconciler {
             self.publish(applied);
             tracing::info!(revision = kept.revision, objects = count, "the copy of etcd's data on this disk");
         }
-        let deadline = Instant::now() + if has_kept { START_WITHIN_KEPT } else { START_WITHIN };
+        let deadline = Instant::now() + patience;
         let mut reason = "it has not answered yet".to_owned();
         loop {
             match self.inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
@@ -289,10 +290,13 @@ impl EtcdSource {
         {
             tracing::error!(%fault, "the copy of etcd's data on this disk is not up to date");
         }
-        let was_faulty = self.status.copy_fault.is_some();
         self.status.copy_fault = fault;
-        if was_faulty && self.status.copy_fault.is_none() {
-            // What failed before is missing in the copy: it is made whole from everything there is.
+    }
+
+    /// What happens by itself, each second: a copy that lacks changes is made anew from everything there is.
+    pub(super) fn tick(&mut self) {
+        if self.last_good.lacks_changes() && self.copy_again_at.is_none_or(|at| Instant::now() >= at) {
+            self.copy_again_at = Some(Instant::now() + COPY_AGAIN_AFTER);
             self.follower.read_again();
         }
     }
@@ -332,10 +336,10 @@ const UNKNOWN_KIND: &str = "it is no object that this version knows";
 const MAX_TRIES: usize = 5;
 /// What a write did comes back within a millisecond or two, unless the watch is being opened anew.
 const ECHO_WITHIN: Duration = Duration::from_secs(2);
-/// How long a start waits for etcd, where there is nothing else to serve.
-const START_WITHIN: Duration = Duration::from_secs(30);
 /// How long a start waits for etcd, where its disk has what was served before.
 const START_WITHIN_KEPT: Duration = Duration::from_secs(10);
+/// How often everything is read again for a copy that the disk did not take.
+const COPY_AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// Between two tries to get into a full queue.
 const FULL_PAUSE: Duration = Duration::from_millis(2);
 /// Keys that hold no object and are remembered; the first of thousands say what the others would.

@@ -7,6 +7,7 @@ mod follow;
 mod last_good;
 mod load;
 mod message;
+mod metrics;
 mod source;
 mod space;
 mod watch;
@@ -22,6 +23,7 @@ pub use client::Etcd;
 pub(crate) use follow::follow;
 pub use follow::{Follower, Update};
 pub use last_good::{Kept, LastGood};
+pub(crate) use metrics::write_metrics;
 pub use source::{EtcdSource, EtcdSourceError};
 pub use space::{KeySpace, Stray};
 pub use watch::Changed;
@@ -40,6 +42,8 @@ pub struct EtcdConfig {
     pub tls: EtcdTls,
     /// How long one endpoint may take to answer a call.
     pub timeout: Duration,
+    /// How long a start waits for etcd when there is no copy of what it held.
+    pub start_timeout: Duration,
 }
 
 /// TLS towards etcd.

@@ -50,7 +50,7 @@ impl WeirBuilder {
         }
     }
 
-    /// Further arguments of `weir run`. `--workers 1` is given unless one of them is `--workers`.
+    /// Further arguments of `weir run`. `--workers 1` and a data directory are given unless they are among them.
     pub fn arguments(mut self, arguments: &[&str]) -> WeirBuilder {
         self.arguments.extend(arguments.iter().map(|&argument| argument.to_owned()));
         self
@@ -124,7 +124,10 @@ impl WeirBuilder {
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("WEIR_")) {
             command.env_remove(name);
         }
-        command.current_dir(directory).arg("run").arg("--data").arg(data_directory(directory));
+        command.current_dir(directory).arg("run");
+        if !self.arguments.iter().any(|argument| argument == "--data") {
+            command.arg("--data").arg(data_directory(directory));
+        }
         let settings = self.settings.as_deref().unwrap_or_default();
         let named = |name: &str| settings.lines().any(|line| line.starts_with(&format!("{name}:")));
         for name in LISTENERS.into_iter().filter(|name| !named(name)) {

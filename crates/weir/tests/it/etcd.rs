@@ -2,7 +2,9 @@
 //! be used harm nobody. What happens when etcd fails is in `etcd/faults.rs`.
 
 mod access;
+mod disk;
 mod faults;
+mod replacing;
 
 use serde_json::{Value, json};
 use testkit::{ADMIN_KEY, Etcd, Origin, Weir, WeirBuilder, wait_for, wait_until};
@@ -11,7 +13,14 @@ use crate::support::BINARY;
 
 /// A node of the cluster at those endpoints.
 fn node_at(endpoints: &str) -> WeirBuilder {
-    Weir::builder(BINARY).arguments(&["--source", "etcd", "--etcd-endpoints", endpoints, "--etcd-timeout-ms", "2000"])
+    Weir::builder(BINARY).arguments(&[
+        "--source",
+        "etcd",
+        "--etcd-endpoints",
+        endpoints,
+        "--etcd-timeout-ms",
+        "2000",
+    ])
 }
 
 fn node(etcd: &Etcd) -> Weir {
@@ -106,6 +115,9 @@ fn an_apisix_prefix_is_read_as_it_is() {
     let (_, status) = node.admin("GET", "weir/status", Value::Null);
     assert_eq!(status["faults"], json!([]));
     // Somebody else goes on writing there.
+    let metrics = testkit::Client::connect(node.address("metrics")).get("/apisix/prometheus/metrics").text();
+    assert!(metrics.contains("apisix_etcd_reachable 1\n"), "{metrics}");
+    assert!(metrics.contains(&format!("{{key=\"x_etcd_index\"}} {}\n", etcd.revision())), "{metrics}");
     etcd.put("/apisix/routes/2", &json!({"id": "2", "uri": "/b", "upstream_id": "1"}).to_string());
     serves(&node, "/b", 200);
     etcd.ctl(&["del", "/apisix/routes/2"]);
@@ -134,9 +146,7 @@ fn what_cannot_be_used_is_told_and_harms_nobody() {
     etcd.ctl(&["del", "/apisix/colours/1"]);
     serves(&node, "/better", 200);
     serves(&node, "/bad", 200);
-    wait_until("no fault is left", || {
-        node.admin("GET", "weir/status", Value::Null).1["faults"] == json!([])
-    });
+    wait_until("no fault is left", || node.admin("GET", "weir/status", Value::Null).1["faults"] == json!([]));
 }
 
 #[test]
@@ -175,7 +185,10 @@ fn many_writes_at_once_are_all_there() {
             let (one, origin) = (&one, &origin);
             scope.spawn(move || {
                 for number in 0..20 {
-                    one.put(&format!("routes/w{writer}n{number}"), route(&format!("w{writer}n{number}"), origin));
+                    one.put(
+                        &format!("routes/w{writer}n{number}"),
+                        route(&format!("w{writer}n{number}"), origin),
+                    );
                 }
             });
         }

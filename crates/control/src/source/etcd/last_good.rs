@@ -12,6 +12,8 @@ use crate::source::store::{DirectoryLock, Record, Store, StoreError};
 pub struct LastGood {
     store: Store,
     origin: Origin,
+    /// Whether it lacks changes that the disk did not take.
+    lacks_changes: bool,
 }
 
 /// Whose copy it is.
@@ -64,7 +66,7 @@ impl LastGood {
         let kept = if is_ours { Kept { revision: store.revision(), entries } } else { Kept::default() };
         let cluster_id = origin.filter(|_| is_ours).map_or(0, |origin| origin.cluster_id);
         let origin = Origin { prefix: prefix.to_owned(), cluster_id };
-        Ok((LastGood { store, origin }, kept))
+        Ok((LastGood { store, origin, lacks_changes: false }, kept))
     }
 
     /// The cluster that the copy is of; 0 before the first.
@@ -72,11 +74,22 @@ impl LastGood {
         self.origin.cluster_id
     }
 
+    /// Whether it lacks changes: it has to be replaced as a whole before it can be changed again.
+    pub fn lacks_changes(&self) -> bool {
+        self.lacks_changes
+    }
+
     /// Makes the copy what etcd has at a revision.
     ///
     /// # Errors
     /// The disk does not take it; the copy is as it was.
     pub fn replace(&mut self, revision: u64, cluster_id: u64, entries: &[Entry]) -> Result<(), StoreError> {
+        let replaced = self.try_replace(revision, cluster_id, entries);
+        self.lacks_changes = replaced.is_err();
+        replaced
+    }
+
+    fn try_replace(&mut self, revision: u64, cluster_id: u64, entries: &[Entry]) -> Result<(), StoreError> {
         self.store.reopen()?;
         let mut gone: HashMap<String, Record> = self.store.load()?.into_iter().collect();
         self.origin.cluster_id = cluster_id;
@@ -98,8 +111,21 @@ impl LastGood {
     /// Brings the copy up to a revision; no record removes the key.
     ///
     /// # Errors
-    /// The disk does not take it; the copy is as it was.
+    /// The disk does not take it, or did not take something before: the copy stays what etcd had at an earlier revision.
     pub fn change<'a>(
+        &mut self,
+        revision: u64,
+        changes: impl Iterator<Item = (&'a str, Option<&'a Record>)>,
+    ) -> Result<(), StoreError> {
+        if self.lacks_changes {
+            return Err(StoreError::Failed("it lacks earlier changes and is made anew soon".to_owned()));
+        }
+        let changed = self.try_change(revision, changes);
+        self.lacks_changes = changed.is_err();
+        changed
+    }
+
+    fn try_change<'a>(
         &mut self,
         revision: u64,
         changes: impl Iterator<Item = (&'a str, Option<&'a Record>)>,
@@ -171,6 +197,19 @@ mod tests {
         drop(copy);
         let (copy, kept) = open("/other");
         assert_eq!((kept.revision, kept.entries.len(), copy.cluster_id()), (0, 0, 0), "of another prefix");
+    }
+
+    #[test]
+    fn a_copy_that_lacks_a_change_takes_no_later_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = DirectoryLock::take(folder.path()).unwrap();
+        let (mut copy, _) = LastGood::open(&lock, "/apisix").unwrap();
+        let (_, record) = entry("routes/1", "{}", 3);
+        copy.lacks_changes = true;
+        assert!(copy.change(3, [("routes/1", Some(&record))].into_iter()).is_err());
+        copy.replace(3, 1, &[entry("routes/1", "{}", 3)]).unwrap();
+        copy.change(4, [("routes/1", None)].into_iter()).unwrap();
+        assert!(!copy.lacks_changes());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -29,6 +30,10 @@ pub struct EtcdSource {
     pub(crate) status: EtcdStatus,
     /// What the copy on disk held at the start, until it is taken.
     pub(crate) kept: Option<Kept>,
+    /// When a copy that lacks changes may be made anew.
+    pub(crate) copy_again_at: Option<Instant>,
+    /// How long a start waits when the disk held nothing.
+    pub(crate) start_timeout: Duration,
     runtime: Option<Runtime>,
 }
 
@@ -61,6 +66,7 @@ impl EtcdSource {
             .build()?;
         let space = KeySpace::new(&config.prefix);
         let status = EtcdStatus::starting(config.endpoints.first().map_or("", String::as_str));
+        let start_timeout = config.start_timeout;
         let etcd = runtime.block_on(async { Etcd::new(config) })?;
         let follower = Arc::new(Follower::default());
         follower.raise_floor(kept.revision);
@@ -73,6 +79,8 @@ impl EtcdSource {
             strays: BTreeMap::new(),
             status,
             kept: Some(kept),
+            copy_again_at: None,
+            start_timeout,
             runtime: Some(runtime),
         })
     }

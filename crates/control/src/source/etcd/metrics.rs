@@ -1,0 +1,61 @@
+//! What a scrape tells of etcd, under the names APISIX gives it (contract 2.6). It refuses to know how it came to be.
+
+use std::fmt::Write;
+
+use model::Kind;
+
+use crate::view::{EtcdState, View};
+
+/// Appends etcd's metrics in the Prometheus text format; nothing where etcd is not the source.
+pub(crate) fn write_metrics(view: &View, text: &mut String) {
+    let Some(etcd) = &view.etcd else { return };
+    let reachable = u8::from(matches!(etcd.state, EtcdState::Following | EtcdState::Behind));
+    let copied = u8::from(etcd.copy_fault.is_none());
+    // Writing to a text cannot fail.
+    let _ = write!(
+        text,
+        "# HELP apisix_etcd_reachable Whether etcd answers this node.\n\
+         # TYPE apisix_etcd_reachable gauge\n\
+         apisix_etcd_reachable {reachable}\n\
+         # HELP weir_etcd_copy_is_current Whether this node's disk has what is in force.\n\
+         # TYPE weir_etcd_copy_is_current gauge\n\
+         weir_etcd_copy_is_current {copied}\n\
+         # HELP apisix_etcd_modify_indexes Last revision that changed something below a key.\n\
+         # TYPE apisix_etcd_modify_indexes gauge\n"
+    );
+    let mut newest = 0;
+    for kind in Kind::ALL {
+        let indices = view.snapshot.iter(kind).map(|object| object.written.modified_index);
+        let index = indices.max().unwrap_or(0);
+        newest = newest.max(index);
+        let _ = writeln!(text, "apisix_etcd_modify_indexes{{key=\"{}\"}} {index}", kind.collection());
+    }
+    let _ = writeln!(text, "apisix_etcd_modify_indexes{{key=\"max_modify_index\"}} {newest}");
+    let _ = writeln!(text, "apisix_etcd_modify_indexes{{key=\"x_etcd_index\"}} {}", etcd.revision);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::EtcdStatus;
+
+    #[test]
+    fn only_with_etcd() {
+        let mut view = View::default();
+        let mut text = String::new();
+        write_metrics(&view, &mut text);
+        assert_eq!(text, "");
+        let mut status = EtcdStatus::starting("http://etcd:2379");
+        status.revision = 7;
+        view.etcd = Some(status);
+        write_metrics(&view, &mut text);
+        for line in [
+            "apisix_etcd_reachable 0\n",
+            "weir_etcd_copy_is_current 1\n",
+            "apisix_etcd_modify_indexes{key=\"routes\"} 0\n",
+            "apisix_etcd_modify_indexes{key=\"x_etcd_index\"} 7\n",
+        ] {
+            assert!(text.contains(line), "{line} in {text}");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! A node of a cluster is replaced while it serves: by another version of itself, or by a restart after being told to stop.
+
+use serde_json::Value;
+use testkit::{Etcd, Origin};
+
+use super::{listed, node, node_at, route, serves};
+use crate::load::Load;
+
+#[test]
+fn a_binary_upgrade_takes_the_copy_over() {
+    let (etcd, origin) = (Etcd::start(1), Origin::answering("served"));
+    // The heir has the addresses of its predecessor, so that the one is asked as the other was.
+    let mut node = node_at(&etcd.endpoints()).arguments(&["--grace", "10"]).start();
+    node.put("routes/a", route("a", &origin));
+    let load = Load::start(node.proxy(), "/a");
+    node.upgrade();
+    let _heir = node.wait_for_successor(node.pid());
+    node.wait_until_gone();
+    etcd.put("/apisix/routes/b", &route("b", &origin).to_string());
+    serves(&node, "/b", 200);
+    load.stop();
+    node.put("routes/c", route("c", &origin));
+    assert_eq!(node.get("/c").status, 200);
+}
+
+#[test]
+fn a_node_that_was_away_gets_what_it_missed() {
+    let (etcd, origin) = (Etcd::start(1), Origin::answering("served"));
+    let (one, mut other) = (node(&etcd), node(&etcd));
+    one.put("routes/a", route("a", &origin));
+    serves(&other, "/a", 200);
+    other.terminate();
+    assert!(other.wait_for_exit().success());
+    one.put("routes/b", route("b", &origin));
+    one.delete("routes/a");
+    let other = other.restart();
+    assert_eq!((other.get("/a").status, other.get("/b").status), (404, 200));
+    assert_eq!(listed(&one, "routes"), listed(&other, "routes"));
+    assert_eq!(other.admin("GET", "weir/status", Value::Null).1["faults"], serde_json::json!([]));
+}
