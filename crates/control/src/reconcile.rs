@@ -234,6 +234,11 @@ impl Reconciler {
                         next = self.deferred.pop_front().or_else(|| self.inbox.try_recv().ok());
                     }
                 }
+                // What etcd tells comes first: the writes are answered when it has told of them.
+                Command::Etcd(update) => {
+                    self.take(update);
+                    next = self.deferred.pop_front().or_else(|| self.inbox.try_recv().ok());
+                }
                 other => {
                     self.write_all(std::mem::take(&mut writes));
                     return self.serve_other(other);
@@ -256,13 +261,9 @@ impl Reconciler {
                 self.read_etcd_again(true);
                 Flow::Continue
             }
-            Command::Etcd(update) => {
-                self.take(update);
-                Flow::Continue
-            }
             Command::Release(release) => self.release(&release),
             Command::Stop => Flow::Stop,
-            Command::Write(..) => unreachable!("writes are gathered by the caller"),
+            Command::Write(..) | Command::Etcd(_) => unreachable!("the caller has served them"),
         }
     }
 

@@ -106,6 +106,7 @@ impl Reconciler {
         let Source::Etcd(etcd) = &mut self.parts.source else { return };
         let stored =
             changes.iter().filter_map(|(path, change)| Some((path.as_str(), change.as_ref().ok()?.as_ref())));
+        debug_assert!(revision >= etcd.followed, "what etcd tells arrives in order");
         if !changes.is_empty() {
             let kept = etcd.last_good.change(revision, stored);
             etcd.note_copy(kept);
@@ -333,7 +334,7 @@ fn worded(error: &EtcdError) -> String {
 /// Why a key of no known kind is skipped.
 const UNKNOWN_KIND: &str = "it is no object that this version knows";
 /// How often a write is made anew from what it met; each time somebody else was faster.
-const MAX_TRIES: usize = 5;
+const MAX_TRIES: usize = 10;
 /// What a write did comes back within a millisecond or two, unless the watch is being opened anew.
 const ECHO_WITHIN: Duration = Duration::from_secs(2);
 /// How long a start waits for etcd, where its disk has what was served before.

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use model::Key;
 
 use crate::sealing::{Medium, Sealer};
-use crate::source::etcd::{Etcd, KeySpace, Operation};
+use crate::source::etcd::{Etcd, Expected, KeySpace, Operation};
 use crate::source::store::{Expect, StoreError, Transaction};
 use crate::stored_key;
 
@@ -27,7 +27,7 @@ pub(super) struct Planned<'a> {
     /// Counts up from the one in force; the real ones are known afterwards.
     revision: u64,
     operations: Vec<Operation>,
-    /// Keys that an operation of this batch writes: what they hold then is not known to etcd yet.
+    /// Keys that an operation of this batch writes: a later one builds on what that has left.
     touched: HashSet<String>,
 }
 
@@ -162,7 +162,11 @@ impl<'a> Journal<'a> {
 impl Planned<'_> {
     fn add(&mut self, path: String, text: Option<String>, before: Option<&Indices>, ttl_s: Option<f64>) {
         let is_first = self.touched.insert(path.clone());
-        let expect = is_first.then(|| before.map_or(0, |before| before.modified));
+        let expect = if is_first {
+            Expected::At(before.map_or(0, |before| before.modified))
+        } else {
+            Expected::AsWrittenBefore
+        };
         // A part of a second lasts as long as a whole one: nothing ends before its time.
         #[allow(clippy::cast_possible_truncation)]
         let ttl_s = ttl_s.map(|seconds| seconds.ceil() as i64);

@@ -27,7 +27,7 @@ pub(crate) use metrics::write_metrics;
 pub use source::{EtcdSource, EtcdSourceError};
 pub use space::{KeySpace, Stray};
 pub use watch::Changed;
-pub use write::{Failed, Operation, Outcome};
+pub use write::{Expected, Failed, Operation, Outcome};
 
 /// Where etcd is and how to talk to it.
 #[derive(Clone)]

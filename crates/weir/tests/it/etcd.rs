@@ -199,6 +199,29 @@ fn many_writes_at_once_are_all_there() {
 }
 
 #[test]
+fn writes_of_one_object_that_come_together_keep_each_other() {
+    let (etcd, origin) = (Etcd::start(1), Origin::answering("served"));
+    let (one, other) = (node(&etcd), node(&etcd));
+    one.put("routes/shared", route("shared", &origin));
+    std::thread::scope(|scope| {
+        for writer in 0..6 {
+            // Those of one node wait together; the other node gets between them.
+            let node = if writer % 3 == 0 { &other } else { &one };
+            scope.spawn(move || {
+                for count in 0..CHANGES / 3 {
+                    let label = format!("w{writer}c{count}");
+                    wait_until("the change is taken", || {
+                        node.admin("PATCH", "routes/shared", json!({"labels": {&label: "x"}})).0 == 200
+                    });
+                }
+            });
+        }
+    });
+    let stored: Value = serde_json::from_str(&etcd.get("/apisix/routes/shared")).unwrap();
+    assert_eq!(stored["labels"].as_object().unwrap().len(), 6 * (CHANGES / 3));
+}
+
+#[test]
 fn objects_with_a_time_to_live_end_everywhere() {
     let (etcd, origin) = (Etcd::start(1), Origin::answering("served"));
     let (one, other) = (node(&etcd), node(&etcd));

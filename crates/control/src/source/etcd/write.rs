@@ -1,7 +1,7 @@
 //! Writes to etcd: under conditions, so that nothing that changed meanwhile is lost, several in one transaction where they
 //! came together. It refuses to know what is written.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::client::Etcd;
 use super::message::{
@@ -17,10 +17,19 @@ pub struct Operation {
     pub path: String,
     /// The value; none deletes the key.
     pub text: Option<String>,
-    /// The revision that changed the key last, 0 if there is no such key; none: whatever is there.
-    pub expect: Option<u64>,
+    /// What the key must be like.
+    pub expect: Expected,
     /// Seconds until the key ends by itself.
     pub ttl_s: Option<i64>,
+}
+
+/// What a key must be like for an operation on it to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// Changed last by this revision; 0: there is no such key.
+    At(u64),
+    /// As an earlier operation of the same call has left it. Where that was not done, this one is not either.
+    AsWrittenBefore,
 }
 
 /// What became of operations that belong together.
@@ -51,14 +60,19 @@ impl Etcd {
     /// they fit; if that meets a key that is not as expected, each group is tried alone.
     pub async fn write(&self, space: &KeySpace, groups: &[Vec<Operation>]) -> Vec<Result<Outcome, Failed>> {
         let mut outcomes = Vec::with_capacity(groups.len());
+        // What this call has written so far, and at which revision.
+        let mut written: HashMap<String, u64> = HashMap::new();
         let mut rest = groups;
         while !rest.is_empty() {
             let count = fitting(rest);
             let (together, behind) = rest.split_at(count);
             rest = behind;
-            if count > 1 {
-                match self.transact(space, &together.concat()).await {
+            if count > 1
+                && let Some(operations) = settled(&together.concat(), &written)
+            {
+                match self.transact(space, &operations).await {
                     Ok(outcome) if outcome.done => {
+                        note(&operations, outcome.revision, &mut written);
                         outcomes.extend(together.iter().map(|_| Ok(outcome.clone())));
                         continue;
                     }
@@ -70,7 +84,15 @@ impl Etcd {
                 }
             }
             for group in together {
-                outcomes.push(self.transact_in_parts(space, group).await.map_err(Failed));
+                let Some(operations) = settled(group, &written) else {
+                    outcomes.push(Ok(Outcome { revision: 0, done: false }));
+                    continue;
+                };
+                let outcome = self.transact_in_parts(space, &operations).await;
+                if let Ok(Outcome { revision, done: true }) = outcome {
+                    note(&operations, revision, &mut written);
+                }
+                outcomes.push(outcome.map_err(Failed));
             }
         }
         outcomes
@@ -92,7 +114,7 @@ impl Etcd {
         let mut request = TxnRequest::default();
         for operation in operations {
             let key = space.key(&operation.path);
-            if let Some(revision) = operation.expect {
+            if let Expected::At(revision) = operation.expect {
                 request.compare.push(unchanged_since(key.clone(), revision));
             }
             let look = RangeRequest { key: key.clone(), ..RangeRequest::default() };
@@ -126,6 +148,26 @@ impl Etcd {
     }
 }
 
+/// The operations with every expectation a revision; none where one builds on what was not done.
+fn settled(operations: &[Operation], written: &HashMap<String, u64>) -> Option<Vec<Operation>> {
+    let settle = |operation: &Operation| {
+        let expect = match operation.expect {
+            Expected::At(revision) => revision,
+            Expected::AsWrittenBefore => *written.get(&operation.path)?,
+        };
+        Some(Operation { expect: Expected::At(expect), ..operation.clone() })
+    };
+    operations.iter().map(settle).collect()
+}
+
+/// Remembers what was written: a key that was deleted is there no more.
+fn note(operations: &[Operation], revision: u64, written: &mut HashMap<String, u64>) {
+    for operation in operations {
+        let now = if operation.text.is_some() { revision } else { 0 };
+        written.insert(operation.path.clone(), now);
+    }
+}
+
 /// Whether the keys are as the operations would have left them, and newer than what was expected: an endpoint did them
 /// and its answer was lost, so that they were asked for once more.
 fn is_there_already(operations: &[Operation], found: &[Option<KeyValue>]) -> bool {
@@ -133,7 +175,7 @@ fn is_there_already(operations: &[Operation], found: &[Option<KeyValue>]) -> boo
         && operations.iter().zip(found).all(|(operation, found)| match (&operation.text, found) {
             (Some(text), Some(kv)) => {
                 kv.value == text.as_bytes()
-                    && operation.expect.is_some_and(|expected| kv.mod_revision.unsigned_abs() > expected)
+                    && matches!(operation.expect, Expected::At(before) if kv.mod_revision.unsigned_abs() > before)
             }
             (None, None) => true,
             _ => false,
@@ -179,21 +221,42 @@ const MAX_TRANSACTION_BYTES: usize = 1 << 20;
 mod tests {
     use super::*;
 
-    fn put(path: &str, text: &str, expect: Option<u64>) -> Operation {
-        Operation { path: path.to_owned(), text: Some(text.to_owned()), expect, ttl_s: None }
+    fn put(path: &str, text: &str, expect: u64) -> Operation {
+        Operation {
+            path: path.to_owned(),
+            text: Some(text.to_owned()),
+            expect: Expected::At(expect),
+            ttl_s: None,
+        }
     }
 
     #[test]
     fn groups_that_fit_together() {
         let check = |groups: &[Vec<Operation>], expected: usize| assert_eq!(fitting(groups), expected);
-        check(&[vec![put("a", "1", None)]], 1);
-        check(&[vec![put("a", "1", None)], vec![put("b", "1", None)]], 2);
-        check(&[vec![put("a", "1", None)], vec![put("a", "2", None)]], 1);
+        check(&[vec![put("a", "1", 0)]], 1);
+        check(&[vec![put("a", "1", 0)], vec![put("b", "1", 0)]], 2);
+        check(&[vec![put("a", "1", 0)], vec![put("a", "2", 0)]], 1);
         let large = "x".repeat(MAX_TRANSACTION_BYTES);
-        check(&[vec![put("a", &large, None)], vec![put("b", "", None)]], 1);
+        check(&[vec![put("a", &large, 0)], vec![put("b", "", 0)]], 1);
         let many: Vec<Vec<Operation>> =
-            (0..MAX_OPERATIONS + 5).map(|n| vec![put(&n.to_string(), "", None)]).collect();
+            (0..MAX_OPERATIONS + 5).map(|n| vec![put(&n.to_string(), "", 0)]).collect();
         check(&many, MAX_OPERATIONS);
+    }
+
+    #[test]
+    fn an_operation_builds_on_an_earlier_one_of_the_same_call() {
+        let later = |text: Option<&str>| Operation {
+            path: "a".to_owned(),
+            text: text.map(str::to_owned),
+            expect: Expected::AsWrittenBefore,
+            ttl_s: None,
+        };
+        let mut written = HashMap::new();
+        assert_eq!(settled(&[later(Some("2"))], &written), None, "the earlier one was not done");
+        note(&[put("a", "1", 5)], 9, &mut written);
+        assert_eq!(settled(&[later(Some("2"))], &written).unwrap(), [put("a", "2", 9)]);
+        note(&[later(None)], 10, &mut written);
+        assert_eq!(settled(&[later(Some("3"))], &written).unwrap(), [put("a", "3", 0)]);
     }
 
     #[test]
@@ -204,11 +267,11 @@ mod tests {
         let check = |operation: Operation, found: Option<KeyValue>, expected: bool| {
             assert_eq!(is_there_already(&[operation], &[found]), expected);
         };
-        check(put("a", "1", Some(5)), kv("1", 6), true);
-        check(put("a", "1", Some(5)), kv("2", 6), false);
-        check(put("a", "1", Some(0)), kv("1", 6), true);
-        check(put("a", "1", Some(7)), None, false);
-        let gone = Operation { path: "a".to_owned(), text: None, expect: Some(5), ttl_s: None };
+        check(put("a", "1", 5), kv("1", 6), true);
+        check(put("a", "1", 5), kv("2", 6), false);
+        check(put("a", "1", 0), kv("1", 6), true);
+        check(put("a", "1", 7), None, false);
+        let gone = Operation { path: "a".to_owned(), text: None, expect: Expected::At(5), ttl_s: None };
         check(gone.clone(), None, true);
         check(gone, kv("1", 6), false);
     }
