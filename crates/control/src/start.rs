@@ -65,7 +65,7 @@ pub enum SourceConfig {
     /// etcd; its copy is kept in this data directory.
     Etcd {
         /// Where it is.
-        config: EtcdConfig,
+        config: Box<EtcdConfig>,
         /// The data directory; made if it is missing.
         directory: PathBuf,
     },
@@ -160,7 +160,7 @@ impl Control {
                         DirectoryLock::take(&directory).map_err(StoreError::from).map_err(LoadError::Store)?
                     }
                 };
-                let etcd = EtcdSource::new(config, &lock).map_err(LoadError::EtcdSource)?;
+                let etcd = EtcdSource::new(*config, &lock).map_err(LoadError::EtcdSource)?;
                 Source::Etcd(Box::new(etcd))
             }
         };

@@ -108,7 +108,7 @@ fn source(settings: &Settings) -> SourceConfig {
     match (&settings.resources, settings.source()) {
         (Some(path), _) => SourceConfig::File { path: path.clone(), strict: settings.strict },
         (None, Source::Etcd) => {
-            SourceConfig::Etcd { config: etcd(settings), directory: settings.data.clone() }
+            SourceConfig::Etcd { config: Box::new(etcd(settings)), directory: settings.data.clone() }
         }
         (None, _) => SourceConfig::Store { directory: settings.data.clone() },
     }

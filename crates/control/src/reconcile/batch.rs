@@ -38,7 +38,7 @@ impl Reconciler {
             Ok(transaction) => transaction,
             Err(fault) => return vec![Err(Refused::Store(fault.to_string())); count],
         };
-        let journal = Journal::Store(transaction, &self.parts.sealer);
+        let journal = Journal::Store(Box::new(transaction), &self.parts.sealer);
         let mut batch = Batch::new(journal, &self.parts.catalog, self.snapshot.clone(), now_ms);
         let mut results: Vec<Result<Done, Refused>> =
             writes.into_iter().map(|write| batch.write(write)).collect();
@@ -76,7 +76,7 @@ impl Reconciler {
                 return;
             }
         };
-        let journal = Journal::Store(transaction, &self.parts.sealer);
+        let journal = Journal::Store(Box::new(transaction), &self.parts.sealer);
         let mut batch = Batch::new(journal, &self.parts.catalog, self.snapshot.clone(), now_ms);
         for path in expired {
             if let Err(refusal) = batch.expire(&path) {

@@ -13,7 +13,7 @@ use crate::stored_key;
 /// The writes of one batch.
 pub(super) enum Journal<'a> {
     /// Durable with the commit of the transaction, secrets sealed.
-    Store(Transaction<'a>, &'a Sealer),
+    Store(Box<Transaction<'a>>, &'a Sealer),
     /// Not yet asked for.
     Etcd(Planned<'a>),
 }
