@@ -6,6 +6,8 @@ idle      memory with 10,000 idle keep-alive connections, nginx beside it
 workers   two workers beside one, where the machine has the cores to show it
 routes    100,000 routes: lookup beside 100 routes, memory of a route
 change    100,000 routes: from the Admin API's answer until a change is in force everywhere, under traffic
+loading   100,000 routes: ready from the store, from etcd and from the copy of etcd's data; memory; one change
+cluster   three members of etcd, three nodes: from the Admin API's answer until a change is in force everywhere
 """
 
 import argparse
@@ -16,6 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import cluster
 import contenders
 import many_routes
 import report
@@ -33,7 +36,7 @@ SETTLE_SECONDS = 3
 
 def main():
     options = arguments()
-    need_programs("wrk", "nginx", "taskset")
+    need_programs("wrk", "nginx", "taskset", "etcd", "etcdctl")
     need_binary(options.binary)
     results = {}
     for name in options.figure:
@@ -154,6 +157,8 @@ FIGURES = {
     "workers": workers,
     "routes": many_routes.lookup_and_memory,
     "change": many_routes.change,
+    "loading": cluster.loading,
+    "cluster": cluster.cluster,
 }
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ declare -A packages=(
   # nginx, haproxy and etcd are peers in tests, Python runs clients that others wrote.
   [test]="gcc libc6-dev make curl ca-certificates nginx haproxy etcd-server etcd-client python3 python3-venv"
   # ab is in apache2-utils, taskset in util-linux.
-  [bench]="curl python3 nginx haproxy wrk apache2-utils util-linux"
+  [bench]="curl python3 nginx haproxy etcd-server etcd-client wrk apache2-utils util-linux"
   # The fuzzer's engine is C++.
   [fuzz]="g++ libc6-dev make"
 )
