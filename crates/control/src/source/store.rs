@@ -7,6 +7,7 @@
 mod lock;
 mod record;
 mod transaction;
+mod versions;
 
 use std::collections::BTreeSet;
 use std::fs::{File, Permissions};
@@ -15,13 +16,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 use thiserror::Error;
+
+use versions::Log;
 
 pub(crate) use lock::make_directory;
 pub use lock::{DirectoryLock, LockError};
 pub use record::{Record, RecordError};
 pub use transaction::{Expect, Transaction};
+pub use versions::{Changed, Label, Version, VersionSource};
 
 /// The store of one data directory, held by one process and used by one thread.
 #[derive(Debug)]
@@ -32,6 +36,7 @@ pub struct Store {
     cluster_id: String,
     /// `(expiry in ms, key)` of all objects that expire, soonest first.
     expiries: BTreeSet<(u64, String)>,
+    log: Log,
     _lock: DirectoryLock,
 }
 
@@ -104,6 +109,7 @@ impl Store {
             revision: meta.revision,
             cluster_id: meta.cluster_id,
             expiries: BTreeSet::new(),
+            log: meta.log,
             _lock: lock,
         })
     }
@@ -165,15 +171,16 @@ impl Store {
         if self.database.is_none() {
             let database = open_database(&self.path)?;
             // A commit that failed may have reached the disk nevertheless; its revisions are not given twice.
-            self.revision = self.revision.max(read_meta(&self.path, &database)?.revision);
+            let meta = read_meta(&self.path, &database)?;
+            self.revision = self.revision.max(meta.revision);
+            self.log = meta.log;
             self.database = Some(database);
         }
         Ok(())
     }
 
     fn read_all(&self) -> Result<Vec<(String, Record)>, StoreError> {
-        let database = self.database.as_ref().ok_or_else(|| self.unusable(NOT_OPEN))?;
-        let read = database.begin_read().map_err(|fault| self.unusable(fault))?;
+        let read = self.reading()?;
         let table = read.open_table(OBJECTS).map_err(|fault| self.unusable(fault))?;
         let mut objects = Vec::new();
         for entry in table.iter().map_err(|fault| self.unusable(fault))? {
@@ -183,6 +190,22 @@ impl Store {
             objects.push((key.value().to_owned(), record));
         }
         Ok(objects)
+    }
+
+    fn reading(&self) -> Result<ReadTransaction, StoreError> {
+        let database = self.database.as_ref().ok_or_else(|| self.unusable(NOT_OPEN))?;
+        database.begin_read().map_err(|fault| self.unusable(fault))
+    }
+
+    /// What was kept beside the objects under that name by [`Transaction::keep`]; none: nothing.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn kept(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let read = self.reading()?;
+        let table = read.open_table(META).map_err(|fault| self.unusable(fault))?;
+        let bytes = table.get(format!("{KEPT}{name}").as_str()).map_err(|fault| self.unusable(fault))?;
+        Ok(bytes.map(|bytes| bytes.value().to_vec()))
     }
 
     /// Keys whose time is up at `now_ms`, at most `limit` of them, soonest first.
@@ -221,6 +244,7 @@ impl Store {
 struct Meta {
     revision: u64,
     cluster_id: String,
+    log: Log,
 }
 
 /// Makes the file beside its place and renames it in, so that a crash in between leaves no half store behind
@@ -280,10 +304,9 @@ fn read_meta(path: &Path, database: &Database) -> Result<Meta, StoreError> {
         FORMAT => {}
         found => return Err(StoreError::Newer { path: path.to_owned(), found }),
     }
-    Ok(Meta {
-        revision: number(REVISION)?,
-        cluster_id: String::from_utf8_lossy(&bytes(CLUSTER)?).into_owned(),
-    })
+    let revision = number(REVISION)?;
+    let log = Log::read(&read, number(LOGGED).ok(), revision).map_err(|fault| unusable(fault.to_string()))?;
+    Ok(Meta { revision, cluster_id: String::from_utf8_lossy(&bytes(CLUSTER)?).into_owned(), log })
 }
 
 fn put_number(write: &WriteTransaction, name: &str, value: u64) -> Result<(), StoreError> {
@@ -310,6 +333,10 @@ const OBJECTS: TableDefinition<&str, &[u8]> = TableDefinition::new("objects");
 const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");
 const FORMAT_VERSION: &str = "format";
 const REVISION: &str = "revision";
+/// The revision up to which the versions were kept. A version of this program that keeps none leaves it behind.
+const LOGGED: &str = "logged";
+/// Before the names of what others keep beside the objects.
+const KEPT: &str = "kept/";
 const CLUSTER: &str = "cluster_id";
 const APPLICATION: &str = "application";
 /// Where the objects of a copy come from.

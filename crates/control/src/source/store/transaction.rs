@@ -4,7 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use redb::{ReadableTable, WriteTransaction};
 
-use super::{OBJECTS, ORIGIN, REVISION, Record, Store, StoreError, failed, put_bytes, put_number};
+use super::versions::{Label, Pending};
+use super::{KEPT, LOGGED, OBJECTS, ORIGIN, REVISION, Record, Store, StoreError, failed, put_bytes, put_number};
 
 /// Condition of a put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub struct Transaction<'a> {
     write: Option<WriteTransaction>,
     revision: u64,
     expiry_changes: Vec<ExpiryChange>,
+    label: Label,
+    pending: Vec<Pending>,
 }
 
 #[derive(Debug)]
@@ -32,13 +35,25 @@ struct ExpiryChange {
 
 impl<'a> Transaction<'a> {
     pub(super) fn new(store: &'a mut Store, write: WriteTransaction) -> Transaction<'a> {
-        Transaction { revision: store.revision, write: Some(write), expiry_changes: Vec::new(), store }
+        Transaction {
+            revision: store.revision,
+            write: Some(write),
+            expiry_changes: Vec::new(),
+            label: Label::default(),
+            pending: Vec::new(),
+            store,
+        }
     }
 
     /// The next revision. Every write of its own takes one, so that a write's answer names exactly it.
     pub fn advance(&mut self) -> u64 {
         self.revision += 1;
         self.revision
+    }
+
+    /// Says whose the revisions are from now on; the versions carry it.
+    pub fn sign(&mut self, label: Label) {
+        self.label = label;
     }
 
     /// The revision reached so far.
@@ -73,7 +88,8 @@ impl<'a> Transaction<'a> {
         let mut table = self.write().open_table(OBJECTS).map_err(failed)?;
         table.insert(key, record.encode().as_slice()).map_err(failed)?;
         drop(table);
-        self.note_expiry(key, before.and_then(|record| record.expires_at_ms), expires_at_ms);
+        self.note_expiry(key, before.as_ref().and_then(|record| record.expires_at_ms), expires_at_ms);
+        Pending::note(&mut self.pending, self.revision, &self.label, key, before);
         Ok(record)
     }
 
@@ -107,7 +123,13 @@ impl<'a> Transaction<'a> {
         table.remove(key).map_err(failed)?;
         drop(table);
         self.note_expiry(key, before.expires_at_ms, None);
+        Pending::note(&mut self.pending, self.revision, &self.label, key, Some(before));
         Ok(true)
+    }
+
+    /// Keeps something beside the objects, under a name of its own; see [`Store::kept`].
+    pub fn keep(&mut self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        put_bytes(self.write(), &format!("{KEPT}{name}"), bytes)
     }
 
     /// One object as this transaction sees it.
@@ -121,13 +143,22 @@ impl<'a> Transaction<'a> {
     pub fn commit(mut self) -> Result<u64, StoreError> {
         let revision = self.revision;
         let write = self.write.take().expect("taken only here, and commit consumes");
-        let committed = put_number(&write, REVISION, revision).and_then(|()| {
-            catch_unwind(AssertUnwindSafe(|| write.commit())).map_err(panicked)?.map_err(failed)
-        });
-        if let Err(fault) = committed {
-            self.store.database = None;
-            return Err(fault);
-        }
+        let pending = std::mem::take(&mut self.pending);
+        let (log, before) = (self.store.log, self.store.revision);
+        let committed = put_number(&write, REVISION, revision)
+            .and_then(|()| put_number(&write, LOGGED, revision))
+            .and_then(|()| log.write(&write, pending, before))
+            .and_then(|log| {
+                catch_unwind(AssertUnwindSafe(|| write.commit())).map_err(panicked)?.map_err(failed)?;
+                Ok(log)
+            });
+        self.store.log = match committed {
+            Ok(log) => log,
+            Err(fault) => {
+                self.store.database = None;
+                return Err(fault);
+            }
+        };
         self.store.revision = revision;
         for change in self.expiry_changes.drain(..) {
             if let Some(at) = change.before_ms {

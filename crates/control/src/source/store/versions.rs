@@ -1,0 +1,395 @@
+//! What every revision changed: who, when, by which way, and each object as it was before. From the newest revision
+//! backwards this gives the state of every revision that is kept. It refuses to know what the objects mean and what
+//! going back is for.
+//!
+//! A version is a revision. Beside the objects lie a table of heads (revision → [`Version`]) and a table of what was
+//! there before ((revision, key) → record, empty for what was not there), written in the transaction of the change
+//! itself. What came after is not stored: it is what the next change of the key found, or what is there now.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use redb::{ReadTransaction, ReadableTable, TableDefinition, TableError, WriteTransaction};
+use serde::Serialize;
+
+use super::{OBJECTS, Record, Store, StoreError, failed};
+
+/// Who changed something, when, and by which way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label {
+    /// Milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// The way.
+    pub source: VersionSource,
+    /// Who, as far as it is known.
+    pub by: Arc<str>,
+}
+
+/// The way by which a version came about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[repr(u8)]
+pub enum VersionSource {
+    /// One write of the Admin API.
+    Admin = 1,
+    /// A declarative file, applied.
+    Apply = 2,
+    /// An older version, taken up again.
+    Rollback = 3,
+    /// A whole set by `PUT /apisix/admin/configs`.
+    Configs = 4,
+    /// Objects whose time was up.
+    Expiry = 5,
+}
+
+/// One version: what is told of it without reading its changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version {
+    /// Its revision.
+    pub revision: u64,
+    /// The version it came after.
+    pub parent: u64,
+    /// Who, when, how.
+    pub label: Label,
+    /// How many objects it changed.
+    pub objects: u32,
+    /// What its changes take in the store, in bytes.
+    bytes: u64,
+}
+
+/// One object of a version: before and after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// The key's text.
+    pub key: String,
+    /// What was there; none: nothing.
+    pub before: Option<Record>,
+    /// What it made of it; none: it was removed.
+    pub after: Option<Record>,
+}
+
+/// What is kept, as far as it is held in memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Log {
+    /// Versions kept.
+    count: usize,
+    /// What their changes take.
+    bytes: u64,
+    /// The revision before the oldest one that is kept; none where none is kept.
+    base: Option<u64>,
+    /// The newest one and its time in milliseconds.
+    latest: Option<(u64, u64)>,
+    /// Changes of versions that are no longer kept wait for being removed.
+    leftover: bool,
+    /// Somebody wrote without keeping the log: it is begun anew with the next write.
+    stale: bool,
+    /// How much is kept.
+    pub(super) limits: Limits,
+}
+
+/// How much is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Limits {
+    pub(super) versions: usize,
+    pub(super) bytes: u64,
+}
+
+/// The changes of one revision that are not committed yet.
+#[derive(Debug)]
+pub(super) struct Pending {
+    revision: u64,
+    label: Label,
+    changes: Vec<(String, Option<Record>)>,
+}
+
+impl Default for Label {
+    fn default() -> Label {
+        Label { at_ms: 0, source: VersionSource::Admin, by: "".into() }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { versions: VERSIONS_MAX, bytes: VERSIONS_BYTES_MAX }
+    }
+}
+
+impl VersionSource {
+    const ALL: [VersionSource; 5] = [
+        VersionSource::Admin,
+        VersionSource::Apply,
+        VersionSource::Rollback,
+        VersionSource::Configs,
+        VersionSource::Expiry,
+    ];
+
+    fn of(byte: u8) -> Option<VersionSource> {
+        VersionSource::ALL.into_iter().find(|source| *source as u8 == byte)
+    }
+}
+
+impl Store {
+    /// The newest change that the log knows, and its time in milliseconds; none where it knows none.
+    pub fn latest_change(&self) -> Option<(u64, u64)> {
+        self.log.latest
+    }
+
+    /// The oldest revision whose state can be told.
+    pub fn oldest_version(&self) -> u64 {
+        self.log.base.unwrap_or(self.revision)
+    }
+
+    /// The versions below `below`, newest first, at most `limit` of them.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn versions(&self, below: u64, limit: usize) -> Result<Vec<Version>, StoreError> {
+        if self.log.latest.is_none() {
+            return Ok(Vec::new());
+        }
+        let read = self.reading()?;
+        let Some(heads) = opened(read.open_table(VERSIONS))? else { return Ok(Vec::new()) };
+        let rows = heads.range(..below).map_err(failed)?;
+        rows.rev()
+            .take(limit)
+            .map(|row| {
+                let (revision, bytes) = row.map_err(failed)?;
+                Version::decode(revision.value(), bytes.value())
+            })
+            .collect()
+    }
+
+    /// One version with every object it changed, ordered by key; none where it is not kept.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn version(&self, revision: u64) -> Result<Option<(Version, Vec<Changed>)>, StoreError> {
+        let Some(version) = self
+            .versions(revision.saturating_add(1), 1)?
+            .pop()
+            .filter(|version| version.revision == revision)
+        else {
+            return Ok(None);
+        };
+        let read = self.reading()?;
+        let objects = read.open_table(OBJECTS).map_err(failed)?;
+        let mut later = undone(&read, revision + 1..=self.revision)?;
+        let mut changed = Vec::new();
+        for (key, before) in undone(&read, revision..=revision)? {
+            let after = match later.remove(&key) {
+                Some(record) => record,
+                None => {
+                    let bytes = objects.get(key.as_str()).map_err(failed)?;
+                    bytes.map(|bytes| Record::decode(bytes.value()).map_err(failed)).transpose()?
+                }
+            };
+            changed.push(Changed { key, before, after });
+        }
+        changed.sort_by(|left, right| left.key.cmp(&right.key));
+        Ok(Some((version, changed)))
+    }
+
+    /// Every key that was changed after `revision`, with what was there at `revision`; none where that is older than
+    /// what is kept, or not yet.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn since(&self, revision: u64) -> Result<Option<HashMap<String, Option<Record>>>, StoreError> {
+        if revision < self.oldest_version() || revision > self.revision {
+            return Ok(None);
+        }
+        undone(&self.reading()?, revision + 1..=self.revision).map(Some)
+    }
+}
+
+impl Log {
+    /// The log as it lies in the file. `logged` is the revision up to which it was kept, `revision` the store's.
+    pub(super) fn read(
+        read: &ReadTransaction,
+        logged: Option<u64>,
+        revision: u64,
+    ) -> Result<Log, StoreError> {
+        if logged != Some(revision) {
+            return Ok(Log { stale: true, ..Log::default() });
+        }
+        let Some(heads) = opened(read.open_table(VERSIONS))? else { return Ok(Log::default()) };
+        let mut log = Log::default();
+        let mut oldest = u64::MAX;
+        for row in heads.iter().map_err(failed)? {
+            let (revision, bytes) = row.map_err(failed)?;
+            let version = Version::decode(revision.value(), bytes.value())?;
+            oldest = oldest.min(version.revision);
+            log.add(&version);
+        }
+        if let Some(undo) = opened(read.open_table(UNDO))? {
+            let first = undo.first().map_err(failed)?;
+            log.leftover = first.is_some_and(|(place, _)| place.value().0 < oldest);
+        }
+        Ok(log)
+    }
+
+    fn add(&mut self, version: &Version) {
+        self.count += 1;
+        self.bytes += version.bytes;
+        self.base.get_or_insert(version.parent);
+        self.latest = Some((version.revision, version.label.at_ms));
+    }
+
+    fn is_over(&self) -> bool {
+        self.count > 1 && (self.count > self.limits.versions || self.bytes > self.limits.bytes)
+    }
+
+    /// Writes what the transaction changed, and removes what is beyond the limits. `before` is the revision that the
+    /// store was at.
+    pub(super) fn write(
+        mut self,
+        write: &WriteTransaction,
+        pending: Vec<Pending>,
+        before: u64,
+    ) -> Result<Log, StoreError> {
+        if self.stale {
+            write.delete_table(VERSIONS).map_err(failed)?;
+            write.delete_table(UNDO).map_err(failed)?;
+            self = Log { limits: self.limits, ..Log::default() };
+        }
+        let mut heads = write.open_table(VERSIONS).map_err(failed)?;
+        let mut undo = write.open_table(UNDO).map_err(failed)?;
+        for Pending { revision, label, changes } in pending {
+            let mut bytes = 0;
+            let objects = u32::try_from(changes.len()).unwrap_or(u32::MAX);
+            // A key that was written twice in one revision was before what the first write found.
+            for (key, before) in changes.into_iter().rev() {
+                let record = before.map(|record| record.encode()).unwrap_or_default();
+                bytes += (key.len() + record.len()) as u64 + ROW_BYTES;
+                undo.insert((revision, key.as_str()), record.as_slice()).map_err(failed)?;
+            }
+            let parent = self.latest.map_or(before, |(latest, _)| latest);
+            let version = Version { revision, parent, label, objects, bytes: bytes + HEAD_BYTES };
+            heads.insert(revision, version.encode().as_slice()).map_err(failed)?;
+            self.add(&version);
+        }
+        while self.is_over() {
+            let (oldest, dropped) = {
+                let row = heads.pop_first().map_err(failed)?;
+                let Some((revision, bytes)) = row else { break };
+                (revision.value(), Version::decode(revision.value(), bytes.value())?)
+            };
+            self.count -= 1;
+            self.bytes = self.bytes.saturating_sub(dropped.bytes);
+            // What the oldest one made is what the next one comes after.
+            self.base = Some(oldest);
+            self.leftover = true;
+        }
+        if self.leftover {
+            let oldest = heads.first().map_err(failed)?.map_or(u64::MAX, |(revision, _)| revision.value());
+            for _ in 0..REMOVED_ROWS_MAX {
+                let first = undo.first().map_err(failed)?.map(|(place, _)| place.value().0);
+                if first.is_none_or(|revision| revision >= oldest) {
+                    self.leftover = false;
+                    break;
+                }
+                undo.pop_first().map_err(failed)?;
+            }
+        }
+        Ok(self)
+    }
+}
+
+impl Pending {
+    /// Notes what was under a key before the change of that revision.
+    pub(super) fn note(
+        pending: &mut Vec<Pending>,
+        revision: u64,
+        label: &Label,
+        key: &str,
+        before: Option<Record>,
+    ) {
+        let change = (key.to_owned(), before);
+        match pending.last_mut().filter(|last| last.revision == revision) {
+            Some(last) => last.changes.push(change),
+            None => pending.push(Pending { revision, label: label.clone(), changes: vec![change] }),
+        }
+    }
+}
+
+impl Version {
+    /// Layout byte, way, three little-endian numbers, the count of objects, then who.
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(FIXED_BYTES + self.label.by.len());
+        bytes.extend([LAYOUT, self.label.source as u8]);
+        for number in [self.parent, self.label.at_ms, self.bytes] {
+            bytes.extend(number.to_le_bytes());
+        }
+        bytes.extend(self.objects.to_le_bytes());
+        bytes.extend(self.label.by.as_bytes());
+        bytes
+    }
+
+    fn decode(revision: u64, bytes: &[u8]) -> Result<Version, StoreError> {
+        let damaged = || failed(format!("what is kept of version {revision} is damaged"));
+        let (fixed, by) = bytes.split_at_checked(FIXED_BYTES).ok_or_else(damaged)?;
+        let source = VersionSource::of(fixed[1]).filter(|_| fixed[0] == LAYOUT).ok_or_else(damaged)?;
+        let number = |at: usize| {
+            u64::from_le_bytes(fixed[at..at + 8].try_into().expect("the fixed part has three numbers"))
+        };
+        let objects = u32::from_le_bytes(fixed[26..30].try_into().expect("and a count behind them"));
+        let by = std::str::from_utf8(by).map_err(|_| damaged())?;
+        let label = Label { at_ms: number(10), source, by: by.into() };
+        Ok(Version { revision, parent: number(2), label, objects, bytes: number(18) })
+    }
+}
+
+/// What was under each key before the first of these revisions changed it.
+fn undone(
+    read: &ReadTransaction,
+    revisions: std::ops::RangeInclusive<u64>,
+) -> Result<HashMap<String, Option<Record>>, StoreError> {
+    let mut found = BTreeMap::new();
+    let Some(undo) = opened(read.open_table(UNDO))? else { return Ok(HashMap::new()) };
+    let (first, last) = revisions.into_inner();
+    if first > last {
+        return Ok(HashMap::new());
+    }
+    // Newest first: the oldest of these changes has the last word.
+    for row in undo.range((first, "")..(last.saturating_add(1), "")).map_err(failed)?.rev() {
+        let (place, bytes) = row.map_err(failed)?;
+        let record = match bytes.value() {
+            [] => None,
+            bytes => Some(Record::decode(bytes).map_err(failed)?),
+        };
+        found.insert(place.value().1.to_owned(), record);
+    }
+    Ok(found.into_iter().collect())
+}
+
+/// A table that no write has made yet is empty.
+fn opened<T>(table: Result<T, TableError>) -> Result<Option<T>, StoreError> {
+    match table {
+        Ok(table) => Ok(Some(table)),
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(fault) => Err(failed(fault)),
+    }
+}
+
+/// Revision → [`Version`].
+const VERSIONS: TableDefinition<u64, &[u8]> = TableDefinition::new("versions");
+/// Revision and key → the [`Record`] before it, or nothing.
+const UNDO: TableDefinition<(u64, &str), &[u8]> = TableDefinition::new("undo");
+/// The only layout so far.
+const LAYOUT: u8 = 1;
+/// Layout, way, three numbers and the count.
+const FIXED_BYTES: usize = 2 + 3 * 8 + 4;
+/// Versions kept: weeks of a busy team, and a script that writes every object one by one does not push yesterday out.
+const VERSIONS_MAX: usize = 10_000;
+/// What their changes may take: two rewrites of the largest file that is read (100,000 routes). The newest version is
+/// kept whatever it takes, for it is the one to go back from.
+const VERSIONS_BYTES_MAX: u64 = 512 << 20;
+/// Rows of versions no longer kept that one commit removes: a small write after a huge one does not pay for all of it.
+const REMOVED_ROWS_MAX: usize = 1_000;
+/// What a row takes beside key and record, about.
+const ROW_BYTES: u64 = 16;
+/// What a head takes, about.
+const HEAD_BYTES: u64 = 64;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! What is kept of every change: any version can be told from what is there now, nothing is kept beyond the limits, and
+//! a log with a gap is not believed.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::source::store::Expect;
+
+type State = BTreeMap<String, String>;
+
+fn state(store: &Store) -> State {
+    store.read_all().unwrap().into_iter().map(|(key, record)| (key, record.text)).collect()
+}
+
+/// The state of a revision, worked out from the one now.
+fn state_at(store: &Store, revision: u64) -> Option<State> {
+    let mut found = state(store);
+    for (key, record) in store.since(revision).unwrap()? {
+        match record {
+            Some(record) => found.insert(key, record.text),
+            None => found.remove(&key),
+        };
+    }
+    Some(found)
+}
+
+/// One revision: keys with what they become.
+fn write(store: &mut Store, source: VersionSource, changes: &[(&str, Option<&str>)]) -> u64 {
+    let mut transaction = store.begin().unwrap();
+    transaction.sign(Label { at_ms: 7, source, by: "ann".into() });
+    transaction.advance();
+    for (key, text) in changes {
+        match text {
+            Some(text) => drop(transaction.put(key, text, Expect::Any, None).unwrap()),
+            None => drop(transaction.delete(key).unwrap()),
+        }
+    }
+    transaction.commit().unwrap()
+}
+
+#[test]
+fn a_version_tells_who_what_and_how_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = Store::open(directory.path()).unwrap();
+    write(&mut store, VersionSource::Admin, &[("routes/1", Some("a")), ("routes/2", Some("b"))]);
+    write(&mut store, VersionSource::Apply, &[("routes/1", Some("c")), ("routes/2", None)]);
+    write(&mut store, VersionSource::Rollback, &[("routes/1", None), ("routes/3", Some("d"))]);
+    let told: Vec<_> = store.versions(u64::MAX, 2).unwrap();
+    let of = |version: &Version| (version.revision, version.parent, version.label.source, version.objects);
+    assert_eq!(
+        told.iter().map(of).collect::<Vec<_>>(),
+        [(3, 2, VersionSource::Rollback, 2), (2, 1, VersionSource::Apply, 2)]
+    );
+    assert_eq!((told[0].label.at_ms, &*told[0].label.by), (7, "ann"));
+    assert_eq!(store.versions(2, 9).unwrap().len(), 1);
+    let (_, changed) = store.version(2).unwrap().unwrap();
+    let text = |record: &Option<Record>| record.as_ref().map(|record| record.text.clone());
+    let changed: Vec<_> = changed
+        .iter()
+        .map(|change| (change.key.as_str(), text(&change.before), text(&change.after)))
+        .collect();
+    let owned = |text: &str| Some(text.to_owned());
+    assert_eq!(changed, [("routes/1", owned("a"), owned("c")), ("routes/2", owned("b"), None)]);
+    assert!(store.version(4).unwrap().is_none() && store.version(0).unwrap().is_none());
+    assert!(store.since(4).unwrap().is_none());
+}
+
+#[test]
+fn beyond_the_limits_the_oldest_go_and_the_newest_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = Store::open(directory.path()).unwrap();
+    store.log.limits = Limits { versions: 3, bytes: 10_000 };
+    for number in 1..=5 {
+        write(&mut store, VersionSource::Admin, &[("routes/1", Some(&number.to_string()))]);
+    }
+    let kept = |store: &Store| -> Vec<u64> {
+        store.versions(u64::MAX, 99).unwrap().iter().map(|version| version.revision).collect()
+    };
+    assert_eq!((kept(&store), store.oldest_version()), (vec![5, 4, 3], 2));
+    assert_eq!(state_at(&store, 2).unwrap()["routes/1"], "2");
+    assert_eq!(state_at(&store, 1), None);
+    let large = "x".repeat(20_000);
+    write(&mut store, VersionSource::Admin, &[("routes/1", Some(&large))]);
+    write(&mut store, VersionSource::Admin, &[("routes/1", Some("small"))]);
+    assert_eq!(
+        (kept(&store), store.oldest_version()),
+        (vec![7], 6),
+        "what takes too much is kept while it is new"
+    );
+    assert_eq!(state_at(&store, 6).unwrap()["routes/1"], large);
+    drop(store);
+    let store = Store::open(directory.path()).unwrap();
+    assert_eq!((kept(&store), store.oldest_version(), store.latest_change()), (vec![7], 6, Some((7, 7))));
+    assert!(!store.log.leftover);
+}
+
+#[test]
+fn rows_of_versions_that_went_go_over_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = Store::open(directory.path()).unwrap();
+    store.log.limits = Limits { versions: 1, bytes: 10_000 };
+    let keys: Vec<String> = (0..2 * REMOVED_ROWS_MAX + 1).map(|number| format!("routes/{number}")).collect();
+    let all: Vec<(&str, Option<&str>)> = keys.iter().map(|key| (key.as_str(), Some("{}"))).collect();
+    write(&mut store, VersionSource::Apply, &all);
+    for expected in [true, true, false] {
+        write(&mut store, VersionSource::Admin, &[("routes/1", Some("a"))]);
+        assert_eq!(store.log.leftover, expected);
+        drop(store);
+        store = Store::open(directory.path()).unwrap();
+        assert_eq!(store.log.leftover, expected, "it is known after opening again");
+        store.log.limits = Limits { versions: 1, bytes: 10_000 };
+    }
+}
+
+#[test]
+fn a_log_with_a_gap_is_begun_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = Store::open(directory.path()).unwrap();
+    write(&mut store, VersionSource::Admin, &[("routes/1", Some("a"))]);
+    // As a version of this program does that keeps no log.
+    let write_without = store.database.as_ref().unwrap().begin_write().unwrap();
+    write_without
+        .open_table(OBJECTS)
+        .unwrap()
+        .insert(
+            "routes/1",
+            Record { text: "b".to_owned(), created_index: 1, modified_index: 2, expires_at_ms: None }
+                .encode()
+                .as_slice(),
+        )
+        .unwrap();
+    super::super::put_number(&write_without, super::super::REVISION, 2).unwrap();
+    write_without.commit().unwrap();
+    drop(store);
+    let mut store = Store::open(directory.path()).unwrap();
+    assert_eq!((store.revision(), store.oldest_version(), store.versions(9, 9).unwrap().len()), (2, 2, 0));
+    assert!(store.since(1).unwrap().is_none() && store.since(2).unwrap().unwrap().is_empty());
+    write(&mut store, VersionSource::Admin, &[("routes/1", Some("c"))]);
+    assert_eq!((store.oldest_version(), store.versions(9, 9).unwrap().len()), (2, 1));
+    assert_eq!(state_at(&store, 2).unwrap()["routes/1"], "b");
+}
+
+#[test]
+fn what_is_kept_beside_the_objects_is_of_the_same_transaction() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = Store::open(directory.path()).unwrap();
+    assert_eq!(store.kept("configs").unwrap(), None);
+    let mut transaction = store.begin().unwrap();
+    transaction.keep("configs", b"lost").unwrap();
+    drop(transaction);
+    assert_eq!(store.kept("configs").unwrap(), None);
+    let mut transaction = store.begin().unwrap();
+    transaction.keep("configs", b"stays").unwrap();
+    transaction.commit().unwrap();
+    drop(store);
+    assert_eq!(
+        Store::open(directory.path()).unwrap().kept("configs").unwrap().as_deref(),
+        Some(&b"stays"[..])
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #[test]
+    fn every_kept_version_is_found_again(
+        revisions in prop::collection::vec(
+            prop::collection::vec((0_u8..5, prop::option::of("[a-z]{1,4}")), 1..4),
+            1..20,
+        ),
+        limit in 1_usize..20,
+    ) {
+        let directory = tempfile::tempdir().unwrap();
+        let mut store = Store::open(directory.path()).unwrap();
+        store.log.limits = Limits { versions: limit, bytes: u64::MAX };
+        let mut states = vec![State::new()];
+        for revision in &revisions {
+            let keys: Vec<String> = revision.iter().map(|(key, _)| format!("routes/{key}")).collect();
+            let changes: Vec<(&str, Option<&str>)> =
+                keys.iter().zip(revision).map(|(key, (_, text))| (key.as_str(), text.as_deref())).collect();
+            write(&mut store, VersionSource::Admin, &changes);
+            states.push(state(&store));
+        }
+        for (revision, expected) in states.iter().enumerate() {
+            let revision = revision as u64;
+            match state_at(&store, revision) {
+                Some(found) => prop_assert_eq!(&found, expected),
+                None => prop_assert!(revision < store.oldest_version()),
+            }
+        }
+        prop_assert!(store.versions(u64::MAX, 99).unwrap().len() <= limit);
+    }
+}
