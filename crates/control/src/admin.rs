@@ -2,6 +2,7 @@
 //! reads the view and asks the reconciling thread.
 
 pub mod auth;
+mod configs;
 mod kinds;
 mod listing;
 pub(crate) mod patch;
@@ -15,6 +16,7 @@ mod target;
 mod validate;
 mod weir;
 
+pub(crate) use kinds::secret_places;
 pub(crate) use plugins::all as all_plugins;
 pub(crate) use query::segments;
 pub use respond::Dress;

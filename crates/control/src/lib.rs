@@ -11,6 +11,7 @@ pub mod key;
 mod log_level;
 pub mod metrics_server;
 pub mod offline;
+pub mod plan;
 pub mod reconcile;
 pub mod report;
 pub mod sealing;

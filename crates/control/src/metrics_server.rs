@@ -32,11 +32,11 @@ impl Handler for Metrics {
         if readable { Ok(()) } else { Err(Box::new(respond::empty(StatusCode::METHOD_NOT_ALLOWED))) }
     }
 
-    fn too_large(&self, _size: Option<u64>) -> Response<Bytes> {
+    fn too_large(&self, _size: Option<u64>, _limit: usize) -> Response<Bytes> {
         respond::empty(StatusCode::PAYLOAD_TOO_LARGE)
     }
 
-    fn max_body_bytes(&self) -> usize {
+    fn max_body_bytes(&self, _: &Parts) -> usize {
         0
     }
 

@@ -5,10 +5,13 @@
 //! Writes that wait together share one durable transaction, so that an fsync serves many.
 
 mod batch;
+pub(crate) mod configs;
 mod etcd;
 mod file;
 mod journal;
 mod release;
+pub(crate) mod versions;
+pub(crate) mod whole;
 mod write;
 
 use std::collections::VecDeque;
@@ -30,8 +33,9 @@ use crate::source::store::{Store, StoreError};
 use crate::stored_key;
 use crate::view::{SharedView, View};
 
+pub use configs::Configs;
 pub use release::{HandOver, Released};
-pub use write::{Done, Part, Refused, Write};
+pub use write::{Author, Done, Part, Refused, Write};
 
 /// Makes a snapshot the one that requests are served by.
 pub trait Publisher: Send {
@@ -102,12 +106,22 @@ pub struct Reconcile {
 /// What the thread can be asked for.
 #[derive(Debug)]
 enum Command {
-    Write(Write, oneshot::Sender<Result<Done, Refused>>),
+    Write(Write, Author, oneshot::Sender<Result<Done, Refused>>),
     Reload(oneshot::Sender<Vec<String>>),
     Adopt,
     Etcd(Update),
     Release(release::Release),
+    Task(Task),
     Stop,
+}
+
+/// Something that is done on the thread, with the answer on its own way back.
+struct Task(Box<dyn FnOnce(&mut Reconciler) + Send>);
+
+impl std::fmt::Debug for Task {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Task")
+    }
 }
 
 impl Reconcile {
@@ -126,6 +140,7 @@ impl Reconcile {
             behind: false,
             inbox,
             deferred: VecDeque::new(),
+            configs: Arc::default(),
         };
         reconciler.load(&commands)?;
         let thread = std::thread::Builder::new()
@@ -136,9 +151,9 @@ impl Reconcile {
     }
 
     /// Asks for a write; the answer comes when it is durable and published.
-    pub async fn write(&self, write: Write) -> Result<Done, Refused> {
+    pub async fn write(&self, write: Write, author: Author) -> Result<Done, Refused> {
         let (reply, answer) = oneshot::channel();
-        match self.commands.try_send(Command::Write(write, reply)) {
+        match self.commands.try_send(Command::Write(write, author, reply)) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {
                 return Err(Refused::Store("too many writes are waiting".to_owned()));
@@ -146,6 +161,18 @@ impl Reconcile {
             Err(TrySendError::Disconnected(_)) => return Err(stopping()),
         }
         answer.await.unwrap_or_else(|_| Err(stopping()))
+    }
+
+    /// Has the thread do something between its writes; nothing if it is too busy, or stopping.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        task: impl FnOnce(&mut Reconciler) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        // Who asked may have gone.
+        let task = Task(Box::new(move |reconciler| drop(reply.send(task(reconciler)))));
+        self.commands.try_send(Command::Task(task)).ok()?;
+        answer.await.ok()
     }
 
     /// Asks for the file to be read again now; the answer is the faults found. From etcd everything is read again, without
@@ -180,7 +207,7 @@ impl Reconcile {
 }
 
 /// The thread's own state.
-struct Reconciler {
+pub(crate) struct Reconciler {
     parts: Parts,
     snapshot: Snapshot,
     /// What is wrong with the file as a whole, or with its shape.
@@ -192,6 +219,8 @@ struct Reconciler {
     inbox: Receiver<Command>,
     /// Commands that came while the thread waited for another.
     deferred: VecDeque<Command>,
+    /// What the last whole set by the Admin API said of itself.
+    configs: Arc<Configs>,
 }
 
 impl Reconciler {
@@ -228,8 +257,8 @@ impl Reconciler {
         let mut next = Some(command);
         while let Some(command) = next.take() {
             match command {
-                Command::Write(write, reply) => {
-                    writes.push((write, reply));
+                Command::Write(write, author, reply) => {
+                    writes.push(((write, author), reply));
                     if writes.len() < MAX_BATCH {
                         next = self.deferred.pop_front().or_else(|| self.inbox.try_recv().ok());
                     }
@@ -262,12 +291,16 @@ impl Reconciler {
                 Flow::Continue
             }
             Command::Release(release) => self.release(&release),
+            Command::Task(task) => {
+                (task.0)(self);
+                Flow::Continue
+            }
             Command::Stop => Flow::Stop,
             Command::Write(..) | Command::Etcd(_) => unreachable!("the caller has served them"),
         }
     }
 
-    fn write_all(&mut self, writes: Vec<(Write, oneshot::Sender<Result<Done, Refused>>)>) {
+    fn write_all(&mut self, writes: Vec<((Write, Author), oneshot::Sender<Result<Done, Refused>>)>) {
         if writes.is_empty() {
             return;
         }
@@ -295,6 +328,7 @@ impl Reconciler {
                             .push(format!("the store holds {path}, which is no object this version knows")),
                     }
                 }
+                self.configs = Configs::load(store)?;
                 let applied = self.snapshot.apply(&self.parts.catalog, &changes, revision, Policy::Lenient);
                 self.publish(applied);
                 Ok(())
@@ -351,6 +385,14 @@ impl Reconciler {
         self.show();
     }
 
+    /// The newest change that is known of, and its time in milliseconds.
+    fn changed(&self) -> Option<(u64, u64)> {
+        match &self.parts.source {
+            Source::Store(store) => store.latest_change(),
+            Source::File { .. } | Source::Etcd(_) => None,
+        }
+    }
+
     /// Lets readers see what is.
     fn show(&self) {
         self.parts.view.store(View {
@@ -361,6 +403,8 @@ impl Reconciler {
                 Source::Etcd(etcd) => Some(etcd.status.clone()),
                 Source::Store(_) | Source::File { .. } => None,
             },
+            configs: Arc::clone(&self.configs),
+            changed: self.changed(),
         });
     }
 }

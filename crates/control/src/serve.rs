@@ -25,6 +25,10 @@ pub type Answer = Pin<Box<dyn Future<Output = Response<Bytes>> + Send>>;
 /// An answer given instead of going on; boxed, for it is the rare case.
 pub type Refusal = Box<Response<Bytes>>;
 
+/// The address of who asks; every request that is answered carries it.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer(pub SocketAddr);
+
 /// What a listener does with requests.
 pub trait Handler: Send + Sync + 'static {
     /// Looks at the head before a byte of the body is read; an `Err` is the answer and the body is not read.
@@ -33,11 +37,11 @@ pub trait Handler: Send + Sync + 'static {
     /// The answer for who may not ask this.
     fn admit(&self, head: &Parts, peer: SocketAddr) -> Result<(), Refusal>;
 
-    /// The answer for a body over [`Handler::max_body_bytes`]. `size` is the declared length, if there is one.
-    fn too_large(&self, size: Option<u64>) -> Response<Bytes>;
+    /// The answer for a body over `limit`, [`Handler::max_body_bytes`]. `size` is the declared length, if there is one.
+    fn too_large(&self, size: Option<u64>, limit: usize) -> Response<Bytes>;
 
-    /// The longest body that is read, in bytes.
-    fn max_body_bytes(&self) -> usize;
+    /// The longest body that is read for such a request, in bytes.
+    fn max_body_bytes(&self, head: &Parts) -> usize;
 
     /// The answer to an admitted request with its whole body.
     fn answer(&self, request: Request<Bytes>) -> Answer;
@@ -97,24 +101,25 @@ where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
 {
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
     let mut body = Box::pin(body);
+    head.extensions.insert(Peer(peer));
     if let Err(refusal) = handler.admit(&head, peer) {
         discard(&head, body);
         return closing(*refusal);
     }
-    let limit = handler.max_body_bytes();
+    let limit = handler.max_body_bytes(&head);
     let declared = body.size_hint().exact();
     if declared.is_some_and(|size| size > limit as u64) {
         discard(&head, body);
-        return closing(handler.too_large(declared));
+        return closing(handler.too_large(declared, limit));
     }
     let collected = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body.as_mut(), limit).collect()).await;
     match collected {
         Ok(Ok(body)) => handler.answer(Request::from_parts(head, body.to_bytes())).await,
         Ok(Err(fault)) if fault.is::<LengthLimitError>() => {
             discard(&head, body);
-            closing(handler.too_large(None))
+            closing(handler.too_large(None, limit))
         }
         Ok(Err(_)) => closing(plain(StatusCode::BAD_REQUEST)),
         Err(_) => closing(plain(StatusCode::REQUEST_TIMEOUT)),

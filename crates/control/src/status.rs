@@ -48,11 +48,11 @@ impl Handler for Status {
         Err(Box::new(refusal))
     }
 
-    fn too_large(&self, _size: Option<u64>) -> Response<Bytes> {
+    fn too_large(&self, _size: Option<u64>, _limit: usize) -> Response<Bytes> {
         respond::error(StatusCode::PAYLOAD_TOO_LARGE, "no body is expected here")
     }
 
-    fn max_body_bytes(&self) -> usize {
+    fn max_body_bytes(&self, _: &Parts) -> usize {
         0
     }
 

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use model::{Fault, Key, Kind, Snapshot, Written};
 use parking_lot::RwLock;
 
+use crate::reconcile::Configs;
+
 /// The configuration at one revision, for reading.
 #[derive(Debug, Clone, Default)]
 pub struct View {
@@ -17,6 +19,10 @@ pub struct View {
     pub compile_faults: Vec<Fault>,
     /// How etcd is, where it is the source.
     pub etcd: Option<EtcdStatus>,
+    /// What the last whole set by the Admin API said of itself.
+    pub configs: Arc<Configs>,
+    /// The newest change that is known of, and its time in milliseconds.
+    pub changed: Option<(u64, u64)>,
 }
 
 /// How etcd is, as far as this node knows.

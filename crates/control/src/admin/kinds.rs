@@ -4,9 +4,11 @@
 use std::borrow::Cow;
 
 use http::Method;
-use model::Kind;
+use model::{Catalog, Key, Kind, secret_field};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+
+use crate::plan::HIDDEN;
 
 /// Whether the verb is switched off for the kind (contract 2.1); the answer is then 405.
 pub(super) fn is_off(kind: Kind, method: &Method) -> bool {
@@ -48,6 +50,24 @@ pub(crate) fn shown(kind: Kind, text: &str) -> Cow<'_, RawValue> {
         object.shift_remove(name);
     }
     raw(&Value::Object(object))
+}
+
+/// Where an object holds secrets, as JSON pointers.
+pub(crate) fn secret_places(catalog: &Catalog, key: &Key, object: &Value) -> Vec<String> {
+    let mut places = Vec::new();
+    secret_field::for_each(catalog, key, &mut object.clone(), &mut |place, _, _| {
+        places.push(place.to_owned());
+    });
+    places
+}
+
+/// Takes the secrets out of an object.
+pub(super) fn hide_secrets(catalog: &Catalog, key: &Key, object: &mut Value) {
+    for place in secret_places(catalog, key, object) {
+        if let Some(secret) = object.pointer_mut(&place) {
+            *secret = HIDDEN.into();
+        }
+    }
 }
 
 fn raw(value: &Value) -> Cow<'static, RawValue> {

@@ -13,7 +13,7 @@ use super::listing::{self, Entry};
 use super::respond;
 use super::server::{AdminParts, Call, REVISION};
 use super::target::Target;
-use crate::reconcile::{Done, Part, Refused, Write};
+use crate::reconcile::{Author, Done, Part, Refused, Write};
 use crate::serve::Refusal;
 
 /// Answers one request for an object or a collection.
@@ -26,6 +26,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, target: Target, call: Call) 
         let message = format!("not supported `{}` method for {}", call.method, kind.in_words());
         return respond::error(StatusCode::METHOD_NOT_ALLOWED, message);
     }
+    let author = Arc::clone(&call.author);
     let write = match call.method {
         Method::GET => return get(parts, target, call).await,
         Method::PUT => put(parts, &target, call),
@@ -35,7 +36,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, target: Target, call: Call) 
         _ => return respond::error(StatusCode::NOT_FOUND, "not found"),
     };
     match write {
-        Ok(write) => finish(parts, write).await,
+        Ok(write) => finish(parts, write, author).await,
         Err(refusal) => *refusal,
     }
 }
@@ -146,9 +147,9 @@ fn delete(target: &Target, call: &Call) -> Result<Write, Refusal> {
 }
 
 /// Asks for the write and words what became of it.
-async fn finish(parts: &AdminParts, write: Write) -> Response<Bytes> {
+async fn finish(parts: &AdminParts, write: Write, author: Author) -> Response<Bytes> {
     let is_patch = matches!(write, Write::Patch { .. });
-    match parts.reconcile.write(write).await {
+    match parts.reconcile.write(write, author).await {
         Ok(Done::Stored { key, text, created, revision }) => {
             let status = if created && !is_patch { StatusCode::CREATED } else { StatusCode::OK };
             let body = json!({ "key": shown_key(&key), "value": kinds::shown(key.kind, &text) });
@@ -158,11 +159,12 @@ async fn finish(parts: &AdminParts, write: Write) -> Response<Bytes> {
             let body = json!({ "deleted": "1", "key": shown_key(&key) });
             stamped(respond::json(StatusCode::OK, &body), revision)
         }
-        Err(refused) => refusal(refused),
+        Err(refused) => refusal_of_write(refused),
     }
 }
 
-fn refusal(refused: Refused) -> Response<Bytes> {
+/// The answer to a write that was not done.
+pub(super) fn refusal_of_write(refused: Refused) -> Response<Bytes> {
     match refused {
         Refused::NotFound => respond::key_not_found(),
         Refused::NoConsumer => respond::error(StatusCode::NOT_FOUND, "consumer not found"),

@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use super::auth::Gate;
 use super::query::{Query, segments};
 use super::target::Target;
-use super::{plugins, resources, respond, schema, validate, weir};
-use crate::reconcile::Reconcile;
+use super::{configs, plugins, resources, respond, schema, validate, weir};
+use crate::reconcile::{Author, Reconcile};
 use crate::report::Reports;
-use crate::serve::{Answer, Handler, Refusal};
+use crate::serve::{Answer, Handler, Peer, Refusal};
 use crate::view::SharedView;
 
 /// The Admin API of one listener.
@@ -51,6 +51,8 @@ pub(super) struct Call {
     pub(super) query: Query,
     /// The body as JSON; none when there was none.
     pub(super) body: Option<Value>,
+    /// Who asks.
+    pub(super) author: Author,
 }
 
 impl Admin {
@@ -78,16 +80,16 @@ impl Handler for Admin {
         })
     }
 
-    fn too_large(&self, size: Option<u64>) -> Response<Bytes> {
+    fn too_large(&self, size: Option<u64>, limit: usize) -> Response<Bytes> {
         let size = size.map_or_else(|| "of the request".to_owned(), |size| size.to_string());
         let reason = format!(
-            "invalid request body: request size {size} is greater than the maximum size {MAX_BODY_BYTES} allowed"
+            "invalid request body: request size {size} is greater than the maximum size {limit} allowed"
         );
         self.parts.dress.finish(respond::error(StatusCode::BAD_REQUEST, reason))
     }
 
-    fn max_body_bytes(&self) -> usize {
-        MAX_BODY_BYTES
+    fn max_body_bytes(&self, head: &Parts) -> usize {
+        if whole_set(&segments(head.uri.path())).is_empty() { MAX_BODY_BYTES } else { MAX_SET_BYTES }
     }
 
     fn answer(&self, request: Request<Bytes>) -> Answer {
@@ -112,6 +114,11 @@ async fn route(parts: &Arc<AdminParts>, request: Request<Bytes>) -> Response<Byt
     let path = segments(head.uri.path());
     let known_method =
         matches!(head.method, Method::GET | Method::PUT | Method::POST | Method::PATCH | Method::DELETE);
+    let author = author(&head);
+    let whole = whole_set(&path);
+    if whole == ["configs"] && (known_method || head.method == Method::HEAD) {
+        return configs::answer(parts, &head, &body, author).await;
+    }
     let behind = match path.as_slice() {
         [first, second, behind @ ..] if first == "apisix" && second == "admin" && known_method => {
             behind.to_vec()
@@ -121,11 +128,14 @@ async fn route(parts: &Arc<AdminParts>, request: Request<Bytes>) -> Response<Byt
     if behind.iter().map(String::as_str).eq(["configs", "validate"]) && head.method == Method::POST {
         return validate::configs(parts, &head.headers, &body);
     }
+    let query = Query::parse(head.uri.query().unwrap_or_default());
+    if weir::plan::is_whole(&whole) {
+        return weir::plan::answer(parts, &head.method, whole[1], &query, &body, author).await;
+    }
     let body = match parse_body(&body) {
         Ok(body) => body,
         Err(refusal) => return *refusal,
     };
-    let query = Query::parse(head.uri.query().unwrap_or_default());
     match (query.get("ttl"), query.number("ttl")) {
         (Some(_), None) => {
             return respond::error(StatusCode::BAD_REQUEST, "invalid argument ttl: should be a number");
@@ -135,7 +145,7 @@ async fn route(parts: &Arc<AdminParts>, request: Request<Bytes>) -> Response<Byt
         }
         _ => {}
     }
-    dispatch(parts, Call { method: head.method, segments: behind, query, body }).await
+    dispatch(parts, Call { method: head.method, segments: behind, query, body, author }).await
 }
 
 async fn dispatch(parts: &Arc<AdminParts>, call: Call) -> Response<Bytes> {
@@ -145,7 +155,7 @@ async fn dispatch(parts: &Arc<AdminParts>, call: Call) -> Response<Bytes> {
     match collection.as_str() {
         "plugins" => plugins::answer(parts, &call).await,
         "schema" => schema::answer(parts, &call).await,
-        "weir" => weir::answer(parts, &call),
+        "weir" => weir::answer(parts, &call).await,
         name => match Target::parse(&call.segments) {
             Some(target) => resources::answer(parts, target, call).await,
             None => unsupported(name),
@@ -171,6 +181,31 @@ fn parse_body(body: &Bytes) -> Result<Option<Value>, Refusal> {
     })
 }
 
+/// What is behind `/apisix/admin` where a whole set is asked for or sent; else nothing.
+fn whole_set(path: &[String]) -> Vec<&str> {
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    match path.as_slice() {
+        ["apisix", "admin", behind @ ..]
+            if matches!(behind, ["configs", ..]) || weir::plan::is_whole(behind) =>
+        {
+            behind.to_vec()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Who asks: the peer's address, and before it the name that the caller gives, which nobody has checked.
+fn author(head: &Parts) -> Author {
+    let address = head.extensions.get::<Peer>().map(|peer| peer.0.ip().to_canonical().to_string());
+    let name = head.headers.get(AUTHOR).and_then(|name| name.to_str().ok()).unwrap_or_default();
+    let name: String = name.chars().filter(|shown| !shown.is_control()).take(MAX_AUTHOR_CHARS).collect();
+    match (name.trim(), address) {
+        ("", address) => address.unwrap_or_default().into(),
+        (name, Some(address)) => format!("{name} ({address})").into(),
+        (name, None) => name.into(),
+    }
+}
+
 /// `HEAD /apisix/admin` says that an Admin API is here, without a key.
 fn is_probe(head: &Parts) -> bool {
     head.method == Method::HEAD && head.uri.path().trim_end_matches('/') == PREFIX
@@ -180,5 +215,11 @@ fn is_probe(head: &Parts) -> bool {
 const PREFIX: &str = "/apisix/admin";
 /// APISIX's bound: 1.5 MiB.
 const MAX_BODY_BYTES: usize = 1024 * 1024 * 3 / 2;
+/// Of a whole set: as much as a resource file may have.
+const MAX_SET_BYTES: usize = 256 << 20;
+/// Who the caller says it is; kept with the version that a write makes.
+const AUTHOR: HeaderName = HeaderName::from_static("x-weir-author");
+/// A name fits a line of `weir history`.
+const MAX_AUTHOR_CHARS: usize = 64;
 /// The revision an answer is about.
 pub(super) const REVISION: HeaderName = HeaderName::from_static("x-weir-revision");

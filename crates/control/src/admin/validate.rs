@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
+use http::header::HeaderName;
 use http::{HeaderMap, Response, StatusCode, header};
 use model::{Catalog, Key, Kind, check};
 use serde::Serialize;
@@ -43,10 +44,15 @@ pub(super) fn configs(parts: &AdminParts, headers: &HeaderMap, body: &Bytes) -> 
     respond::json(StatusCode::BAD_REQUEST, &answer)
 }
 
-fn parse(headers: &HeaderMap, body: &Bytes) -> Result<Map<String, Value>, String> {
-    let content_type =
-        headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let set = if content_type.starts_with("application/yaml") {
+/// Whether the field names YAML.
+pub(super) fn is_yaml(headers: &HeaderMap, name: &HeaderName) -> bool {
+    let value = headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.starts_with("application/yaml")
+}
+
+/// The set in a body, JSON or YAML by its content type.
+pub(super) fn parse(headers: &HeaderMap, body: &Bytes) -> Result<Map<String, Value>, String> {
+    let set = if is_yaml(headers, &header::CONTENT_TYPE) {
         let text = std::str::from_utf8(body).map_err(|fault| fault.to_string())?;
         parse_value(text)?
     } else {
@@ -67,6 +73,9 @@ fn check_set(catalog: &Catalog, set: Map<String, Value>) -> Vec<SetFault> {
             if Kind::from_collection(of).is_some() && !items.is_number() {
                 faults.push(fault(format!("{name} must be a number")));
             }
+            continue;
+        }
+        if SAYS_OF_ITSELF.contains(&name.as_str()) {
             continue;
         }
         match (Kind::from_collection(&name), items) {
@@ -98,7 +107,14 @@ fn check_items(catalog: &Catalog, kind: Kind, name: &str, items: Vec<Value>, fau
     }
 }
 
-fn check_item(catalog: &Catalog, kind: Kind, id: Option<&str>, mut item: Value) -> Result<(), String> {
+/// Checks one item of a collection; the error is the contract's text.
+pub(super) fn check_item(
+    catalog: &Catalog,
+    kind: Kind,
+    id: Option<&str>,
+    mut item: Value,
+) -> Result<(), String> {
+    index_of(&mut item)?;
     let is_credential = kind == Kind::Consumer && id.is_some_and(|id| id.contains("/credentials/"));
     let kind = if is_credential { Kind::Credential } else { kind };
     let Some(id) = id else {
@@ -111,8 +127,14 @@ fn check_item(catalog: &Catalog, kind: Kind, id: Option<&str>, mut item: Value) 
     check::object(catalog, &key, &item).map(drop).map_err(|refusal| refusal.contract_message().to_owned())
 }
 
+/// Takes the index out that an item may carry beside its object.
+pub(super) fn index_of(item: &mut Value) -> Result<Option<u64>, String> {
+    let Some(index) = item.as_object_mut().and_then(|item| item.shift_remove(INDEX)) else { return Ok(None) };
+    index.as_u64().map(Some).ok_or_else(|| format!("{INDEX} must be a number: an integer from 0 up"))
+}
+
 /// The id of an item, or the name of a consumer.
-fn identity(kind: Kind, item: &Value) -> Option<String> {
+pub(super) fn identity(kind: Kind, item: &Value) -> Option<String> {
     let text = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
@@ -126,3 +148,8 @@ fn identity(kind: Kind, item: &Value) -> Option<String> {
         _ => id,
     }
 }
+
+/// Beside an object of a set: its owner's index of it.
+pub(super) const INDEX: &str = "modifiedIndex";
+/// What a set that was read says of itself, and may say when it comes back.
+pub(super) const SAYS_OF_ITSELF: [&str; 2] = ["X-Digest", "X-Last-Modified"];

@@ -1,6 +1,11 @@
 //! `/apisix/admin/weir`: what Weir tells beyond the contract: revisions, faults, how a request would be routed. It
 //! refuses to know how any of it comes about.
 
+pub(super) mod plan;
+mod versions;
+
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
 use model::Fault;
@@ -11,10 +16,11 @@ use super::server::{AdminParts, Call};
 use crate::explain;
 
 /// Answers one request below `weir`.
-pub(super) fn answer(parts: &AdminParts, call: &Call) -> Response<Bytes> {
+pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
     match (&call.method, call.segments.get(1).map(String::as_str)) {
         (&Method::GET, Some("status")) => status(parts),
         (&Method::POST, Some("adopt")) => adopt(parts),
+        (&Method::GET, Some("versions")) if call.segments.len() <= 3 => versions::answer(parts, call).await,
         (&Method::POST, Some("explain")) => {
             explain::answer(parts.reports.explain.as_deref(), call.body.as_ref())
         }

@@ -9,15 +9,15 @@ use model::{Catalog, Change, Difference, Fault, Key, Kind, Policy, Snapshot, Wri
 use serde_json::{Map, Value};
 
 use super::journal::{Indices, Journal, Put};
-use super::write::{Done, Part, Refused, Write, forbid_times, set_times};
+use super::write::{Author, Done, Part, Refused, Write, forbid_times, set_times};
 use super::{Reconciler, Source};
 use crate::source::etcd::Operation;
-use crate::source::store::{Expect, StoreError};
+use crate::source::store::{Expect, Label, StoreError, VersionSource};
 use crate::stored_key;
 
 impl Reconciler {
     /// Does the writes, in order, as far as they are allowed; one result each.
-    pub(super) fn write(&mut self, writes: Vec<Write>) -> Vec<Result<Done, Refused>> {
+    pub(super) fn write(&mut self, writes: Vec<(Write, Author)>) -> Vec<Result<Done, Refused>> {
         let now_ms = self.parts.clock.unix_ms();
         let count = writes.len();
         if let Err(fault) = self.catch_up() {
@@ -25,14 +25,10 @@ impl Reconciler {
         }
         let store = match &mut self.parts.source {
             Source::Store(store) => store,
-            Source::File { file, .. } => {
-                let refusal = Refused::ReadOnly(format!(
-                    "the configuration comes from the file {}; change it there, it is read again at once",
-                    file.path().display()
-                ));
-                return vec![Err(refusal); count];
+            Source::File { .. } => return vec![Err(self.read_only()); count],
+            Source::Etcd(_) => {
+                return self.write_to_etcd(writes.into_iter().map(|(write, _)| write).collect());
             }
-            Source::Etcd(_) => return self.write_to_etcd(writes),
         };
         let transaction = match store.begin() {
             Ok(transaction) => transaction,
@@ -40,8 +36,10 @@ impl Reconciler {
         };
         let journal = Journal::Store(Box::new(transaction), &self.parts.sealer);
         let mut batch = Batch::new(journal, &self.parts.catalog, self.snapshot.clone(), now_ms);
-        let mut results: Vec<Result<Done, Refused>> =
-            writes.into_iter().map(|write| batch.write(write)).collect();
+        let mut results: Vec<Result<Done, Refused>> = writes
+            .into_iter()
+            .map(|(write, author)| batch.signed(VersionSource::Admin, author).write(write))
+            .collect();
         match batch.commit() {
             Ok(Committed { applied: Some(applied), .. }) => self.publish(applied),
             Ok(Committed { applied: None, .. }) => {}
@@ -78,6 +76,7 @@ impl Reconciler {
         };
         let journal = Journal::Store(Box::new(transaction), &self.parts.sealer);
         let mut batch = Batch::new(journal, &self.parts.catalog, self.snapshot.clone(), now_ms);
+        batch.signed(VersionSource::Expiry, THE_CLOCK.into());
         for path in expired {
             if let Err(refusal) = batch.expire(&path) {
                 tracing::warn!(path, ?refusal, "an object whose time is up cannot be removed");
@@ -146,6 +145,12 @@ impl<'a> Batch<'a> {
     /// How many operations etcd will be asked for so far.
     pub(super) fn planned(&self) -> usize {
         self.journal.planned()
+    }
+
+    /// Says whose the writes are from here on.
+    fn signed(&mut self, source: VersionSource, by: Author) -> &mut Self {
+        self.journal.sign(Label { at_ms: self.now_ms, source, by });
+        self
     }
 
     pub(super) fn write(&mut self, write: Write) -> Result<Done, Refused> {
@@ -309,5 +314,7 @@ fn settle_id(key: &Key, object: &mut Map<String, Value>) {
     }
 }
 
+/// Who removes objects whose time is up.
+const THE_CLOCK: &str = "weir";
 /// Objects removed in one sweep; the rest goes with the next.
 const MAX_SWEPT: usize = 10_000;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use model::{Applied, Change, Key, Kind, Policy, Written};
 
-use super::{Reconciler, Source};
+use super::{Reconciler, Refused, Source};
 use crate::source::file::{Document, FileFault};
 
 impl Reconciler {
@@ -74,6 +74,22 @@ impl Reconciler {
         let gone = gone.into_iter().filter(|key| !document.unclear.contains(&key.kind));
         changes.extend(gone.map(|key| Change { key: key.clone(), written: None }));
         changes
+    }
+
+    /// Why writes are refused: who may change the configuration instead.
+    pub(super) fn read_only(&self) -> Refused {
+        match &self.parts.source {
+            Source::File { file, .. } => Refused::ReadOnly(format!(
+                "the configuration comes from the file {}; change it there, it is read again at once",
+                file.path().display()
+            )),
+            Source::Etcd(_) => Refused::ReadOnly(
+                "the configuration comes from etcd, which takes no whole set in one step and keeps no versions: write \
+                 the objects one by one"
+                    .to_owned(),
+            ),
+            Source::Store(_) => Refused::Store("the store takes no writes".to_owned()),
+        }
     }
 
     pub(super) fn written(&self, key: &Key) -> Option<&Written> {

@@ -7,7 +7,7 @@ use model::Key;
 
 use crate::sealing::{Medium, Sealer};
 use crate::source::etcd::{Etcd, Expected, KeySpace, Operation};
-use crate::source::store::{Expect, StoreError, Transaction};
+use crate::source::store::{Expect, Label, StoreError, Transaction};
 use crate::stored_key;
 
 /// The writes of one batch.
@@ -60,6 +60,14 @@ impl<'a> Journal<'a> {
     ) -> Journal<'a> {
         let (operations, touched) = (Vec::new(), HashSet::new());
         Journal::Etcd(Planned { etcd, space, runtime, sealer, revision, operations, touched })
+    }
+
+    /// Says whose the writes are from now on; etcd's history is etcd's.
+    pub(super) fn sign(&mut self, label: Label) {
+        match self {
+            Journal::Store(transaction, _) => transaction.sign(label),
+            Journal::Etcd(_) => {}
+        }
     }
 
     /// The next revision. Every write of its own takes one.

@@ -9,7 +9,7 @@ use model::{Change, Key, Kind, Policy};
 
 use tokio::sync::watch;
 
-use super::{Command, Flow, Reconcile, Reconciler, Source};
+use super::{Command, Configs, Flow, Reconcile, Reconciler, Source};
 use crate::sealing::Medium;
 use crate::source::store::{Record, StoreError};
 use crate::stored_key;
@@ -119,6 +119,10 @@ impl Reconciler {
             return Ok(());
         }
         store.reopen()?;
+        let configs = Configs::load(store)?;
+        if configs != self.configs {
+            self.configs = configs;
+        }
         let revision = store.revision();
         if revision != self.snapshot.revision() {
             let records = store.load()?;
@@ -128,6 +132,7 @@ impl Reconciler {
             self.publish(applied);
         }
         self.behind = false;
+        self.show();
         Ok(())
     }
 

@@ -92,13 +92,14 @@ fn objects_end_when_their_time_is_up() {
         behind: false,
         inbox: std::sync::mpsc::sync_channel(1).1,
         deferred: std::collections::VecDeque::new(),
+        configs: std::sync::Arc::default(),
     };
     let clock = std::sync::Arc::new(crate::testing::HandClock::default());
     reconciler.parts.clock = std::sync::Arc::clone(&clock) as std::sync::Arc<dyn crate::clock::Clock>;
-    let put = |id: &str, ttl_s| super::Write::Put {
-        key: model::Key::new(model::Kind::Upstream, id).unwrap(),
-        body: upstream().as_object().unwrap().clone(),
-        ttl_s,
+    let put = |id: &str, ttl_s| {
+        let key = model::Key::new(model::Kind::Upstream, id).unwrap();
+        let body = upstream().as_object().unwrap().clone();
+        (super::Write::Put { key, body, ttl_s }, super::Author::from("somebody"))
     };
     let results = reconciler.write(vec![put("short", Some(1.5)), put("long", Some(10.0)), put("kept", None)]);
     assert!(results.iter().all(Result::is_ok), "{results:?}");
@@ -118,6 +119,11 @@ fn objects_end_when_their_time_is_up() {
     clock.advance(1_000_000);
     reconciler.tick();
     assert_eq!((ids(&reconciler), revision(&reconciler)), (vec!["kept".to_owned(), "long".to_owned()], 5));
+    let super::Source::Store(store) = &reconciler.parts.source else { panic!("it is a store") };
+    let kept = store.versions(u64::MAX, 2).unwrap();
+    let by: Vec<_> = kept.iter().map(|version| (version.label.source, &*version.label.by)).collect();
+    use crate::source::store::VersionSource;
+    assert_eq!(by, [(VersionSource::Admin, "somebody"), (VersionSource::Expiry, "weir")]);
 }
 
 /// A publisher that cannot compile one of two revisions, and panics at the other.
@@ -152,7 +158,7 @@ fn what_cannot_be_compiled_is_told_and_ends_nothing() {
             body: upstream().as_object().unwrap().clone(),
             ttl_s: None,
         };
-        assert!(block_on(reconcile.write(put)).is_ok());
+        assert!(block_on(reconcile.write(put, "somebody".into())).is_ok());
         let faults: Vec<String> =
             view.load().compile_faults.iter().map(|fault| fault.reason.clone()).collect();
         match revision {

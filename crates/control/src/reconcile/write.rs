@@ -8,6 +8,9 @@ use serde_json::{Map, Value};
 
 use crate::admin::patch;
 
+/// Who asks for a write: an address, and a name where one was given. It is kept with the version.
+pub type Author = Arc<str>;
+
 /// A write that somebody asks for.
 #[derive(Debug, Clone)]
 pub enum Write {

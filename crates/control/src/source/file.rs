@@ -1,6 +1,7 @@
 //! The declarative file: YAML or JSON with the collections' names at the top, read again when it changes. It refuses
 //! to know what the objects mean; it only finds them, their keys and their lines.
 
+pub(crate) mod compose;
 mod document;
 mod expand;
 mod yaml;
@@ -13,6 +14,8 @@ use std::path::{Path, PathBuf};
 
 use model::{Catalog, Change, Policy, Snapshot};
 
+pub use compose::set as compose;
+pub(crate) use document::object;
 pub use document::{Document, FileObject};
 
 /// A fault with its place in the file.

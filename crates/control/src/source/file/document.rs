@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use model::{Change, Fault, Key, Kind, Written};
 
 use super::FileFault;
-use super::expand::{Expanded, expand};
+use super::expand::{Expanded, Unset, expand};
 use super::yaml::{self, Marked};
 
 /// One object of a file.
@@ -64,10 +64,28 @@ impl Document {
         text: &str,
         lookup: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Document, Vec<FileFault>> {
-        let general = |line, reason| FileFault { path: path.to_owned(), line, place: String::new(), reason };
         let expanded = expand(text, lookup).map_err(|unset| {
-            unset.into_iter().map(|unset| general(unset.line, unset.reason)).collect::<Vec<_>>()
+            let fault = |unset: Unset| FileFault {
+                path: path.to_owned(),
+                line: unset.line,
+                place: String::new(),
+                reason: unset.reason,
+            };
+            unset.into_iter().map(fault).collect::<Vec<_>>()
         })?;
+        Document::split(path, text, expanded)
+    }
+
+    /// Splits `text` as it is, nothing replaced: what came from elsewhere must not read this process's environment.
+    ///
+    /// # Errors
+    /// As [`Document::parse`].
+    pub fn parse_plain(path: &Path, text: &str) -> Result<Document, Vec<FileFault>> {
+        Document::split(path, text, Expanded::plain(text))
+    }
+
+    fn split(path: &Path, text: &str, expanded: Expanded) -> Result<Document, Vec<FileFault>> {
+        let general = |line, reason| FileFault { path: path.to_owned(), line, place: String::new(), reason };
         let last_line = text.lines().count().max(1);
         let mut marked = yaml::parse(&expanded.text).map_err(|fault| {
             // What is missing at the end is missing in the last line.
@@ -160,7 +178,7 @@ impl Document {
 }
 
 /// One item of a collection; the error is a pointer below it and the reason.
-fn object(
+pub(crate) fn object(
     kind: Kind,
     index: usize,
     item: Value,

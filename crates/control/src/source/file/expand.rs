@@ -20,6 +20,11 @@ pub(super) struct Unset {
 }
 
 impl Expanded {
+    /// The text as it is.
+    pub(super) fn plain(text: &str) -> Expanded {
+        Expanded { text: text.to_owned(), added: Vec::new() }
+    }
+
     /// The line of the file for a line of the text; both from 1.
     pub(super) fn file_line(&self, line: usize) -> usize {
         let added =

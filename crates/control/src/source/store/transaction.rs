@@ -5,7 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use redb::{ReadableTable, WriteTransaction};
 
 use super::versions::{Label, Pending};
-use super::{KEPT, LOGGED, OBJECTS, ORIGIN, REVISION, Record, Store, StoreError, failed, put_bytes, put_number};
+use super::{
+    KEPT, LOGGED, OBJECTS, ORIGIN, REVISION, Record, Store, StoreError, failed, put_bytes, put_number,
+};
 
 /// Condition of a put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,8 +24,11 @@ pub struct Transaction<'a> {
     write: Option<WriteTransaction>,
     revision: u64,
     expiry_changes: Vec<ExpiryChange>,
-    label: Label,
+    /// Whose the changes are; without it they are not kept as versions.
+    label: Option<Label>,
     pending: Vec<Pending>,
+    /// Something changed that is not kept, so that what is kept leads nowhere any more.
+    unsigned: bool,
 }
 
 #[derive(Debug)]
@@ -39,8 +44,9 @@ impl<'a> Transaction<'a> {
             revision: store.revision,
             write: Some(write),
             expiry_changes: Vec::new(),
-            label: Label::default(),
+            label: None,
             pending: Vec::new(),
+            unsigned: false,
             store,
         }
     }
@@ -51,9 +57,9 @@ impl<'a> Transaction<'a> {
         self.revision
     }
 
-    /// Says whose the revisions are from now on; the versions carry it.
+    /// Says whose the changes are from now on, and has them kept as versions. Changes without it end what is kept.
     pub fn sign(&mut self, label: Label) {
-        self.label = label;
+        self.label = Some(label);
     }
 
     /// The revision reached so far.
@@ -89,7 +95,7 @@ impl<'a> Transaction<'a> {
         table.insert(key, record.encode().as_slice()).map_err(failed)?;
         drop(table);
         self.note_expiry(key, before.as_ref().and_then(|record| record.expires_at_ms), expires_at_ms);
-        Pending::note(&mut self.pending, self.revision, &self.label, key, before);
+        self.note(key, before);
         Ok(record)
     }
 
@@ -123,7 +129,7 @@ impl<'a> Transaction<'a> {
         table.remove(key).map_err(failed)?;
         drop(table);
         self.note_expiry(key, before.expires_at_ms, None);
-        Pending::note(&mut self.pending, self.revision, &self.label, key, Some(before));
+        self.note(key, Some(before));
         Ok(true)
     }
 
@@ -146,8 +152,8 @@ impl<'a> Transaction<'a> {
         let pending = std::mem::take(&mut self.pending);
         let (log, before) = (self.store.log, self.store.revision);
         let committed = put_number(&write, REVISION, revision)
-            .and_then(|()| put_number(&write, LOGGED, revision))
-            .and_then(|()| log.write(&write, pending, before))
+            .and_then(|()| if self.unsigned { Ok(()) } else { put_number(&write, LOGGED, revision) })
+            .and_then(|()| if self.unsigned { Ok(log.ended()) } else { log.write(&write, pending, before) })
             .and_then(|log| {
                 catch_unwind(AssertUnwindSafe(|| write.commit())).map_err(panicked)?.map_err(failed)?;
                 Ok(log)
@@ -173,6 +179,13 @@ impl<'a> Transaction<'a> {
 
     fn write(&self) -> &WriteTransaction {
         self.write.as_ref().expect("present until commit")
+    }
+
+    fn note(&mut self, key: &str, before: Option<Record>) {
+        match &self.label {
+            Some(label) => Pending::note(&mut self.pending, self.revision, label, key, before),
+            None => self.unsigned = true,
+        }
     }
 
     fn note_expiry(&mut self, key: &str, before_ms: Option<u64>, after_ms: Option<u64>) {

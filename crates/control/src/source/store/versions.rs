@@ -102,12 +102,6 @@ pub(super) struct Pending {
     changes: Vec<(String, Option<Record>)>,
 }
 
-impl Default for Label {
-    fn default() -> Label {
-        Label { at_ms: 0, source: VersionSource::Admin, by: "".into() }
-    }
-}
-
 impl Default for Limits {
     fn default() -> Limits {
         Limits { versions: VERSIONS_MAX, bytes: VERSIONS_BYTES_MAX }
@@ -233,6 +227,11 @@ impl Log {
         self.bytes += version.bytes;
         self.base.get_or_insert(version.parent);
         self.latest = Some((version.revision, version.label.at_ms));
+    }
+
+    /// The log after a change that it does not hold.
+    pub(super) fn ended(self) -> Log {
+        Log { stale: true, limits: self.limits, ..Log::default() }
     }
 
     fn is_over(&self) -> bool {

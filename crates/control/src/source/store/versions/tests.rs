@@ -119,20 +119,11 @@ fn a_log_with_a_gap_is_begun_anew() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();
     write(&mut store, VersionSource::Admin, &[("routes/1", Some("a"))]);
-    // As a version of this program does that keeps no log.
-    let write_without = store.database.as_ref().unwrap().begin_write().unwrap();
-    write_without
-        .open_table(OBJECTS)
-        .unwrap()
-        .insert(
-            "routes/1",
-            Record { text: "b".to_owned(), created_index: 1, modified_index: 2, expires_at_ms: None }
-                .encode()
-                .as_slice(),
-        )
-        .unwrap();
-    super::super::put_number(&write_without, super::super::REVISION, 2).unwrap();
-    write_without.commit().unwrap();
+    let mut unsigned = store.begin().unwrap();
+    unsigned.advance();
+    unsigned.put("routes/1", "b", Expect::Any, None).unwrap();
+    unsigned.commit().unwrap();
+    assert_eq!((store.oldest_version(), store.versions(9, 9).unwrap().len()), (2, 0));
     drop(store);
     let mut store = Store::open(directory.path()).unwrap();
     assert_eq!((store.revision(), store.oldest_version(), store.versions(9, 9).unwrap().len()), (2, 2, 0));

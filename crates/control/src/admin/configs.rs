@@ -1,0 +1,240 @@
+//! `/apisix/admin/configs`: the whole set read and put by an outside owner, as ADC and the ingress controller do
+//! (contract 2.1, API-driven standalone). It refuses to know how a set is brought into force.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::HeaderName;
+use http::request::Parts;
+use http::{HeaderValue, Method, Response, StatusCode, header};
+use model::{Catalog, Key, Kind};
+use serde_json::{Map, Value};
+
+use super::respond;
+use super::server::AdminParts;
+use super::validate::{INDEX, SAYS_OF_ITSELF, check_item, identity, index_of, is_yaml, parse};
+use super::weir::plan::refusal;
+use crate::reconcile::configs::{Collection, Put};
+use crate::reconcile::{Author, Configs};
+use crate::source::file::compose::{collection_of, set, yaml};
+use crate::source::file::object;
+use crate::view::View;
+
+/// Answers one request for the whole set.
+pub(super) async fn answer(
+    parts: &Arc<AdminParts>,
+    head: &Parts,
+    body: &Bytes,
+    author: Author,
+) -> Response<Bytes> {
+    match head.method {
+        Method::GET | Method::HEAD => get(parts, head).await,
+        Method::PUT => put(parts, head, body, author).await,
+        _ => respond::error(StatusCode::NOT_FOUND, "not found"),
+    }
+}
+
+async fn get(parts: &Arc<AdminParts>, head: &Parts) -> Response<Bytes> {
+    let view = parts.view.load();
+    let mut response = if head.method == Method::HEAD {
+        respond::empty(StatusCode::OK)
+    } else {
+        let as_yaml = is_yaml(&head.headers, &header::ACCEPT);
+        // A set that is to be put back needs its private keys; who may not put it does not see them.
+        let mut as_put = head.clone();
+        as_put.method = Method::PUT;
+        let with_keys = parts.gate.check(&as_put).is_ok();
+        let (view, catalog) = (Arc::clone(&view), Arc::clone(&parts.catalog));
+        let text = tokio::task::spawn_blocking(move || text(&view, &catalog, with_keys, as_yaml)).await;
+        let Ok(text) = text else { return respond::empty(StatusCode::INTERNAL_SERVER_ERROR) };
+        let mut response = Response::new(Bytes::from(text));
+        if as_yaml {
+            response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(YAML));
+        }
+        response
+    };
+    let headers = response.headers_mut();
+    if let Some(last_modified_s) = view.last_modified_s() {
+        headers.insert(LAST_MODIFIED, HeaderValue::from(last_modified_s));
+    }
+    if let Some(digest) = view.digest().and_then(|digest| HeaderValue::from_str(digest).ok()) {
+        headers.insert(DIGEST, digest);
+    }
+    response
+}
+
+/// The set as text, with the version of every collection.
+fn text(view: &View, catalog: &Catalog, with_keys: bool, as_yaml: bool) -> String {
+    let mut whole = Map::new();
+    for kind in Kind::ALL.into_iter().filter(|kind| collection_of(*kind) == *kind) {
+        let mut all = view.all_written(kind);
+        if kind == Kind::Consumer {
+            all.extend(view.all_written(Kind::Credential));
+        }
+        let lists = set(all.iter().map(|written| (&written.key, &*written.text)));
+        if let Some((name, Value::Array(mut items))) = lists.into_iter().next() {
+            for (item, written) in items.iter_mut().zip(&all) {
+                if !with_keys {
+                    super::kinds::hide_secrets(catalog, &written.key, item);
+                }
+                let index = view.configs.index(&written.key, written.modified_index);
+                if let (Some(index), Some(item)) = (index, item.as_object_mut()) {
+                    item.insert(INDEX.to_owned(), index.into());
+                }
+            }
+            whole.insert(name, Value::Array(items));
+        }
+        whole.insert(version_name(kind), view.configs.version(kind).into());
+    }
+    let [digest, last_modified] = SAYS_OF_ITSELF;
+    if let Some(found) = view.digest() {
+        whole.insert(digest.to_owned(), found.into());
+    }
+    if let Some(found) = view.last_modified_s() {
+        whole.insert(last_modified.to_owned(), found.into());
+    }
+    let whole = Value::Object(whole);
+    if as_yaml { yaml(&whole) } else { format!("{whole}\n") }
+}
+
+async fn put(parts: &Arc<AdminParts>, head: &Parts, body: &Bytes, author: Author) -> Response<Bytes> {
+    let digest = match head.headers.get(DIGEST).map(HeaderValue::to_str) {
+        Some(Ok(digest)) if !digest.is_empty() && digest.len() <= MAX_DIGEST_BYTES => digest.to_owned(),
+        Some(Ok("")) | None => return bad("missing digest header"),
+        Some(_) => return bad(&format!("the digest is to be 1 to {MAX_DIGEST_BYTES} visible characters")),
+    };
+    if body.is_empty() {
+        return bad("invalid request body: empty request body");
+    }
+    let (headers, body) = (head.headers.clone(), body.clone());
+    let parsed = tokio::task::spawn_blocking(move || parse(&headers, &body)).await;
+    let whole = match parsed {
+        Ok(Ok(whole)) => Arc::new(whole),
+        Ok(Err(reason)) => return bad(&format!("invalid request body: {reason}")),
+        Err(_) => return respond::empty(StatusCode::INTERNAL_SERVER_ERROR),
+    };
+    for _ in 0..MAX_TRIES {
+        let view = parts.view.load();
+        if view.digest() == Some(&digest) {
+            return respond::empty(StatusCode::NO_CONTENT);
+        }
+        let (follows, catalog, whole) =
+            (Arc::clone(&view.configs), Arc::clone(&parts.catalog), Arc::clone(&whole));
+        let read = tokio::task::spawn_blocking(move || collections(&catalog, &follows, &whole)).await;
+        let collections = match read {
+            Ok(Ok(collections)) => collections,
+            Ok(Err(reason)) => return bad(&reason),
+            Err(_) => return respond::empty(StatusCode::INTERNAL_SERVER_ERROR),
+        };
+        let put = Put {
+            digest: digest.clone(),
+            follows: Arc::clone(&view.configs),
+            collections,
+            author: Arc::clone(&author),
+        };
+        match parts.reconcile.run(move |reconciler| reconciler.put_configs(put)).await {
+            Some(Ok(Ok(()))) => return respond::empty(StatusCode::ACCEPTED),
+            // Another set came in between: what this one follows is looked at anew.
+            Some(Ok(Err(_))) => {}
+            Some(Err(refused)) => return refusal(refused, None),
+            None => break,
+        }
+    }
+    respond::error(StatusCode::SERVICE_UNAVAILABLE, "too many writes are waiting")
+}
+
+/// The collections of a set that are not as they were; the error is the contract's text.
+fn collections(
+    catalog: &Catalog,
+    follows: &Configs,
+    whole: &Map<String, Value>,
+) -> Result<Vec<Collection>, String> {
+    let known = |name: &str| {
+        let name = name.strip_suffix(VERSION).unwrap_or(name);
+        Kind::from_collection(name).is_some_and(|kind| kind != Kind::Credential)
+            || SAYS_OF_ITSELF.contains(&name)
+    };
+    if let Some(name) = whole.keys().find(|name| !known(name)) {
+        return Err(format!("Unsupported resource type: {name}"));
+    }
+    let mut collections = Vec::new();
+    for kind in Kind::ALL.into_iter().filter(|kind| collection_of(*kind) == *kind) {
+        let current = follows.version(kind);
+        let version = version(kind, current, whole.get(&version_name(kind)))?;
+        if version == current {
+            continue;
+        }
+        let name = kind.collection();
+        let items = match whole.get(name) {
+            None | Some(Value::Null) => Vec::new(),
+            Some(Value::Array(items)) => items_of(catalog, kind, items)?,
+            Some(_) => return Err(format!("{name} must be a list")),
+        };
+        collections.push(Collection { kind, version, items });
+    }
+    Ok(collections)
+}
+
+/// The version that a collection gets.
+fn version(kind: Kind, current: u64, given: Option<&Value>) -> Result<u64, String> {
+    let name = version_name(kind);
+    let Some(given) = given else { return Ok(current + 1) };
+    let number = given.as_f64().ok_or_else(|| format!("{name} must be a number"))?;
+    // The comparison is one of magnitudes; only the nearest numbers near 2^53 are taken for each other.
+    #[allow(clippy::cast_precision_loss)]
+    let is_lower = given.as_u64().map_or(number < current as f64, |given| given < current);
+    if is_lower {
+        return Err(format!("{name} must be greater than or equal to ({current})"));
+    }
+    given.as_u64().ok_or_else(|| format!("{name} must be a number: an integer from 0 up"))
+}
+
+/// The objects of a collection, each checked on its own.
+fn items_of(
+    catalog: &Catalog,
+    kind: Kind,
+    items: &[Value],
+) -> Result<Vec<(Key, Arc<str>, Option<u64>)>, String> {
+    let name = kind.collection();
+    let mut seen = HashSet::new();
+    let mut objects = Vec::with_capacity(items.len());
+    for (position, item) in items.iter().enumerate() {
+        let mut item = item.clone();
+        let id = identity(kind, &item);
+        let refused = |reason: String| format!("invalid {name} at index {position}, err: {reason}");
+        let index = index_of(&mut item).map_err(refused)?;
+        check_item(catalog, kind, id.as_deref(), item.clone()).map_err(refused)?;
+        let object = object(kind, position, item, "").map_err(|(_, reason)| refused(reason))?;
+        if !seen.insert(object.key.clone()) {
+            let field = match object.key.kind {
+                Kind::Consumer => "username",
+                Kind::Credential => "credential id",
+                _ => "id",
+            };
+            return Err(format!("found duplicate {field} {} in {name}", object.key.id));
+        }
+        objects.push((object.key, object.text, index));
+    }
+    Ok(objects)
+}
+
+fn version_name(kind: Kind) -> String {
+    format!("{}{VERSION}", kind.collection())
+}
+
+fn bad(message: &str) -> Response<Bytes> {
+    respond::error(StatusCode::BAD_REQUEST, message)
+}
+
+const VERSION: &str = "_conf_version";
+const DIGEST: HeaderName = HeaderName::from_static("x-digest");
+const LAST_MODIFIED: HeaderName = HeaderName::from_static("x-last-modified");
+const YAML: &str = "application/yaml";
+/// A digest of any kind in any spelling fits.
+const MAX_DIGEST_BYTES: usize = 1024;
+/// Sets that may come in between before this one is given up.
+const MAX_TRIES: usize = 8;
+
+#[cfg(test)]
+mod tests;

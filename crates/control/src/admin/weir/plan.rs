@@ -1,0 +1,218 @@
+//! `weir/plan`, `weir/apply` and `weir/rollback`: what a whole set or an older version would change, and changing it. It
+//! refuses to know how sets are compared and written.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Response, StatusCode};
+use model::{Fault, Kind};
+use serde_json::{Value, json};
+
+use crate::admin::query::Query;
+use crate::admin::resources::refusal_of_write;
+use crate::admin::respond;
+use crate::admin::server::AdminParts;
+use crate::plan::Plan;
+use crate::reconcile::Author;
+use crate::reconcile::whole::{Order, Outcome, Set, Wanted, WholeRefused, plan as plan_of};
+use crate::serve::Refusal;
+use crate::source::file::{Document, FileFault};
+
+/// Whether the path is answered here, from the body as it was sent.
+pub(in crate::admin) fn is_whole(path: &[&str]) -> bool {
+    matches!(path, ["weir", "plan" | "apply" | "rollback"])
+}
+
+/// Answers one of the three.
+pub(in crate::admin) async fn answer(
+    parts: &Arc<AdminParts>,
+    method: &Method,
+    what: &str,
+    query: &Query,
+    body: &Bytes,
+    author: Author,
+) -> Response<Bytes> {
+    if *method != Method::POST {
+        return respond::error(StatusCode::NOT_FOUND, "not found");
+    }
+    let answered = match what {
+        "plan" => plan(parts, query, body).await,
+        "apply" => apply(parts, query, body, author).await,
+        _ => rollback(parts, query, author).await,
+    };
+    answered.unwrap_or_else(|refusal| *refusal)
+}
+
+/// The plan for the set in the body, or for going back to the version `to`.
+async fn plan(parts: &Arc<AdminParts>, query: &Query, body: &Bytes) -> Result<Response<Bytes>, Refusal> {
+    let plan = if query.get(TO).is_some() {
+        let version = number(query, TO)?.unwrap_or_default();
+        let planned = parts.reconcile.run(move |reconciler| reconciler.plan_back(version)).await;
+        planned.ok_or_else(busy)?.map_err(|refused| Box::new(refusal(refused, None)))?
+    } else {
+        let (document, set) = read(query, body).await?;
+        let (view, catalog) = (parts.view.load(), Arc::clone(&parts.catalog));
+        let planned = tokio::task::spawn_blocking(move || plan_of(&catalog, &view, &set)).await;
+        let planned = planned.map_err(|_| broken())?;
+        planned.map_err(|faults| Box::new(faulty(&faults, Some(&document))))?
+    };
+    Ok(respond::json(StatusCode::OK, &plan))
+}
+
+/// Brings the set in the body into force.
+async fn apply(
+    parts: &Arc<AdminParts>,
+    query: &Query,
+    body: &Bytes,
+    author: Author,
+) -> Result<Response<Bytes>, Refusal> {
+    let (document, set) = read(query, body).await?;
+    let order = Order { wanted: Wanted::Set(set), expect: number(query, EXPECT)?, lenient: false, author };
+    done(parts, order, Some(document)).await
+}
+
+/// Brings the version `to` into force again.
+async fn rollback(
+    parts: &Arc<AdminParts>,
+    query: &Query,
+    author: Author,
+) -> Result<Response<Bytes>, Refusal> {
+    let Some(version) = number(query, TO)? else {
+        return Err(Box::new(bad("say which version to go back to: weir/rollback?to=VERSION")));
+    };
+    let (expect, lenient) = (number(query, EXPECT)?, switch(query, "force")?);
+    done(parts, Order { wanted: Wanted::Version(version), expect, lenient, author }, None).await
+}
+
+async fn done(
+    parts: &Arc<AdminParts>,
+    order: Order,
+    document: Option<Document>,
+) -> Result<Response<Bytes>, Refusal> {
+    let taken = parts.reconcile.run(move |reconciler| reconciler.take_whole(&order)).await;
+    match taken.ok_or_else(busy)? {
+        Ok(outcome) => Ok(told(&outcome)),
+        Err(refused) => Err(Box::new(refusal(refused, document.as_ref()))),
+    }
+}
+
+/// What was done, the version it made and the one to go back to.
+fn told(outcome: &Outcome) -> Response<Bytes> {
+    let Outcome { plan, revision } = outcome;
+    let Plan { revision: before, .. } = plan;
+    let mut body = serde_json::to_value(plan).expect("a plan is texts and numbers");
+    body["revision"] = Value::from(*revision);
+    body["before"] = Value::from(*before);
+    let mut response = respond::json(StatusCode::OK, &body);
+    response.headers_mut().insert(crate::admin::server::REVISION, (*revision).into());
+    response
+}
+
+/// The set in the body: JSON or YAML, the form shows in the text.
+async fn read(query: &Query, body: &Bytes) -> Result<(Document, Set), Refusal> {
+    let keep_others = switch(query, "keep_others")?;
+    let body = body.clone();
+    let parsed = tokio::task::spawn_blocking(move || {
+        let whole = |reason: &str| {
+            let (path, place, reason) = (Path::new(BODY).to_owned(), String::new(), reason.to_owned());
+            vec![FileFault { path, line: 1, place, reason }]
+        };
+        let text = std::str::from_utf8(&body).map_err(|_| whole("is not UTF-8 text"))?;
+        if text.trim().is_empty() {
+            return Err(whole("is empty; for no objects, write {}"));
+        }
+        let document = Document::parse_plain(Path::new(BODY), text)?;
+        if document.faults.is_empty() { Ok(document) } else { Err(document.faults) }
+    });
+    let document = parsed.await.map_err(|_| broken())?.map_err(|faults| Box::new(malformed(&faults)))?;
+    let objects =
+        document.objects.iter().map(|object| (object.key.clone(), Arc::clone(&object.text))).collect();
+    let complete = if keep_others { Vec::new() } else { Kind::ALL.to_vec() };
+    Ok((document, Set { objects, complete }))
+}
+
+/// The answer to who cannot have what they want.
+pub(in crate::admin) fn refusal(refused: WholeRefused, document: Option<&Document>) -> Response<Bytes> {
+    match refused {
+        WholeRefused::Write(refused) => refusal_of_write(refused),
+        WholeRefused::Faulty(faults) => faulty(&faults, document),
+        WholeRefused::Moved { revision, expected } => {
+            let message = format!(
+                "the configuration is at revision {revision}, not at {expected}: somebody changed it; look at what \
+                 would change now"
+            );
+            let body = json!({ "error_msg": message, "revision": revision });
+            respond::json(StatusCode::CONFLICT, &body)
+        }
+        WholeRefused::Unknown { version, oldest } => {
+            let message = format!("version {version} is not kept; the oldest one is {oldest}");
+            respond::json(StatusCode::NOT_FOUND, &json!({ "error_msg": message, "oldest": oldest }))
+        }
+    }
+}
+
+/// Objects that cannot be used, with their places in the text where they are in it.
+fn faulty(faults: &[Fault], document: Option<&Document>) -> Response<Bytes> {
+    let describe = |fault: &Fault| {
+        let place = document.and_then(|document| document.place(fault));
+        let (key, pointer) = (fault.key.as_ref().map(model::Key::path), &fault.pointer);
+        let mut told = json!({ "key": key, "pointer": pointer, "reason": fault.reason });
+        if let Some(place) = place {
+            told["line"] = place.line.into();
+            told["place"] = place.place.into();
+        }
+        told
+    };
+    refused_whole(faults.iter().take(MAX_FAULTS).map(describe).collect(), faults.len())
+}
+
+fn malformed(faults: &[FileFault]) -> Response<Bytes> {
+    let describe =
+        |fault: &FileFault| json!({ "line": fault.line, "place": fault.place, "reason": fault.reason });
+    refused_whole(faults.iter().take(MAX_FAULTS).map(describe).collect(), faults.len())
+}
+
+fn refused_whole(faults: Vec<Value>, count: usize) -> Response<Bytes> {
+    let noun = if count == 1 { "fault" } else { "faults" };
+    let body =
+        json!({ "error_msg": format!("nothing was changed: the set has {count} {noun}"), "faults": faults });
+    respond::json(StatusCode::BAD_REQUEST, &body)
+}
+
+/// An argument that is a whole number.
+pub(super) fn number(query: &Query, name: &str) -> Result<Option<u64>, Refusal> {
+    let parse = |text: &str| {
+        text.parse::<u64>().map_err(|_| Box::new(bad(&format!("the argument {name} is a number from 0 up"))))
+    };
+    query.get(name).map(parse).transpose()
+}
+
+fn switch(query: &Query, name: &str) -> Result<bool, Refusal> {
+    match query.get(name) {
+        None | Some("false") => Ok(false),
+        Some("true" | "") => Ok(true),
+        Some(_) => Err(Box::new(bad(&format!("the argument {name} is true or false")))),
+    }
+}
+
+fn busy() -> Refusal {
+    Box::new(respond::error(StatusCode::SERVICE_UNAVAILABLE, "too many writes are waiting"))
+}
+
+fn broken() -> Refusal {
+    Box::new(respond::empty(StatusCode::INTERNAL_SERVER_ERROR))
+}
+
+pub(super) fn bad(message: &str) -> Response<Bytes> {
+    respond::error(StatusCode::BAD_REQUEST, message)
+}
+
+/// The version to go back to.
+const TO: &str = "to";
+/// The revision that is to be the one in force.
+const EXPECT: &str = "expect";
+/// What a body is called in its faults.
+const BODY: &str = "body";
+/// Faults that are told; who has more begins with these.
+const MAX_FAULTS: usize = 1_000;

@@ -1,0 +1,73 @@
+//! `weir/versions`: which versions are kept, and what each of them changed. It refuses to know how they are kept.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+
+use super::plan::{bad, number, refusal};
+use crate::admin::respond;
+use crate::admin::server::{AdminParts, Call};
+use crate::reconcile::versions::Told;
+use crate::serve::Refusal;
+use crate::source::store::Version;
+
+/// Answers `weir/versions` and `weir/versions/N`.
+pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
+    let answered = match call.segments.get(2).map(|version| version.parse::<u64>()) {
+        None => list(parts, call).await,
+        Some(Ok(version)) => one(parts, version).await,
+        Some(Err(_)) => Err(Box::new(bad("a version is a number: a revision"))),
+    };
+    answered.unwrap_or_else(|refusal| *refusal)
+}
+
+async fn list(parts: &Arc<AdminParts>, call: &Call) -> Result<Response<Bytes>, Refusal> {
+    let limit = number(&call.query, "limit")?.unwrap_or(LIMIT_DEFAULT);
+    if !(1..=LIMIT_MAX).contains(&limit) {
+        return Err(Box::new(bad(&format!("limit is 1 to {LIMIT_MAX}"))));
+    }
+    let below = number(&call.query, "before")?.unwrap_or(u64::MAX);
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let listed = parts.reconcile.run(move |reconciler| reconciler.versions(below, limit)).await;
+    let Told { revision, oldest, versions } = told(listed)?;
+    let versions: Vec<Value> = versions.iter().map(describe).collect();
+    Ok(respond::json(
+        StatusCode::OK,
+        &json!({ "revision": revision, "oldest": oldest, "versions": versions }),
+    ))
+}
+
+async fn one(parts: &Arc<AdminParts>, version: u64) -> Result<Response<Bytes>, Refusal> {
+    let found = parts.reconcile.run(move |reconciler| reconciler.version(version)).await;
+    let (version, plan) = told(found)?;
+    let mut body = describe(&version);
+    body["changes"] = serde_json::to_value(&plan.objects).expect("a plan is texts and numbers");
+    Ok(respond::json(StatusCode::OK, &body))
+}
+
+fn told<T>(answer: Option<Result<T, crate::reconcile::whole::WholeRefused>>) -> Result<T, Refusal> {
+    match answer {
+        Some(Ok(told)) => Ok(told),
+        Some(Err(refused)) => Err(Box::new(refusal(refused, None))),
+        None => Err(Box::new(respond::error(StatusCode::SERVICE_UNAVAILABLE, "too many writes are waiting"))),
+    }
+}
+
+/// One version as it is told: `at` in milliseconds since the Unix epoch.
+pub(crate) fn describe(version: &Version) -> Value {
+    json!({
+        "version": version.revision,
+        "parent": version.parent,
+        "at_ms": version.label.at_ms,
+        "source": version.label.source,
+        "by": &*version.label.by,
+        "objects": version.objects,
+    })
+}
+
+/// A page of a terminal or two.
+const LIMIT_DEFAULT: u64 = 100;
+/// All that are kept.
+const LIMIT_MAX: u64 = 10_000;

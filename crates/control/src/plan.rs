@@ -1,0 +1,239 @@
+//! The difference between two texts of an object, place by place, and what a whole set of such differences adds up to.
+//! Pure: it refuses to know where the texts come from and what is done about them.
+
+use std::borrow::Cow;
+
+use model::{Catalog, Key, Kind};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+
+use crate::admin::secret_places;
+use crate::stored_key;
+
+/// What would have to be done to get from one set of objects to another.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The revision that it starts from.
+    pub revision: u64,
+    /// Objects that are new.
+    pub create: usize,
+    /// Objects that differ.
+    pub change: usize,
+    /// Objects that go.
+    pub delete: usize,
+    /// What is done to each object, ordered by key.
+    pub objects: Vec<ObjectChange>,
+}
+
+/// What is done to one object.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ObjectChange {
+    /// The object: `routes/1`.
+    pub key: String,
+    /// What becomes of it.
+    pub action: Action,
+    /// Where it differs; of an object that is new or goes, each of its top fields.
+    pub fields: Vec<FieldChange>,
+}
+
+/// What becomes of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// It was not there.
+    Create,
+    /// It is another now.
+    Change,
+    /// It is there no more.
+    Delete,
+}
+
+/// One place of an object. A secret is replaced by [`HIDDEN`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FieldChange {
+    /// The place, as a JSON pointer (RFC 6901).
+    pub pointer: String,
+    /// What was there; none: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    pub before: Option<Value>,
+    /// What is there now; none: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    pub after: Option<Value>,
+}
+
+impl Plan {
+    /// The plan of these changes.
+    pub fn new(revision: u64, mut objects: Vec<ObjectChange>) -> Plan {
+        objects.sort_by(|left, right| left.key.cmp(&right.key));
+        let count = |action| objects.iter().filter(|object| object.action == action).count();
+        let (create, change, delete) = (count(Action::Create), count(Action::Change), count(Action::Delete));
+        Plan { revision, create, change, delete, objects }
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+}
+
+/// How an object differs; none when it does not. Secrets are left out of what is told, not of the comparison.
+pub fn between(
+    catalog: &Catalog,
+    key: &Key,
+    before: Option<&str>,
+    after: Option<&str>,
+) -> Option<ObjectChange> {
+    let [old, new] = [before, after].map(|text| text.map(|text| meant(key.kind, text)));
+    let mut fields = Vec::new();
+    let action = match (&old, &new) {
+        (None, None) => return None,
+        (None, Some(new)) => {
+            each_field(new, |pointer, value| FieldChange { pointer, before: None, after: Some(value) })
+                .for_each(|field| fields.push(field));
+            Action::Create
+        }
+        (Some(old), None) => {
+            each_field(old, |pointer, value| FieldChange { pointer, before: Some(value), after: None })
+                .for_each(|field| fields.push(field));
+            Action::Delete
+        }
+        (Some(old), Some(new)) => {
+            compare("", old, new, &mut fields);
+            if fields.is_empty() {
+                return None;
+            }
+            Action::Change
+        }
+    };
+    for (whole, side) in [(old, Side::Before), (new, Side::After)] {
+        let Some(whole) = whole else { continue };
+        let secrets = secret_places(catalog, key, &whole);
+        for field in &mut fields {
+            field.hide(side, &secrets);
+        }
+    }
+    Some(ObjectChange { key: stored_key::text(key), action, fields })
+}
+
+/// Whether two texts mean the same object.
+pub fn same(kind: Kind, left: &str, right: &str) -> bool {
+    left == right || meant(kind, left) == meant(kind, right)
+}
+
+/// What a text says beside what the gateway keeps in it itself: its id, which is in the key, and its times.
+fn meant(kind: Kind, text: &str) -> Value {
+    match serde_json::from_str(text) {
+        Ok(Value::Object(mut object)) => {
+            // Metadata belongs to the plugin down to its last field.
+            if kind != Kind::PluginMetadata {
+                OWN_FIELDS.iter().for_each(|name| drop(object.shift_remove(*name)));
+            }
+            Value::Object(object)
+        }
+        Ok(value) => value,
+        // Only a damaged store holds this; it differs from everything but itself.
+        Err(_) => Value::String(text.to_owned()),
+    }
+}
+
+fn each_field(
+    whole: &Value,
+    change: impl Fn(String, Value) -> FieldChange,
+) -> impl Iterator<Item = FieldChange> {
+    let fields: Vec<(String, Value)> = match whole {
+        Value::Object(object) => {
+            object.iter().map(|(name, value)| (below("", name), value.clone())).collect()
+        }
+        other => vec![(String::new(), other.clone())],
+    };
+    fields.into_iter().map(move |(pointer, value)| change(pointer, value))
+}
+
+/// Adds every place where the two differ. A list is compared item by item where it is as long as before, else it is
+/// one place: what moved in it cannot be told from what changed.
+fn compare(pointer: &str, before: &Value, after: &Value, fields: &mut Vec<FieldChange>) {
+    match (before, after) {
+        (Value::Object(old), Value::Object(new)) => compare_objects(pointer, old, new, fields),
+        (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
+            for (index, (old, new)) in old.iter().zip(new).enumerate() {
+                compare(&format!("{pointer}/{index}"), old, new, fields);
+            }
+        }
+        (old, new) if old == new => {}
+        (old, new) => fields.push(FieldChange {
+            pointer: pointer.to_owned(),
+            before: Some(old.clone()),
+            after: Some(new.clone()),
+        }),
+    }
+}
+
+fn compare_objects(
+    pointer: &str,
+    old: &Map<String, Value>,
+    new: &Map<String, Value>,
+    fields: &mut Vec<FieldChange>,
+) {
+    for (name, value) in old {
+        let pointer = below(pointer, name);
+        match new.get(name) {
+            Some(now) => compare(&pointer, value, now, fields),
+            None => fields.push(FieldChange { pointer, before: Some(value.clone()), after: None }),
+        }
+    }
+    for (name, value) in new.iter().filter(|(name, _)| !old.contains_key(*name)) {
+        let pointer = below(pointer, name);
+        fields.push(FieldChange { pointer, before: None, after: Some(value.clone()) });
+    }
+}
+
+/// One of the two texts.
+#[derive(Clone, Copy)]
+enum Side {
+    Before,
+    After,
+}
+
+impl FieldChange {
+    /// Takes the secrets of one side out; `secrets` are their places in the whole object.
+    fn hide(&mut self, side: Side, secrets: &[String]) {
+        let value = match side {
+            Side::Before => &mut self.before,
+            Side::After => &mut self.after,
+        };
+        let Some(value) = value else { return };
+        for secret in secrets {
+            let Some(rest) = secret.strip_prefix(&self.pointer) else { continue };
+            // `/key` is no place above `/keys`.
+            if !rest.is_empty() && !rest.starts_with('/') {
+                continue;
+            }
+            if let Some(secret) = value.pointer_mut(rest) {
+                *secret = HIDDEN.into();
+            }
+        }
+    }
+}
+
+/// A JSON pointer one step further down.
+fn below(pointer: &str, step: &str) -> String {
+    let step: Cow<'_, str> = if step.contains(['~', '/']) {
+        step.replace('~', "~0").replace('/', "~1").into()
+    } else {
+        step.into()
+    };
+    format!("{pointer}/{step}")
+}
+
+/// A field that is there is there, also when it is null.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+/// In place of a secret.
+pub const HIDDEN: &str = "(hidden)";
+/// What the gateway keeps in an object itself.
+const OWN_FIELDS: [&str; 3] = ["id", "create_time", "update_time"];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! The whole set as an outside owner puts it (contract 2.1, API-driven standalone): what the set said of itself, and
+//! putting the next one. It refuses to know the text of requests.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use model::{Key, Kind};
+use serde::{Deserialize, Serialize};
+
+use super::Reconciler;
+use super::whole::{Set, Terms, Wanted, WholeRefused};
+use super::write::Author;
+use crate::source::store::{Store, StoreError, VersionSource};
+use crate::stored_key;
+use crate::view::View;
+
+/// What the last set said of itself. It outlives the process.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Configs {
+    /// The name its owner gave it.
+    pub digest: String,
+    /// When it was put, in seconds since the Unix epoch.
+    pub last_modified_s: u64,
+    /// The newest change there was once it was put; 0: none. Any newer one is not the owner's.
+    as_of: u64,
+    /// The version of each collection.
+    versions: BTreeMap<String, u64>,
+    /// The index that its owner gave an object, and the revision that wrote that object.
+    given: HashMap<String, Given>,
+}
+
+/// An index of the owner's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Given {
+    index: u64,
+    written: u64,
+}
+
+/// The next set.
+#[derive(Debug, Clone)]
+pub(crate) struct Put {
+    /// The set's name.
+    pub(crate) digest: String,
+    /// What it is to follow; another one having come meanwhile, nothing is done.
+    pub(crate) follows: Arc<Configs>,
+    /// Its collections, those that stay as they are left out.
+    pub(crate) collections: Vec<Collection>,
+    /// Who puts it.
+    pub(crate) author: Author,
+}
+
+/// One collection of a set.
+#[derive(Debug, Clone)]
+pub(crate) struct Collection {
+    /// Whose list it is; credentials are among the consumers.
+    pub(crate) kind: Kind,
+    /// Its version.
+    pub(crate) version: u64,
+    /// Its objects: key, text, and the index given.
+    pub(crate) items: Vec<(Key, Arc<str>, Option<u64>)>,
+}
+
+/// Another set came in between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Overtaken;
+
+impl Configs {
+    /// What the store holds of it.
+    pub(super) fn load(store: &Store) -> Result<Arc<Configs>, StoreError> {
+        let Some(bytes) = store.kept(NAME)? else { return Ok(Arc::default()) };
+        // A later version may keep more; without what this one needs, the owner begins anew.
+        let configs = serde_json::from_slice(&bytes).unwrap_or_else(|fault| {
+            tracing::warn!(%fault, "what is kept of the last whole set cannot be read; its versions begin anew");
+            Configs::default()
+        });
+        Ok(Arc::new(configs))
+    }
+
+    /// The version of a kind's collection; 0 before there was a set.
+    pub(crate) fn version(&self, kind: Kind) -> u64 {
+        self.versions.get(kind.collection()).copied().unwrap_or_default()
+    }
+
+    /// The index that the owner gave the object that was written at that revision.
+    pub(crate) fn index(&self, key: &Key, modified_index: u64) -> Option<u64> {
+        let given = self.given.get(&stored_key::text(key))?;
+        (given.written == modified_index).then_some(given.index)
+    }
+
+    /// The digest, if what is in force is still that set.
+    pub(crate) fn digest(&self, changed: Option<(u64, u64)>) -> Option<&str> {
+        let as_of = changed.map_or(0, |(revision, _)| revision);
+        (!self.digest.is_empty() && self.as_of == as_of).then_some(self.digest.as_str())
+    }
+}
+
+impl View {
+    /// The digest of the set in force, if it has one.
+    pub(crate) fn digest(&self) -> Option<&str> {
+        self.configs.digest(self.changed)
+    }
+
+    /// When the set was changed last, in seconds since the Unix epoch.
+    pub(crate) fn last_modified_s(&self) -> Option<u64> {
+        match (self.digest(), self.changed) {
+            (Some(_), _) => Some(self.configs.last_modified_s),
+            (None, Some((_, at_ms))) => Some(at_ms / 1000),
+            (None, None) => None,
+        }
+    }
+}
+
+impl Reconciler {
+    /// Puts a set in the place of what is there, as far as its objects can be used; the others are reported and keep
+    /// their last good form. One revision, durable together with what the set says of itself.
+    pub(crate) fn put_configs(&mut self, put: Put) -> Result<Result<(), Overtaken>, WholeRefused> {
+        self.catch_up()?;
+        if !Arc::ptr_eq(&self.configs, &put.follows) {
+            return Ok(Err(Overtaken));
+        }
+        let view = self.parts.view.load();
+        let mut next = Configs { digest: put.digest, ..(*self.configs).clone() };
+        let mut set = Set::default();
+        for collection in &put.collections {
+            next.versions.insert(collection.kind.collection().to_owned(), collection.version);
+            set.complete.push(collection.kind);
+            if collection.kind == Kind::Consumer {
+                set.complete.push(Kind::Credential);
+            }
+            for (key, text, index) in &collection.items {
+                // The same index is the same object, whatever its text.
+                let kept = view.written(key).filter(|written| {
+                    index.is_some() && self.configs.index(key, written.modified_index) == *index
+                });
+                let text = kept.map_or(text, |written| &written.text);
+                set.objects.push((key.clone(), Arc::clone(text)));
+            }
+        }
+        let differing = self.wanted_changes(&Wanted::Set(set.clone()))?;
+        let revision = self.snapshot.revision();
+        let is_new: HashSet<&Key> = differing.iter().map(|differing| &differing.key).collect();
+        next.last_modified_s = self.parts.clock.unix_ms() / 1000;
+        // Known only once the transaction has its revision.
+        let given: Vec<(&Key, u64)> = put
+            .collections
+            .iter()
+            .flat_map(|collection| &collection.items)
+            .filter_map(|(key, _, index)| Some((key, (*index)?)))
+            .collect();
+        next.forget(&set.complete);
+        let latest = self.changed().map_or(0, |(revision, _)| revision);
+        let terms = Terms { source: VersionSource::Configs, author: &put.author, strict: None };
+        let kept = &mut next;
+        self.change_all(&differing, &terms, |transaction| {
+            let now = transaction.revision();
+            kept.as_of = if differing.is_empty() { latest } else { now };
+            for (key, index) in given {
+                let before = view.written(key).map_or(revision, |written| written.modified_index);
+                let written = if is_new.contains(key) { now } else { before };
+                kept.given.insert(stored_key::text(key), Given { index, written });
+            }
+            let bytes = serde_json::to_vec(kept).expect("numbers and texts always serialize");
+            transaction.keep(NAME, &bytes)
+        })?;
+        self.configs = Arc::new(next);
+        self.show();
+        Ok(Ok(()))
+    }
+}
+
+impl Configs {
+    /// Drops the indices of objects of these kinds.
+    fn forget(&mut self, kinds: &[Kind]) {
+        self.given.retain(|path, _| stored_key::parse(path).is_none_or(|key| !kinds.contains(&key.kind)));
+    }
+}
+
+/// Under which the store keeps it.
+const NAME: &str = "configs";

@@ -1,0 +1,298 @@
+//! Many objects changed as one: what a whole set would change, and changing it, all of it or nothing, in one revision.
+//! It refuses to know where the set comes from and who is told.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use model::{Applied, Catalog, Change, Fault, Key, Kind, Policy, Written};
+use serde_json::Value;
+
+use super::write::{Author, Refused, set_times};
+use super::{Reconciler, Source};
+use crate::plan::{self, Plan};
+use crate::sealing::Medium;
+use crate::source::store::{Expect, Label, StoreError, Transaction, VersionSource};
+use crate::stored_key;
+use crate::view::View;
+
+/// Objects that are to be there.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Set {
+    /// Their keys and texts, each key once.
+    pub(crate) objects: Vec<(Key, Arc<str>)>,
+    /// The kinds of which whatever is not among them goes.
+    pub(crate) complete: Vec<Kind>,
+}
+
+/// What is wanted.
+#[derive(Debug, Clone)]
+pub(crate) enum Wanted {
+    /// These objects.
+    Set(Set),
+    /// What was there at a revision.
+    Version(u64),
+}
+
+/// A whole set to be brought into force.
+#[derive(Debug, Clone)]
+pub(crate) struct Order {
+    /// What is wanted.
+    pub(crate) wanted: Wanted,
+    /// Only if this revision is the one in force.
+    pub(crate) expect: Option<u64>,
+    /// Also what is faulty: it keeps its last good form, or stays out.
+    pub(crate) lenient: bool,
+    /// Who wants it.
+    pub(crate) author: Author,
+}
+
+/// What became of an order.
+#[derive(Debug, Clone)]
+pub(crate) struct Outcome {
+    /// What was done; empty when there was nothing to do.
+    pub(crate) plan: Plan,
+    /// The revision now.
+    pub(crate) revision: u64,
+}
+
+/// Why nothing was done.
+#[derive(Debug, Clone)]
+pub(crate) enum WholeRefused {
+    /// As any write.
+    Write(Refused),
+    /// The configuration is at another revision than the one expected.
+    Moved {
+        /// The one in force.
+        revision: u64,
+        /// The one expected.
+        expected: u64,
+    },
+    /// Objects that could not be used.
+    Faulty(Vec<Fault>),
+    /// The version is not kept.
+    Unknown {
+        /// The one asked for.
+        version: u64,
+        /// The oldest that can be told.
+        oldest: u64,
+    },
+}
+
+impl From<StoreError> for WholeRefused {
+    fn from(fault: StoreError) -> WholeRefused {
+        WholeRefused::Write(Refused::Store(fault.to_string()))
+    }
+}
+
+/// How a set is changed.
+pub(super) struct Terms<'a> {
+    pub(super) source: VersionSource,
+    pub(super) author: &'a Author,
+    /// Nothing is changed if any of these objects could not be used; without it, what can is brought into force.
+    pub(super) strict: Option<&'a Set>,
+}
+
+/// One object that differs from what is wanted.
+#[derive(Debug, Clone)]
+pub(super) struct Differing {
+    pub(super) key: Key,
+    before: Option<Arc<str>>,
+    after: Option<Arc<str>>,
+    expires_at_ms: Option<u64>,
+}
+
+/// What bringing the set into force would do now.
+///
+/// # Errors
+/// The objects that could not be used.
+pub(crate) fn plan(catalog: &Catalog, view: &View, set: &Set) -> Result<Plan, Vec<Fault>> {
+    let differing = differences(view, set);
+    let revision = view.revision() + 1;
+    let changes: Vec<Change> = differing.iter().map(|differing| differing.change(view, revision)).collect();
+    let applied = view.snapshot.apply(catalog, &changes, revision, Policy::Strict);
+    let faults = faults_of(&applied, set);
+    if faults.is_empty() { Ok(told(catalog, view.revision(), &differing)) } else { Err(faults) }
+}
+
+impl Reconciler {
+    /// What going back to a version would do now.
+    pub(crate) fn plan_back(&mut self, version: u64) -> Result<Plan, WholeRefused> {
+        self.catch_up()?;
+        let differing = self.wanted_changes(&Wanted::Version(version))?;
+        Ok(told(&self.parts.catalog, self.snapshot.revision(), &differing))
+    }
+
+    /// Brings a whole set into force: durable and published in one revision, or nothing of it.
+    pub(crate) fn take_whole(&mut self, order: &Order) -> Result<Outcome, WholeRefused> {
+        self.catch_up()?;
+        let now = self.snapshot.revision();
+        if let Some(expected) = order.expect.filter(|expected| *expected != now) {
+            return Err(WholeRefused::Moved { revision: now, expected });
+        }
+        let mut differing = self.wanted_changes(&order.wanted)?;
+        let plan = told(&self.parts.catalog, now, &differing);
+        let nothing = Set::default();
+        let (source, set) = match &order.wanted {
+            Wanted::Set(set) => {
+                let now_s = self.parts.clock.unix_ms() / 1000;
+                differing.iter_mut().for_each(|differing| differing.set_times(now_s));
+                (VersionSource::Apply, set)
+            }
+            Wanted::Version(_) => (VersionSource::Rollback, &nothing),
+        };
+        let strict = (!order.lenient).then_some(set);
+        self.change_all(&differing, &Terms { source, author: &order.author, strict }, |_| Ok(()))?;
+        Ok(Outcome { plan, revision: self.snapshot.revision() })
+    }
+
+    /// Writes what differs in one revision, with whatever else is to be kept in the same transaction, and publishes it.
+    /// Where nothing differs, only that else is written, under the revision there is.
+    pub(super) fn change_all(
+        &mut self,
+        differing: &[Differing],
+        terms: &Terms<'_>,
+        keep: impl FnOnce(&mut Transaction<'_>) -> Result<(), StoreError>,
+    ) -> Result<(), WholeRefused> {
+        let view = self.parts.view.load();
+        let at_ms = self.parts.clock.unix_ms();
+        let Source::Store(store) = &mut self.parts.source else { return Err(self.only_read()) };
+        let mut transaction = store.begin()?;
+        transaction.sign(Label { at_ms, source: terms.source, by: Arc::clone(terms.author) });
+        let revision = if differing.is_empty() { transaction.revision() } else { transaction.advance() };
+        for differing in differing {
+            let path = stored_key::text(&differing.key);
+            match &differing.after {
+                Some(text) => {
+                    let text = self.parts.sealer.seal_for(Medium::Store, &differing.key, text);
+                    transaction.put(&path, &text, Expect::Any, differing.expires_at_ms)?;
+                }
+                None => {
+                    transaction.delete(&path)?;
+                }
+            }
+        }
+        let changes: Vec<Change> =
+            differing.iter().map(|differing| differing.change(&view, revision)).collect();
+        let policy = if terms.strict.is_some() { Policy::Strict } else { Policy::Lenient };
+        let applied = self.snapshot.apply(&self.parts.catalog, &changes, revision, policy);
+        let faults = terms.strict.map(|set| faults_of(&applied, set)).unwrap_or_default();
+        if !faults.is_empty() {
+            return Err(WholeRefused::Faulty(faults));
+        }
+        keep(&mut transaction)?;
+        transaction.commit()?;
+        if !differing.is_empty() {
+            self.publish(applied);
+        }
+        Ok(())
+    }
+
+    /// The objects that differ from what is wanted.
+    pub(super) fn wanted_changes(&self, wanted: &Wanted) -> Result<Vec<Differing>, WholeRefused> {
+        let Source::Store(store) = &self.parts.source else { return Err(self.only_read()) };
+        let view = self.parts.view.load();
+        let version = match wanted {
+            Wanted::Set(set) => return Ok(differences(&view, set)),
+            Wanted::Version(version) => *version,
+        };
+        let unknown = || WholeRefused::Unknown { version, oldest: store.oldest_version() };
+        let now_ms = self.parts.clock.unix_ms();
+        let mut differing = Vec::new();
+        for (path, record) in store.since(version)?.ok_or_else(unknown)? {
+            // What is no object was told of at the start, and is left alone.
+            let Some(key) = stored_key::parse(&path) else { continue };
+            // An object whose time is up by now would only be removed again.
+            let record = record
+                .filter(|record| record.expires_at_ms.is_none_or(|expires_at_ms| expires_at_ms > now_ms));
+            let expires_at_ms = record.as_ref().and_then(|record| record.expires_at_ms);
+            let after = record.and_then(|record| {
+                stored_key::change(&self.parts.sealer, Medium::Store, key.clone(), record).written
+            });
+            // Written again as it is shown, it would be lost.
+            if let Some(reason) = after.as_ref().and_then(Written::why_unreadable) {
+                return Err(WholeRefused::Faulty(vec![unreadable(&key, reason)]));
+            }
+            let after = after.map(|written| written.text);
+            let before = view.written(&key).map(|written| Arc::clone(&written.text));
+            let is_same = match (&before, &after) {
+                (Some(before), Some(after)) => plan::same(key.kind, before, after),
+                (before, after) => before.is_none() && after.is_none(),
+            };
+            if !is_same {
+                differing.push(Differing { key, before, after, expires_at_ms });
+            }
+        }
+        Ok(differing)
+    }
+
+    /// Why there is no store to be written.
+    pub(super) fn only_read(&self) -> WholeRefused {
+        WholeRefused::Write(self.read_only())
+    }
+}
+
+impl Differing {
+    fn change(&self, view: &View, revision: u64) -> Change {
+        let created = view.written(&self.key).map_or(revision, |before| before.created_index);
+        let written = self.after.as_ref().map(|text| Written {
+            key: self.key.clone(),
+            text: Arc::clone(text),
+            created_index: created,
+            modified_index: revision,
+        });
+        Change { key: self.key.clone(), written }
+    }
+
+    /// Sets the times as a write of the Admin API does.
+    fn set_times(&mut self, now_s: u64) {
+        let Some(Ok(Value::Object(mut object))) = self.after.as_ref().map(|text| serde_json::from_str(text))
+        else {
+            return;
+        };
+        set_times(self.key.kind, &mut object, self.before.as_deref(), now_s);
+        self.after = Some(Value::Object(object).to_string().into());
+    }
+}
+
+/// What of the set differs from what is there, and what is there and not in the set, ordered by key.
+pub(super) fn differences(view: &View, set: &Set) -> Vec<Differing> {
+    let mut named: HashSet<&Key> = HashSet::with_capacity(set.objects.len());
+    let mut differing = Vec::new();
+    for (key, text) in &set.objects {
+        named.insert(key);
+        let before = view.written(key).map(|written| Arc::clone(&written.text));
+        if before.as_deref().is_none_or(|before| !plan::same(key.kind, before, text)) {
+            let (key, after) = (key.clone(), Some(Arc::clone(text)));
+            differing.push(Differing { key, before, after, expires_at_ms: None });
+        }
+    }
+    for written in set.complete.iter().flat_map(|kind| view.all_written(*kind)) {
+        if !named.contains(&written.key) {
+            let (key, before) = (written.key.clone(), Some(Arc::clone(&written.text)));
+            differing.push(Differing { key, before, after: None, expires_at_ms: None });
+        }
+    }
+    differing.sort_by(|left, right| left.key.cmp(&right.key));
+    differing
+}
+
+/// Everything that is wrong with the objects of the set, or with others that lean on them. What was faulty before and is
+/// the same in the set is faulty still.
+fn faults_of(applied: &Applied, set: &Set) -> Vec<Fault> {
+    // Nearly always nothing is faulty; and with faults of its own nothing was applied.
+    if !applied.faults.is_empty() || applied.snapshot.faulty().next().is_none() {
+        return applied.faults.clone();
+    }
+    set.objects.iter().flat_map(|(key, _)| applied.snapshot.faults_at(key)).collect()
+}
+
+fn unreadable(key: &Key, reason: &str) -> Fault {
+    Fault { key: Some(key.clone()), pointer: String::new(), reason: reason.to_owned(), kept: false }
+}
+
+fn told(catalog: &Catalog, revision: u64, differing: &[Differing]) -> Plan {
+    let change = |differing: &Differing| {
+        plan::between(catalog, &differing.key, differing.before.as_deref(), differing.after.as_deref())
+    };
+    Plan::new(revision, differing.iter().filter_map(change).collect())
+}
