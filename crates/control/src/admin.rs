@@ -21,6 +21,7 @@ pub(crate) use plugins::all as all_plugins;
 pub(crate) use query::segments;
 pub use respond::Dress;
 pub use server::{Admin, AdminParts};
+pub(crate) use weir::versions::{told_version, told_versions};
 
 #[cfg(test)]
 mod tests;

@@ -58,22 +58,32 @@ pub enum KeyError {
 /// # Errors
 /// See [`KeyError`]; an existing file is never replaced.
 pub fn load_or_create(directory: &Path) -> Result<FoundKey, KeyError> {
+    if let Some(found) = find(directory)? {
+        return Ok(found);
+    }
     let path = directory.join(KEY_FILE);
     let io = |cause| KeyError::Io { path: path.clone(), cause };
+    make_directory(directory).map_err(io)?;
+    let mut random = [0; KEY_BYTES];
+    getrandom::fill(&mut random).map_err(|fault| KeyError::Random(fault.to_string()))?;
+    let key: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    write(directory, &path, &key).map_err(io)?;
+    Ok(FoundKey { key, path, created: true })
+}
+
+/// Reads the key of `directory`; none where none was made yet.
+///
+/// # Errors
+/// See [`KeyError`].
+pub fn find(directory: &Path) -> Result<Option<FoundKey>, KeyError> {
+    let path = directory.join(KEY_FILE);
     match File::open(&path) {
         Ok(file) => {
             let key = read(&file, &path)?;
-            Ok(FoundKey { key, path, created: false })
+            Ok(Some(FoundKey { key, path, created: false }))
         }
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
-            make_directory(directory).map_err(io)?;
-            let mut random = [0; KEY_BYTES];
-            getrandom::fill(&mut random).map_err(|fault| KeyError::Random(fault.to_string()))?;
-            let key: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-            write(directory, &path, &key).map_err(io)?;
-            Ok(FoundKey { key, path, created: true })
-        }
-        Err(cause) => Err(io(cause)),
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(cause) => Err(KeyError::Io { path, cause }),
     }
 }
 
@@ -127,6 +137,7 @@ mod tests {
     fn made_once_and_read_again() {
         let parent = tempfile::tempdir().unwrap();
         let directory = parent.path().join("weir-data");
+        assert!(find(&directory).unwrap().is_none() && !directory.exists());
         let made = load_or_create(&directory).unwrap();
         assert_eq!(std::fs::metadata(&directory).unwrap().permissions().mode() & 0o777, 0o700);
         assert!(made.created && made.key.len() == 40);

@@ -2,13 +2,18 @@
 
 use std::path::Path;
 
-use model::Change;
+use model::{Catalog, Change, Fault, Policy, Snapshot};
+use serde_json::Value;
 
+use crate::admin;
+use crate::plan::Plan;
+use crate::reconcile::{versions, whole};
 use crate::sealing::{Medium, Sealer};
 use crate::source::etcd::LastGood;
 use crate::source::file;
 use crate::source::store::{DirectoryLock, Record, Store, StoreError};
 use crate::stored_key;
+use crate::view::View;
 
 /// The objects of an embedded store that no node has open; none where there is no store yet.
 ///
@@ -52,6 +57,50 @@ pub fn from_file(path: &Path) -> Result<Vec<Change>, String> {
         lines.join("\n")
     })?;
     Ok(document.objects.iter().map(|object| object.change(1)).collect())
+}
+
+/// What a set would change of those objects, as a node that has them would tell.
+///
+/// # Errors
+/// The objects of the set that could not be used.
+pub fn plan(
+    catalog: &Catalog,
+    objects: &[Change],
+    document: &file::Document,
+    keep_others: bool,
+) -> Result<Plan, Vec<Fault>> {
+    let of = |change: &Change| change.written.as_ref().map_or(0, |written| written.modified_index);
+    let revision = objects.iter().map(of).max().unwrap_or_default();
+    let snapshot = Snapshot::empty().apply(catalog, objects, revision, Policy::Lenient).snapshot;
+    let view = View { snapshot, ..View::default() };
+    whole::plan(catalog, &view, &whole::Set::of(document, keep_others))
+}
+
+/// What `GET weir/versions`, or with a version `GET weir/versions/N`, would answer of a store that no node has open; none
+/// where the store keeps no such version.
+///
+/// # Errors
+/// The store cannot be opened, above all because a node runs on it.
+pub fn history(
+    catalog: &Catalog,
+    sealer: &Sealer,
+    directory: &Path,
+    version: Option<u64>,
+    limit: usize,
+) -> Result<Option<Value>, StoreError> {
+    if !Store::exists(directory) {
+        return Ok(version.is_none().then(|| admin::told_versions(0, 0, &[])));
+    }
+    let store = Store::open(directory)?;
+    let Some(version) = version else {
+        let versions = store.versions(u64::MAX, limit)?;
+        return Ok(Some(admin::told_versions(store.revision(), store.oldest_version(), &versions)));
+    };
+    let found = store.version(version)?;
+    Ok(found.map(|(version, changed)| {
+        let plan = versions::plan_of(catalog, sealer, version.parent, changed);
+        admin::told_version(&version, &plan)
+    }))
 }
 
 #[cfg(test)]

@@ -206,6 +206,9 @@ impl Reconcile {
     }
 }
 
+/// A write, and whose it is.
+type Signed = (Write, Author);
+
 /// The thread's own state.
 pub(crate) struct Reconciler {
     parts: Parts,
@@ -300,7 +303,7 @@ impl Reconciler {
         }
     }
 
-    fn write_all(&mut self, writes: Vec<((Write, Author), oneshot::Sender<Result<Done, Refused>>)>) {
+    fn write_all(&mut self, writes: Vec<(Signed, oneshot::Sender<Result<Done, Refused>>)>) {
         if writes.is_empty() {
             return;
         }

@@ -19,12 +19,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use control::plan::Plan;
+use control::source::file::Document;
 use control::{AdminKey, EtcdConfig, EtcdTls, Role, Sealer, SourceConfig};
 use gateway::compile::Compiler;
 use gateway::plugin::outbound::OutboundPolicy;
 use gateway::plugin::services::Services;
 use gateway::upstream::dns::{LookupOptions, Resolver, SystemLookup, TtlBounds};
-use model::{Catalog, Snapshot};
+use model::{Catalog, Change, Snapshot};
 use serde_json::Value;
 
 use crate::cli::explain::Question;
@@ -61,14 +63,7 @@ pub(crate) fn run(source: SettingsSource) -> anyhow::Result<ExitCode> {
 /// The configuration cannot be read, or the request would be refused before a route is looked for.
 pub(crate) fn explain_offline(settings: &Settings, question: &Question) -> anyhow::Result<Value> {
     let catalog = Arc::new(catalog(settings.plugins.as_deref()));
-    let sealer = sealer(settings, &catalog)?;
-    let changes = match (&settings.resources, settings.source()) {
-        (Some(path), _) => control::offline::from_file(path).map_err(anyhow::Error::msg)?,
-        (None, Source::Etcd) => {
-            control::offline::from_etcd_copy(&settings.data, &settings.etcd_prefix, &sealer)?
-        }
-        (None, _) => control::offline::from_store(&settings.data, &sealer)?,
-    };
+    let changes = on_disk(settings, &catalog)?;
     let applied = Snapshot::empty().apply(&catalog, &changes, 1, model::Policy::Lenient);
     let mut compiler = compiler(settings, services(settings)?);
     let (runtime, _) = compiler.apply(&applied);
@@ -76,6 +71,66 @@ pub(crate) fn explain_offline(settings: &Settings, question: &Question) -> anyho
     let Question { method, url, headers, remote_addr } = question;
     gateway::explain::explain(&runtime, &options, method, url, headers, *remote_addr)
         .map_err(anyhow::Error::msg)
+}
+
+/// What a set would change of the configuration on disk.
+///
+/// # Errors
+/// The configuration cannot be read. The inner error: the objects of the set that could not be used.
+pub(crate) fn plan_offline(
+    settings: &Settings,
+    document: &Document,
+    keep_others: bool,
+) -> anyhow::Result<Result<Plan, Vec<model::Fault>>> {
+    let catalog = Arc::new(catalog(settings.plugins.as_deref()));
+    Ok(control::offline::plan(&catalog, &on_disk(settings, &catalog)?, document, keep_others))
+}
+
+/// What `weir/versions` of the Admin API would answer, from the store on disk.
+///
+/// # Errors
+/// The store cannot be read, or keeps no such version, or the configuration lies elsewhere.
+pub(crate) fn history_offline(
+    settings: &Settings,
+    version: Option<u64>,
+    limit: u64,
+) -> anyhow::Result<Value> {
+    if settings.resources.is_some() || settings.source() == Source::Etcd {
+        anyhow::bail!("only the embedded store keeps versions, and this node has another source");
+    }
+    let catalog = Arc::new(catalog(settings.plugins.as_deref()));
+    let sealer = sealer(settings, &catalog)?;
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let told = control::offline::history(&catalog, &sealer, &settings.data, version, limit)?;
+    told.with_context(|| format!("version {} is not kept", version.unwrap_or_default()))
+}
+
+/// The Admin key that a command on this machine may use; none where none is asked for.
+///
+/// # Errors
+/// There is none that may do everything, neither given nor in the data folder.
+pub(crate) fn admin_key_for_commands(settings: &Settings) -> anyhow::Result<Option<String>> {
+    if !settings.admin_key_required {
+        return Ok(None);
+    }
+    let given = given_keys(settings).into_iter().find(|key| key.role == Role::Admin);
+    Ok(match given {
+        Some(key) => Some(key.key),
+        // Without a key the node says itself what it wants.
+        None => control::key::find(&settings.data)?.map(|found| found.key),
+    })
+}
+
+/// The objects on disk.
+fn on_disk(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Vec<Change>> {
+    let sealer = sealer(settings, catalog)?;
+    Ok(match (&settings.resources, settings.source()) {
+        (Some(path), _) => control::offline::from_file(path).map_err(anyhow::Error::msg)?,
+        (None, Source::Etcd) => {
+            control::offline::from_etcd_copy(&settings.data, &settings.etcd_prefix, &sealer)?
+        }
+        (None, _) => control::offline::from_store(&settings.data, &sealer)?,
+    })
 }
 
 /// What plugins are offered beyond their phases, and where names are looked up.

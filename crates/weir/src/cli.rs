@@ -1,12 +1,17 @@
 //! The command line: the list of commands, and how their outcome becomes an exit code. What a command does is in its
 //! own file beneath `cli/`.
 //!
-//! Exit codes: 0 done, 1 something is wrong with the input or the machine, 2 the command line is wrong.
+//! Exit codes: 0 done, 1 something is wrong with the input or the machine, 2 the command line is wrong, 3 `plan` found a
+//! difference.
 
+mod apply;
 mod check;
 mod completions;
 pub(crate) mod explain;
+mod history;
 mod origin;
+mod plan;
+mod rollback;
 mod run;
 mod upgrade;
 mod version;
@@ -17,6 +22,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::settings::Faults;
 use crate::terminal::{Paint, print_error};
+
+pub(crate) use run::settings_file;
 
 /// An API gateway and reverse proxy in one binary
 #[derive(Debug, Parser)]
@@ -35,6 +42,10 @@ enum Command {
     Run(Box<run::RunArguments>),
     Check(check::CheckArguments),
     Explain(explain::ExplainArguments),
+    Plan(plan::PlanArguments),
+    Apply(apply::ApplyArguments),
+    History(history::HistoryArguments),
+    Rollback(rollback::RollbackArguments),
     /// Serve a built-in echo origin, to try the gateway with
     Origin(origin::OriginArguments),
     Upgrade(upgrade::UpgradeArguments),
@@ -59,6 +70,10 @@ impl Command {
             Self::Run(arguments) => run::run(*arguments),
             Self::Check(arguments) => check::run(&arguments),
             Self::Explain(arguments) => explain::run(arguments),
+            Self::Plan(arguments) => plan::run(&arguments),
+            Self::Apply(arguments) => apply::run(&arguments),
+            Self::History(arguments) => history::run(&arguments),
+            Self::Rollback(arguments) => rollback::run(&arguments),
             Self::Origin(arguments) => origin::run(arguments).map(|()| ExitCode::SUCCESS),
             Self::Upgrade(arguments) => upgrade::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments, &mut CommandLine::command()),
@@ -147,7 +162,7 @@ mod tests {
 
 <!-- Made from crates/weir/src/cli.rs and the files of the commands by `UPDATE=1 cargo test -p weir`; edit it there. -->
 
-Exit codes: 0 done, 1 something is wrong with the input or the machine, 2 the command line is wrong. Colour is used on a
-terminal only, and not at all with `NO_COLOR` set.
+Exit codes: 0 done, 1 something is wrong with the input or the machine, 2 the command line is wrong, 3 `weir plan` found
+a difference. Colour is used on a terminal only, and not at all with `NO_COLOR` set.
 ";
 }

@@ -1,8 +1,11 @@
 //! The `weir` binary: an allocator and a way in. What it can do is in `cli`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod admin_client;
 mod allocator;
+mod ask;
 mod boot;
+mod changes;
 mod cli;
 mod code_pages;
 mod log;

@@ -43,6 +43,11 @@ impl Paint {
         self.mark("31", text)
     }
 
+    /// Something to look at.
+    pub(crate) fn noted(self, text: &str) -> String {
+        self.mark("33", text)
+    }
+
     /// Something of less weight.
     pub(crate) fn faint(self, text: &str) -> String {
         self.mark("2", text)

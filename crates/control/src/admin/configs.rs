@@ -8,14 +8,14 @@ use bytes::Bytes;
 use http::header::HeaderName;
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
-use model::{Catalog, Key, Kind};
+use model::{Catalog, Kind};
 use serde_json::{Map, Value};
 
 use super::respond;
 use super::server::AdminParts;
 use super::validate::{INDEX, SAYS_OF_ITSELF, check_item, identity, index_of, is_yaml, parse};
 use super::weir::plan::refusal;
-use crate::reconcile::configs::{Collection, Put};
+use crate::reconcile::configs::{Collection, Item, Put};
 use crate::reconcile::{Author, Configs};
 use crate::source::file::compose::{collection_of, set, yaml};
 use crate::source::file::object;
@@ -191,11 +191,7 @@ fn version(kind: Kind, current: u64, given: Option<&Value>) -> Result<u64, Strin
 }
 
 /// The objects of a collection, each checked on its own.
-fn items_of(
-    catalog: &Catalog,
-    kind: Kind,
-    items: &[Value],
-) -> Result<Vec<(Key, Arc<str>, Option<u64>)>, String> {
+fn items_of(catalog: &Catalog, kind: Kind, items: &[Value]) -> Result<Vec<Item>, String> {
     let name = kind.collection();
     let mut seen = HashSet::new();
     let mut objects = Vec::with_capacity(items.len());

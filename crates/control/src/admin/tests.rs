@@ -4,6 +4,7 @@ mod front;
 mod objects;
 mod properties;
 mod schemas;
+mod whole;
 
 use serde_json::Value;
 

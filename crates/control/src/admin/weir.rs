@@ -2,7 +2,7 @@
 //! refuses to know how any of it comes about.
 
 pub(super) mod plan;
-mod versions;
+pub(super) mod versions;
 
 use std::sync::Arc;
 

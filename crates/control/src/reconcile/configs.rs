@@ -49,6 +49,9 @@ pub(crate) struct Put {
     pub(crate) author: Author,
 }
 
+/// An object of a set: its key, its text, and the index that its owner gave it.
+pub(crate) type Item = (Key, Arc<str>, Option<u64>);
+
 /// One collection of a set.
 #[derive(Debug, Clone)]
 pub(crate) struct Collection {
@@ -56,8 +59,8 @@ pub(crate) struct Collection {
     pub(crate) kind: Kind,
     /// Its version.
     pub(crate) version: u64,
-    /// Its objects: key, text, and the index given.
-    pub(crate) items: Vec<(Key, Arc<str>, Option<u64>)>,
+    /// Its objects.
+    pub(crate) items: Vec<Item>,
 }
 
 /// Another set came in between.

@@ -41,7 +41,7 @@ impl Reconciler {
 }
 
 /// What a version changed, as a plan.
-fn plan_of(catalog: &Catalog, sealer: &Sealer, parent: u64, changed: Vec<Changed>) -> Plan {
+pub(crate) fn plan_of(catalog: &Catalog, sealer: &Sealer, parent: u64, changed: Vec<Changed>) -> Plan {
     let change = |Changed { key: path, before, after }: Changed| {
         let key = stored_key::parse(&path)?;
         let text = |record| {

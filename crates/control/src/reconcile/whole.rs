@@ -11,6 +11,7 @@ use super::write::{Author, Refused, set_times};
 use super::{Reconciler, Source};
 use crate::plan::{self, Plan};
 use crate::sealing::Medium;
+use crate::source::file::Document;
 use crate::source::store::{Expect, Label, StoreError, Transaction, VersionSource};
 use crate::stored_key;
 use crate::view::View;
@@ -76,6 +77,15 @@ pub(crate) enum WholeRefused {
         /// The oldest that can be told.
         oldest: u64,
     },
+}
+
+impl Set {
+    /// What a document wants: all that there is to be, or with `keep_others` only what it names.
+    pub(crate) fn of(document: &Document, keep_others: bool) -> Set {
+        let objects =
+            document.objects.iter().map(|object| (object.key.clone(), Arc::clone(&object.text))).collect();
+        Set { objects, complete: if keep_others { Vec::new() } else { Kind::ALL.to_vec() } }
+    }
 }
 
 impl From<StoreError> for WholeRefused {

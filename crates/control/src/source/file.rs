@@ -16,7 +16,7 @@ use model::{Catalog, Change, Policy, Snapshot};
 
 pub use compose::set as compose;
 pub(crate) use document::object;
-pub use document::{Document, FileObject};
+pub use document::{Document, FileObject, dotted};
 
 /// A fault with its place in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,6 +149,20 @@ pub(crate) fn parse_value(text: &str) -> Result<serde_json::Value, String> {
 /// Reads and splits the file at `path`. Errors: as for [`FileSource::read`].
 pub fn read(path: &Path) -> Result<Document, Vec<FileFault>> {
     parse(path, &text(path)?)
+}
+
+/// Reads the file at `path` as all that there is to be: every fault of its shape counts, and so does an empty file.
+///
+/// # Errors
+/// Every fault.
+pub fn read_whole(path: &Path) -> Result<Document, Vec<FileFault>> {
+    let text = text(path)?;
+    if is_blank(&text) && Ending::of(&text) == Ending::Open {
+        let reason = format!("the file is empty; for no objects, write `routes: []` or {END_MARK}");
+        return Err(whole_file(path, 1, reason));
+    }
+    let document = parse(path, &text)?;
+    if document.faults.is_empty() { Ok(document) } else { Err(document.faults) }
 }
 
 fn parse(path: &Path, text: &str) -> Result<Document, Vec<FileFault>> {

@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::run::settings_file;
+use crate::ask::Failure;
 use crate::boot;
 use crate::settings::{Place, SETTINGS, Settings, Written};
 use crate::terminal::{Paint, print, print_error};
@@ -99,16 +100,16 @@ fn answer(settings: &Settings, question: &Question, is_named: bool) -> anyhow::R
     };
     match ask::ask(control, question) {
         Ok(answer) => Ok(answer),
-        Err(ask::Failure::NotThere(error)) if is_named => {
+        Err(Failure::NotThere(error)) if is_named => {
             bail!(
                 "no node answers at {control}: {error}; see the line `listening control` of the node's output"
             )
         }
-        Err(ask::Failure::NotThere(_)) => {
+        Err(Failure::NotThere(_)) => {
             print_error(format_args!("no node runs at {control}; reading its configuration from disk"));
             boot::explain_offline(settings, question)
         }
-        Err(ask::Failure::Refused(reason)) => bail!("{reason}"),
+        Err(Failure::Refused(reason)) => bail!("{reason}"),
     }
 }
 

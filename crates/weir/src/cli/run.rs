@@ -29,6 +29,6 @@ pub(crate) fn run(arguments: RunArguments) -> anyhow::Result<ExitCode> {
 }
 
 /// The settings file that was named. An empty name is none: an empty variable counts as not set.
-pub(super) fn settings_file(name: Option<OsString>) -> Option<PathBuf> {
+pub(crate) fn settings_file(name: Option<OsString>) -> Option<PathBuf> {
     name.filter(|name| !name.is_empty()).map(PathBuf::from)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
-use model::{Fault, Kind};
+use model::Fault;
 use serde_json::{Value, json};
 
 use crate::admin::query::Query;
@@ -126,10 +126,8 @@ async fn read(query: &Query, body: &Bytes) -> Result<(Document, Set), Refusal> {
         if document.faults.is_empty() { Ok(document) } else { Err(document.faults) }
     });
     let document = parsed.await.map_err(|_| broken())?.map_err(|faults| Box::new(malformed(&faults)))?;
-    let objects =
-        document.objects.iter().map(|object| (object.key.clone(), Arc::clone(&object.text))).collect();
-    let complete = if keep_others { Vec::new() } else { Kind::ALL.to_vec() };
-    Ok((document, Set { objects, complete }))
+    let set = Set::of(&document, keep_others);
+    Ok((document, set))
 }
 
 /// The answer to who cannot have what they want.

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::plan::{bad, number, refusal};
 use crate::admin::respond;
 use crate::admin::server::{AdminParts, Call};
+use crate::plan::Plan;
 use crate::reconcile::versions::Told;
 use crate::serve::Refusal;
 use crate::source::store::Version;
@@ -32,19 +33,13 @@ async fn list(parts: &Arc<AdminParts>, call: &Call) -> Result<Response<Bytes>, R
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let listed = parts.reconcile.run(move |reconciler| reconciler.versions(below, limit)).await;
     let Told { revision, oldest, versions } = told(listed)?;
-    let versions: Vec<Value> = versions.iter().map(describe).collect();
-    Ok(respond::json(
-        StatusCode::OK,
-        &json!({ "revision": revision, "oldest": oldest, "versions": versions }),
-    ))
+    Ok(respond::json(StatusCode::OK, &told_versions(revision, oldest, &versions)))
 }
 
 async fn one(parts: &Arc<AdminParts>, version: u64) -> Result<Response<Bytes>, Refusal> {
     let found = parts.reconcile.run(move |reconciler| reconciler.version(version)).await;
     let (version, plan) = told(found)?;
-    let mut body = describe(&version);
-    body["changes"] = serde_json::to_value(&plan.objects).expect("a plan is texts and numbers");
-    Ok(respond::json(StatusCode::OK, &body))
+    Ok(respond::json(StatusCode::OK, &told_version(&version, &plan)))
 }
 
 fn told<T>(answer: Option<Result<T, crate::reconcile::whole::WholeRefused>>) -> Result<T, Refusal> {
@@ -55,8 +50,20 @@ fn told<T>(answer: Option<Result<T, crate::reconcile::whole::WholeRefused>>) -> 
     }
 }
 
-/// One version as it is told: `at` in milliseconds since the Unix epoch.
-pub(crate) fn describe(version: &Version) -> Value {
+/// The answer of `weir/versions`.
+pub(crate) fn told_versions(revision: u64, oldest: u64, versions: &[Version]) -> Value {
+    let versions: Vec<Value> = versions.iter().map(describe).collect();
+    json!({ "revision": revision, "oldest": oldest, "versions": versions })
+}
+
+/// The answer of `weir/versions/N`.
+pub(crate) fn told_version(version: &Version, plan: &Plan) -> Value {
+    let mut body = describe(version);
+    body["changes"] = serde_json::to_value(&plan.objects).expect("a plan is texts and numbers");
+    body
+}
+
+fn describe(version: &Version) -> Value {
     json!({
         "version": version.revision,
         "parent": version.parent,

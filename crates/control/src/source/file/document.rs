@@ -239,7 +239,7 @@ fn unknown_collection(name: &str) -> String {
 }
 
 /// `/routes/3/plugins/limit-count` as people write it: `routes[3].plugins.limit-count`.
-fn dotted(pointer: &str) -> String {
+pub fn dotted(pointer: &str) -> String {
     let mut place = String::new();
     for step in pointer.split('/').skip(1) {
         let step = step.replace("~1", "/").replace("~0", "~");

@@ -1,0 +1,243 @@
+//! Plans, applying, versions and going back, as a conversation.
+
+use serde_json::{Value, json};
+
+use crate::testing::{Rig, block_on};
+
+struct Talk {
+    rig: Rig,
+    directory: tempfile::TempDir,
+}
+
+impl Talk {
+    fn new() -> Talk {
+        let directory = tempfile::tempdir().unwrap();
+        Talk { rig: Rig::store(directory.path()), directory }
+    }
+
+    fn ask(&self, method: &str, target: &str, body: &str) -> (u16, Value) {
+        let (status, answer) = self.rig.ask(method, &format!("/apisix/admin/weir/{target}"), body);
+        (status, serde_json::from_str(&answer).unwrap_or_default())
+    }
+
+    /// The keys and what becomes of them, as `+routes/a`.
+    #[track_caller]
+    fn check(&self, target: &str, body: &str, expected: &[&str]) -> Value {
+        let (status, answer) = self.ask("POST", target, body);
+        assert_eq!(status, 200, "{target}: {answer}");
+        assert_eq!(marks(&answer["objects"]), expected, "{target}: {answer}");
+        answer
+    }
+
+    #[track_caller]
+    fn refused(&self, target: &str, body: &str, status: u16, part: &str) {
+        let before = self.rig.view.load().revision();
+        let (found, answer) = self.ask("POST", target, body);
+        assert!(found == status && answer.to_string().contains(part), "{target}: {found} {answer}");
+        assert_eq!(self.rig.view.load().revision(), before, "nothing was changed");
+    }
+
+    fn put(&self, target: &str, body: &Value) {
+        let (status, answer) = self.rig.json("PUT", &format!("/apisix/admin/{target}"), body);
+        assert!(status < 300, "{target}: {status} {answer}");
+    }
+
+    fn uri(&self, id: &str) -> Value {
+        self.rig.json("GET", &format!("/apisix/admin/routes/{id}"), &Value::Null).1["value"]["uri"].clone()
+    }
+}
+
+fn marks(objects: &Value) -> Vec<String> {
+    let mark = |object: &Value| {
+        let sign = match object["action"].as_str().unwrap() {
+            "create" => '+',
+            "change" => '~',
+            "delete" => '-',
+            other => panic!("{other}"),
+        };
+        format!("{sign}{}", object["key"].as_str().unwrap())
+    };
+    objects.as_array().unwrap().iter().map(mark).collect()
+}
+
+fn route(uri: &str) -> Value {
+    json!({"uri": uri, "upstream": {"nodes": {"h:1": 1}, "type": "roundrobin"}})
+}
+
+const FILE: &str = "routes:\n- {id: a, uri: /a, upstream: {nodes: {\"h:1\": 1}, type: roundrobin}}\n\
+                    - {id: b, uri: /b, upstream: {nodes: {\"h:1\": 1}, type: roundrobin}}\n";
+
+#[test]
+fn a_plan_changes_nothing_and_applying_does_what_it_says() {
+    let talk = Talk::new();
+    talk.put("routes/a", &route("/a"));
+    talk.put("routes/gone", &route("/gone"));
+    let changed = FILE.replace("uri: /b", "uri: /bb");
+    let plan = talk.check("plan", &changed, &["+routes/b", "-routes/gone"]);
+    assert_eq!((&plan["revision"], &plan["create"], &plan["delete"]), (&json!(2), &json!(1), &json!(1)));
+    assert_eq!(talk.rig.view.load().revision(), 2);
+    talk.check("plan?keep_others=true", &changed, &["+routes/b"]);
+    let done = talk.check("apply?expect=2", &changed, &["+routes/b", "-routes/gone"]);
+    assert_eq!((&done["revision"], &done["before"]), (&json!(3), &json!(2)));
+    let published = talk.rig.published.0.lock().last().unwrap().clone();
+    assert_eq!(published, (3, vec!["/routes/b".to_owned(), "/routes/gone".to_owned()]), "all in one");
+    talk.check("plan", &changed, &[]);
+    let again = talk.check("apply", &changed, &[]);
+    assert_eq!(
+        (&again["revision"], &again["before"]),
+        (&json!(3), &json!(3)),
+        "nothing to do makes no version"
+    );
+    let (_, stored) = talk.rig.json("GET", "/apisix/admin/routes/b", &Value::Null);
+    assert_eq!(stored["value"]["create_time"], 1_767_225_600, "written as any other write");
+    let told = talk.check("plan", FILE, &["~routes/b"]);
+    assert_eq!(told["objects"][0]["fields"], json!([{"pointer": "/uri", "before": "/bb", "after": "/b"}]));
+    talk.check("apply?keep_others=true", "upstreams: [{id: u, nodes: {\"h:1\": 1}}]", &["+upstreams/u"]);
+}
+
+#[test]
+fn what_changed_since_the_plan_is_not_overwritten() {
+    let talk = Talk::new();
+    talk.put("routes/a", &route("/a"));
+    talk.refused("apply?expect=0", FILE, 409, "the configuration is at revision 1, not at 0");
+    talk.check("apply?expect=1", FILE, &["+routes/b"]);
+    talk.refused("rollback?to=1&expect=1", "", 409, "at revision 2");
+}
+
+#[test]
+fn a_set_with_a_fault_is_not_applied_at_all() {
+    let talk = Talk::new();
+    talk.put("upstreams/u", &json!({"nodes": {"h:1": 1}}));
+    talk.put("routes/uses", &json!({"uri": "/u", "upstream_id": "u"}));
+    for target in ["plan", "apply"] {
+        let dangling = format!("{FILE}- {{id: c, uri: /c, upstream_id: none}}\n");
+        talk.refused(target, &dangling, 400, r#""line":4"#);
+        talk.refused(target, &dangling, 400, r#""place":"routes[2].upstream_id""#);
+        talk.refused(target, &FILE.replace("uri: /a", "uri: 5"), 400, r#""place":"routes[0].uri""#);
+        talk.refused(target, &format!("{FILE}things: []\n"), 400, "no kind of object");
+        talk.refused(target, "routes: [", 400, r#""line":1"#);
+        talk.refused(target, "  \n", 400, "is empty; for no objects, write {}");
+        talk.refused(&format!("{target}?keep_others=perhaps"), FILE, 400, "true or false");
+        talk.refused(&format!("{target}?expect=x&to=x"), FILE, 400, "number from 0 up");
+        // What is kept leans on what is not named: that stays, so it is no fault.
+        talk.refused(target, "routes: [{id: uses, uri: /u, upstream_id: u}]\n", 400, "upstream id [u]");
+    }
+    talk.check("apply", "{}", &["-routes/uses", "-upstreams/u"]);
+}
+
+#[test]
+fn an_object_that_was_faulty_before_is_faulty_in_the_set_too() {
+    let talk = Talk::new();
+    talk.put("upstreams/u", &json!({"nodes": {"h:1": 1}}));
+    talk.put("routes/uses", &json!({"uri": "/u", "upstream_id": "u"}));
+    assert_eq!(talk.rig.json("DELETE", "/apisix/admin/upstreams/u?force=true", &Value::Null).0, 200);
+    let uses = "routes: [{id: uses, uri: /u, upstream_id: u}]\n";
+    talk.refused("apply", uses, 400, "upstream id [u]");
+    talk.check("apply", &format!("{uses}upstreams: [{{id: u, nodes: {{\"h:1\": 1}}}}]\n"), &["+upstreams/u"]);
+    assert!(talk.rig.view.load().snapshot.faults().is_empty());
+}
+
+#[test]
+fn versions_tell_what_was_done_and_lead_back() {
+    let mut talk = Talk::new();
+    talk.put("routes/a", &route("/a"));
+    talk.put("routes/a", &route("/changed"));
+    talk.check("apply", FILE, &["~routes/a", "+routes/b"]);
+    let (status, listed) = talk.ask("GET", "versions", "");
+    assert_eq!((status, &listed["revision"], &listed["oldest"]), (200, &json!(3), &json!(0)));
+    let of = |index: usize| {
+        let version = &listed["versions"][index];
+        (version["version"].clone(), version["source"].clone(), version["objects"].clone())
+    };
+    assert_eq!((of(0), of(1)), ((json!(3), json!("apply"), json!(2)), (json!(2), json!("admin"), json!(1))));
+    assert_eq!(
+        (&listed["versions"][0]["by"], &listed["versions"][0]["at_ms"]),
+        (&json!("127.0.0.1"), &json!(1_767_225_600_000_u64))
+    );
+    assert_eq!(talk.ask("GET", "versions?limit=1&before=3", "").1["versions"][0]["version"], 2);
+    let (_, second) = talk.ask("GET", "versions/2", "");
+    assert_eq!(marks(&second["changes"]), ["~routes/a"]);
+    assert_eq!(second["changes"][0]["fields"][0]["after"], "/changed");
+    talk.check("plan?to=2", "", &["~routes/a", "-routes/b"]);
+    let back = talk.check("rollback?to=2&expect=3", "", &["~routes/a", "-routes/b"]);
+    assert_eq!((&back["revision"], &back["before"]), (&json!(4), &json!(3)), "going back is a version too");
+    assert_eq!(talk.uri("a"), "/changed");
+    drop(talk.rig);
+    talk.rig = Rig::store(talk.directory.path());
+    assert_eq!(talk.uri("a"), "/changed");
+    talk.check("rollback?to=3", "", &["~routes/a", "+routes/b"]);
+    talk.check("rollback?to=0", "", &["-routes/a", "-routes/b"]);
+    assert_eq!(talk.ask("GET", "versions", "").1["versions"][0]["source"], "rollback");
+    talk.refused("rollback?to=99", "", 404, "version 99 is not kept; the oldest one is 0");
+    talk.refused("rollback", "", 400, "say which version");
+    for (target, status) in
+        [("versions/99", 404), ("versions/x", 400), ("versions?limit=0", 400), ("versions/1/2", 404)]
+    {
+        assert_eq!(talk.ask("GET", target, "").0, status, "{target}");
+    }
+}
+
+#[test]
+fn going_back_brings_objects_back_as_they_were_written() {
+    let talk = Talk::new();
+    let text = r#"{"uri":"/ä","upstream":{"nodes":{"b:1":1,"a:1":1},"type":"roundrobin"}}"#;
+    assert_eq!(talk.rig.ask("PUT", "/apisix/admin/routes/a", text).0, 201);
+    let (_, before) = talk.rig.json("GET", "/apisix/admin/routes/a", &Value::Null);
+    talk.rig.clock.advance(9_000);
+    assert_eq!(talk.rig.json("DELETE", "/apisix/admin/routes/a", &Value::Null).0, 200);
+    talk.check("rollback?to=1", "", &["+routes/a"]);
+    let (_, after) = talk.rig.json("GET", "/apisix/admin/routes/a", &Value::Null);
+    assert_eq!(after["value"].to_string(), before["value"].to_string());
+}
+
+#[test]
+fn a_version_that_could_not_be_used_any_more_is_taken_by_force_only() {
+    let talk = Talk::new();
+    talk.put("upstreams/u", &json!({"nodes": {"h:1": 1}}));
+    talk.put("routes/uses", &json!({"uri": "/u", "upstream_id": "u"}));
+    assert_eq!(talk.rig.json("DELETE", "/apisix/admin/upstreams/u?force=true", &Value::Null).0, 200);
+    assert_eq!(talk.rig.json("DELETE", "/apisix/admin/routes/uses", &Value::Null).0, 200);
+    talk.refused("rollback?to=3", "", 400, "upstream id [u]");
+    talk.check("rollback?to=3&force=true", "", &["+routes/uses"]);
+    assert_eq!(talk.rig.view.load().snapshot.faults().len(), 1);
+}
+
+#[test]
+fn a_file_is_planned_against_and_neither_written_nor_told_the_past_of() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("weir.yaml");
+    std::fs::write(&path, FILE).unwrap();
+    let talk = Talk { rig: Rig::file(&path, false).unwrap(), directory };
+    talk.check("plan", &FILE.replace("uri: /a", "uri: /aa"), &["~routes/a"]);
+    talk.refused("apply", "{}", 405, "weir.yaml; change it there");
+    talk.refused("rollback?to=0", "", 405, "weir.yaml; change it there");
+    assert_eq!(talk.ask("GET", "versions", "").0, 405);
+}
+
+#[test]
+fn who_may_only_look_may_not_apply() {
+    let talk = Talk::new();
+    let headers = [("X-API-KEY", "guest")];
+    for target in ["plan", "apply", "rollback?to=0"] {
+        let target = format!("/apisix/admin/weir/{target}");
+        assert_eq!(block_on(crate::testing::ask(&talk.rig.admin, "POST", &target, &headers, FILE)).0, 401);
+    }
+    let target = "/apisix/admin/weir/versions";
+    assert_eq!(block_on(crate::testing::ask(&talk.rig.admin, "GET", target, &headers, "")).0, 200);
+}
+
+#[test]
+fn who_says_a_name_is_told_by_it() {
+    let talk = Talk::new();
+    let headers = [("X-API-KEY", "boss"), ("X-Weir-Author", "ann\u{e9}")];
+    let target = "/apisix/admin/routes/a";
+    let body = route("/a").to_string();
+    block_on(crate::testing::ask(&talk.rig.admin, "PUT", target, &headers, &body));
+    let headers = [("X-API-KEY", "boss"), ("X-Weir-Author", "ann of the shop")];
+    block_on(crate::testing::ask(&talk.rig.admin, "PUT", target, &headers, &body));
+    let (_, listed) = talk.ask("GET", "versions", "");
+    assert_eq!(
+        (&listed["versions"][0]["by"], &listed["versions"][1]["by"]),
+        (&json!("ann of the shop (127.0.0.1)"), &json!("127.0.0.1"))
+    );
+}

@@ -1,0 +1,140 @@
+//! One question to a node's Admin or control API: a blocking HTTP/1.0 exchange, which needs no client library. Knows what
+//! no question and no answer means.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// One request.
+#[derive(Debug)]
+pub(crate) struct Question<'a> {
+    pub(crate) method: &'a str,
+    /// Path and query.
+    pub(crate) target: &'a str,
+    /// Fields beside those that every request has.
+    pub(crate) fields: &'a [(&'a str, &'a str)],
+    /// JSON; nothing where there is nothing to say.
+    pub(crate) body: &'a str,
+    /// How long the node may take.
+    pub(crate) patience: Duration,
+}
+
+/// Its answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// The status code.
+    pub(crate) status: u16,
+    /// The body, if it is JSON.
+    pub(crate) body: Result<Value, String>,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Nobody listens there.
+    NotThere(io::Error),
+    /// Somebody does, but does not answer the question; the reason as a sentence.
+    Refused(String),
+}
+
+/// Asks whoever listens at `node`.
+///
+/// # Errors
+/// See [`Failure`]; any status is an answer.
+pub(crate) fn ask(node: SocketAddr, question: &Question<'_>) -> Result<Answer, Failure> {
+    let stream = TcpStream::connect_timeout(&node, CONNECT_PATIENCE).map_err(Failure::NotThere)?;
+    let answer = exchange(stream, node, question)
+        .map_err(|error| Failure::Refused(format!("the node at {node} did not answer: {error}")))?;
+    read_answer(&answer).map_err(|reason| Failure::Refused(format!("the node at {node}: {reason}")))
+}
+
+/// Sends the question and reads to the end. HTTP/1.0, so that the answer is neither chunked nor kept open.
+fn exchange(mut stream: TcpStream, node: SocketAddr, question: &Question<'_>) -> io::Result<Vec<u8>> {
+    let Question { method, target, fields, body, patience } = question;
+    stream.set_read_timeout(Some(*patience))?;
+    stream.set_write_timeout(Some(*patience))?;
+    let length = body.len();
+    let mut head = format!("{method} {target} HTTP/1.0\r\nHost: {node}\r\n");
+    for (name, value) in *fields {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    head.push_str(&format!("Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"));
+    stream.write_all(head.as_bytes())?;
+    // One that refuses the question may close before it was sent, and has said why.
+    let sent = stream.write_all(body.as_bytes());
+    let mut answer = Vec::new();
+    let read = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer);
+    if answer.is_empty() {
+        sent?;
+        read?;
+    }
+    Ok(answer)
+}
+
+fn read_answer(answer: &[u8]) -> Result<Answer, String> {
+    let text = String::from_utf8_lossy(answer);
+    let (head, body) = text.split_once("\r\n\r\n").ok_or("it did not answer in HTTP")?;
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let status = status.ok_or("it did not answer in HTTP")?;
+    let body = serde_json::from_str(body).map_err(|_| body.trim().to_owned());
+    Ok(Answer { status, body })
+}
+
+impl Answer {
+    /// Why the question was refused: the sentence of the node, or what it answered.
+    pub(crate) fn reason(&self) -> String {
+        match &self.body {
+            Ok(Value::Object(object)) if object.contains_key("error_msg") => {
+                let reason = object["error_msg"].as_str().unwrap_or_default();
+                match object.get("description").and_then(Value::as_str) {
+                    Some(description) => format!("{reason}: {description}"),
+                    None => reason.to_owned(),
+                }
+            }
+            Ok(body) => format!("it answered {} {body}", self.status),
+            Err(body) => format!("it answered {} {body}", self.status).trim_end().to_owned(),
+        }
+    }
+}
+
+/// A node on the same machine or network accepts in milliseconds, a stuck one never.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// As much as a whole set may have (the largest resource file), and its plan beside it.
+const ANSWER_BYTES_MAX: u64 = 512 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_answers() {
+        let check = |answer: &str, expected: Result<(u16, &str), &str>| {
+            let got = read_answer(answer.as_bytes()).map(|answer| match &answer.body {
+                Ok(body) if answer.status == 200 => (answer.status, body.to_string()),
+                _ => (answer.status, answer.reason()),
+            });
+            let expected = expected.map(|(status, body)| (status, body.to_owned())).map_err(str::to_owned);
+            assert_eq!(got, expected, "{answer}");
+        };
+        check("HTTP/1.0 200 OK\r\nA: b\r\n\r\n{\"a\":1}", Ok((200, r#"{"a":1}"#)));
+        check("HTTP/1.0 400 Bad Request\r\n\r\n{\"error_msg\":\"bad url\"}", Ok((400, "bad url")));
+        check("HTTP/1.0 401 U\r\n\r\n{\"error_msg\":\"a\",\"description\":\"b\"}", Ok((401, "a: b")));
+        check("HTTP/1.0 500 Oops\r\n\r\nno\n", Ok((500, "it answered 500 no")));
+        check("HTTP/1.0 503 Busy\r\n\r\n", Ok((503, "it answered 503")));
+        check("SSH-2.0-x\r\n", Err("it did not answer in HTTP"));
+        check("SSH-2.0-x\r\n\r\n", Err("it did not answer in HTTP"));
+    }
+
+    #[test]
+    fn tells_nobody_from_a_refusal() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let patience = Duration::from_secs(1);
+        let question = Question { method: "GET", target: "/", fields: &[], body: "", patience };
+        assert!(matches!(ask(address, &question), Err(Failure::NotThere(_))));
+    }
+}

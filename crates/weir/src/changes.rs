@@ -1,0 +1,147 @@
+//! Changes of objects as a person reads them on a terminal. Knows nothing of where they come from.
+
+use control::plan::{Action, FieldChange, ObjectChange, Plan};
+use control::source::file::dotted;
+use serde_json::Value;
+
+use crate::terminal::Paint;
+
+/// Every object with the places that differ, and how many there are.
+pub(crate) fn render(objects: &[ObjectChange], paint: Paint) -> String {
+    let mut text = String::new();
+    for object in objects {
+        let line = match object.action {
+            Action::Create => paint.good(&format!("+ {}", object.key)),
+            Action::Change => paint.noted(&format!("~ {}", object.key)),
+            Action::Delete => paint.bad(&format!("- {}", object.key)),
+        };
+        text.push_str(&format!("  {line}\n"));
+        for field in &object.fields {
+            text.push_str(&format!("      {}\n", place(object.action, field, paint)));
+        }
+    }
+    text
+}
+
+/// `1 to create, 2 to change, 3 to delete`, what there is none of left out.
+pub(crate) fn counts(plan: &Plan, endings: [&str; 3]) -> String {
+    let counted = [plan.create, plan.change, plan.delete].into_iter().zip(endings);
+    let parts: Vec<String> =
+        counted.filter(|(count, _)| *count > 0).map(|(count, ending)| format!("{count} {ending}")).collect();
+    parts.join(", ")
+}
+
+/// One place. An object that is new or goes is one thing: its fields need no signs of their own.
+fn place(action: Action, field: &FieldChange, paint: Paint) -> String {
+    let name = dotted(&field.pointer);
+    let name = if name.is_empty() { "the whole text".to_owned() } else { name };
+    match (&field.before, &field.after) {
+        (Some(before), Some(after)) => {
+            let [before, after] = both(before, after);
+            format!("{name}: {} → {}", paint.bad(&before), paint.good(&after))
+        }
+        (None, Some(after)) if action == Action::Change => {
+            format!("{} {name}: {}", paint.good("+"), shortened(&after.to_string(), 0))
+        }
+        (Some(before), None) if action == Action::Change => {
+            format!("{} {name}: {}", paint.bad("-"), shortened(&before.to_string(), 0))
+        }
+        (_, Some(value)) => format!("{name}: {}", shortened(&value.to_string(), 0)),
+        (Some(value), None) => paint.faint(&format!("{name}: {}", shortened(&value.to_string(), 0))),
+        (None, None) => name,
+    }
+}
+
+/// Two values, long ones from shortly before the place where they part.
+fn both(before: &Value, after: &Value) -> [String; 2] {
+    let [before, after] = [before, after].map(ToString::to_string);
+    let same = before.chars().zip(after.chars()).take_while(|(one, other)| one == other).count();
+    let from = same.saturating_sub(CONTEXT_CHARS);
+    [shortened(&before, from), shortened(&after, from)]
+}
+
+/// As much of a long text as fits a line or two, from a character on.
+fn shortened(text: &str, from: usize) -> String {
+    let count = text.chars().count();
+    if count <= VALUE_CHARS {
+        return text.to_owned();
+    }
+    let from = from.min(count - VALUE_CHARS);
+    let shown: String = text.chars().skip(from).take(VALUE_CHARS).collect();
+    let [before, behind] = [from > 0, from + VALUE_CHARS < count].map(|cut| if cut { "…" } else { "" });
+    format!("{before}{shown}{behind} ({count} characters)")
+}
+
+/// Of a value; a certificate is some two thousand.
+const VALUE_CHARS: usize = 100;
+/// Shown before the place where two long values part.
+const CONTEXT_CHARS: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn field(pointer: &str, before: Value, after: Value) -> FieldChange {
+        let some = |value: Value| (!value.is_null()).then_some(value);
+        FieldChange { pointer: pointer.to_owned(), before: some(before), after: some(after) }
+    }
+
+    #[test]
+    fn changes_read_as_people_write_them() {
+        let object = |action, fields| ObjectChange { key: "routes/1".to_owned(), action, fields };
+        let check = |object: ObjectChange, expected: &str| {
+            assert_eq!(render(&[object], Paint::Plain), expected);
+        };
+        check(
+            object(Action::Create, vec![field("/uri", Value::Null, json!("/a"))]),
+            "  + routes/1\n      uri: \"/a\"\n",
+        );
+        check(
+            object(Action::Delete, vec![field("/uri", json!("/a"), Value::Null)]),
+            "  - routes/1\n      uri: \"/a\"\n",
+        );
+        check(
+            object(
+                Action::Change,
+                vec![
+                    field("/methods/0", json!("GET"), json!("PUT")),
+                    field("/plugins/cors", Value::Null, json!({})),
+                    field("/plugins/limit-count/count", json!(5), Value::Null),
+                ],
+            ),
+            "  ~ routes/1\n      methods[0]: \"GET\" → \"PUT\"\n      + plugins.cors: {}\n      \
+             - plugins.limit-count.count: 5\n",
+        );
+        let painted = render(&[object(Action::Create, Vec::new())], Paint::Colour);
+        assert_eq!(painted, "  \u{1b}[32m+ routes/1\u{1b}[0m\n");
+    }
+
+    #[test]
+    fn long_values_are_shown_where_they_differ() {
+        let same = "x".repeat(200);
+        let text = render(
+            &[ObjectChange {
+                key: "protos/1".to_owned(),
+                action: Action::Change,
+                fields: vec![field(
+                    "/content",
+                    json!(format!("{same}old{same}")),
+                    json!(format!("{same}new{same}")),
+                )],
+            }],
+            Paint::Plain,
+        );
+        assert!(text.contains("…xxx") && text.contains("old") && text.contains("new"), "{text}");
+        assert!(text.chars().count() < 400, "{text}");
+    }
+
+    #[test]
+    fn only_what_there_is_is_counted() {
+        let plan = Plan { change: 2, delete: 1, ..Plan::default() };
+        let endings = ["to create", "to change", "to delete"];
+        assert_eq!(counts(&plan, endings), "2 to change, 1 to delete");
+        assert_eq!(counts(&Plan::default(), endings), "");
+    }
+}

@@ -1,0 +1,104 @@
+//! A resource file as a whole set that a node is asked about: sent as one document, its faults led back to the lines of
+//! the file. Knows no command.
+
+use std::path::Path;
+
+use anyhow::bail;
+use control::plan::Plan;
+use control::source::file::{self, Document};
+use model::Fault;
+use serde_json::Value;
+
+use crate::admin_client::{agreed, read};
+use crate::ask::Answer;
+
+/// What a file wants.
+#[derive(Debug)]
+pub(in crate::cli) struct WholeSet {
+    pub(in crate::cli) document: Document,
+    /// The objects, variables replaced, as the node gets them.
+    pub(in crate::cli) body: String,
+    keep_others: bool,
+}
+
+impl WholeSet {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// Whatever keeps it from being a set, each fault as a line.
+    pub(in crate::cli) fn read(path: &Path, keep_others: bool) -> Result<WholeSet, Vec<String>> {
+        let lines = |faults: Vec<file::FileFault>| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let document = file::read_whole(path).map_err(lines)?;
+        let objects = document.objects.iter().map(|object| (&object.key, &*object.text));
+        let body = Value::Object(file::compose(objects)).to_string();
+        Ok(WholeSet { document, body, keep_others })
+    }
+
+    /// The target of a request about it.
+    pub(in crate::cli) fn target(&self, what: &str, arguments: &[(&str, u64)]) -> String {
+        let mut target = format!("weir/{what}?keep_others={}", self.keep_others);
+        for (name, value) in arguments {
+            target.push_str(&format!("&{name}={value}"));
+        }
+        target
+    }
+
+    /// The plan in an answer, or the faults that stand in its way.
+    pub(in crate::cli) fn plan(&self, answer: Answer) -> anyhow::Result<Result<Plan, Vec<String>>> {
+        match self.faults(&answer) {
+            Some(faults) => Ok(Err(faults)),
+            None => read(answer).map(Ok),
+        }
+    }
+
+    /// The whole answer of a 200, or the faults that stand in the way.
+    pub(in crate::cli) fn outcome(&self, answer: Answer) -> anyhow::Result<Result<Value, Vec<String>>> {
+        match self.faults(&answer) {
+            Some(faults) => Ok(Err(faults)),
+            None => agreed(answer).map(Ok),
+        }
+    }
+
+    /// The faults that an answer tells, each with its line in the file.
+    fn faults(&self, answer: &Answer) -> Option<Vec<String>> {
+        let told = answer.body.as_ref().ok()?.get("faults")?.as_array()?;
+        let text = |fault: &Value, name: &str| fault[name].as_str().unwrap_or_default().to_owned();
+        let fault = |told: &Value| {
+            let path = text(told, "key");
+            let key = self.document.objects.iter().map(|object| &object.key).find(|key| key.path() == path);
+            let fault = Fault {
+                key: key.cloned(),
+                pointer: text(told, "pointer"),
+                reason: text(told, "reason"),
+                kept: false,
+            };
+            if key.is_some() {
+                self.place(&fault)
+            } else {
+                format!("{path}{}: {}", fault.pointer, fault.reason)
+            }
+        };
+        Some(told.iter().map(fault).collect())
+    }
+
+    /// The lines of faults.
+    pub(in crate::cli) fn placed(&self, faults: &[Fault]) -> Vec<String> {
+        faults.iter().map(|fault| self.place(fault)).collect()
+    }
+
+    fn place(&self, fault: &Fault) -> String {
+        self.document.place(fault).map_or_else(|| fault.to_string(), |placed| placed.to_string())
+    }
+}
+
+/// Why nothing is applied, if the file's plan has no revision to build on.
+pub(in crate::cli) fn check_revision(plan: &Plan, expected: Option<u64>) -> anyhow::Result<u64> {
+    match expected {
+        Some(expected) if expected != plan.revision => bail!(
+            "the configuration is at revision {}, not at {expected}: somebody changed it; look at what would change now \
+             with `weir plan`",
+            plan.revision
+        ),
+        _ => Ok(plan.revision),
+    }
+}

@@ -1,0 +1,323 @@
+//! `weir plan`, `apply`, `history` and `rollback` as their users meet them: what they print, how they end, and that a set
+//! is in force whole or not at all, whatever happens in the middle.
+
+use std::fmt::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use serde_json::{Value, json};
+use testkit::{ADMIN_KEY, Client, Weir, wait_until};
+
+use crate::command::{Outcome, weir as run_in};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_weir");
+
+/// A user with a folder of their own, beside a node.
+struct User {
+    folder: tempfile::TempDir,
+    admin: SocketAddr,
+}
+
+impl User {
+    fn of(weir: &Weir) -> User {
+        User { folder: tempfile::tempdir().unwrap(), admin: weir.address("admin") }
+    }
+
+    fn write(&self, text: &str) {
+        std::fs::write(self.folder.path().join("weir.yaml"), text).unwrap();
+    }
+
+    fn run(&self, arguments: &[&str]) -> Outcome {
+        let admin = self.admin.to_string();
+        let arguments = [arguments, &["--admin", &admin]].concat();
+        let environment = [("WEIR_ADMIN_KEY", ADMIN_KEY), ("USER", "ann"), ("PATH_A", "/a")];
+        run_in(self.folder.path(), &arguments, &environment)
+    }
+
+    #[track_caller]
+    fn check(&self, arguments: &[&str], code: i32, stdout: &str, stderr: &str) {
+        let outcome = self.run(arguments);
+        let found = (outcome.code, outcome.stdout.as_str(), outcome.stderr.as_str());
+        assert_eq!(found, (code, stdout, stderr), "{arguments:?}");
+    }
+}
+
+/// A route whose answer is `text`, as a line of a file.
+fn route(id: &str, uri: &str, text: &str) -> String {
+    format!(
+        "- {{id: {id}, uri: \"{uri}\", plugins: {{mocking: {{response_example: \"{text}\", content_type: text/plain}}}}}}\n"
+    )
+}
+
+#[test]
+fn a_file_is_planned_applied_and_gone_back_from() {
+    let weir = Weir::start(BINARY);
+    let user = User::of(&weir);
+    weir.put("upstreams/old", json!({"nodes": {"127.0.0.1:1": 1}, "type": "roundrobin"}));
+    user.write(&format!("routes:\n{}{}#END\n", route("a", "${{PATH_A}}", "one"), route("b", "/b", "one")));
+    let plan = "  + routes/a\n      uri: \"/a\"\n      \
+        plugins: {\"mocking\":{\"response_example\":\"one\",\"content_type\":\"text/plain\"}}\n  + routes/b\n      \
+        uri: \"/b\"\n      plugins: {\"mocking\":{\"response_example\":\"one\",\"content_type\":\"text/plain\"}}\n";
+    let gone = "  - upstreams/old\n      nodes: {\"127.0.0.1:1\":1}\n      type: \"roundrobin\"\n";
+    user.check(&["plan", "weir.yaml"], 3, &format!("{plan}{gone}\n2 to create, 1 to delete\n"), "");
+    user.check(&["plan", "weir.yaml", "--keep-others"], 3, &format!("{plan}\n2 to create\n"), "");
+    assert_eq!(weir.get("/a").status, 404, "a plan changes nothing");
+    let done = "applied as version 2; to go back: weir rollback 1\n";
+    user.check(&["apply", "weir.yaml"], 0, &format!("{plan}{gone}\n2 to create, 1 to delete\n{done}"), "");
+    assert_eq!(weir.get("/a").text(), "one");
+    user.check(&["plan", "weir.yaml"], 0, "no difference\n", "");
+    user.check(&["apply", "weir.yaml"], 0, "no difference\n", "");
+    user.write(&format!("routes:\n{}", route("a", "/a", "two")));
+    let change = "  ~ routes/a\n      plugins.mocking.response_example: \"one\" → \"two\"\n";
+    user.check(
+        &["apply", "weir.yaml", "--keep-others", "--expect", "2"],
+        0,
+        &format!("{change}\n1 to change\napplied as version 3; to go back: weir rollback 2\n"),
+        "",
+    );
+    assert_eq!((weir.get("/a").text(), weir.get("/b").text()), ("two".to_owned(), "one".to_owned()));
+    let back = "  ~ routes/a\n      plugins.mocking.response_example: \"two\" → \"one\"\n";
+    user.check(&["rollback", "2", "--dry-run"], 0, &format!("{back}\n1 to change\n"), "");
+    let done = "version 2 is in force again, as version 4; to go back: weir rollback 3\n";
+    user.check(&["rollback", "2"], 0, &format!("{back}\n1 to change\n{done}"), "");
+    assert_eq!(weir.get("/a").text(), "one");
+    let history = user.run(&["history", "--limit", "3"]);
+    let lines: Vec<Vec<&str>> =
+        history.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
+    let told = |line: &[&'static str]| line.to_vec();
+    assert_eq!(lines[0], told(&["VERSION", "WHEN", "SOURCE", "OBJECTS", "BY"]));
+    let of =
+        |line: &[&str]| (line[0].to_owned(), line[6].to_owned(), line[7].to_owned(), line[8..].join(" "));
+    let expected = |version: &str, source: &str, objects: &str| {
+        (version.to_owned(), source.to_owned(), objects.to_owned(), "ann (127.0.0.1)".to_owned())
+    };
+    assert_eq!(of(&lines[1]), expected("4", "rollback", "1"));
+    assert_eq!(of(&lines[2]), expected("3", "apply", "1"));
+    assert_eq!(of(&lines[3]), expected("2", "apply", "3"));
+    assert_eq!(history.stdout.lines().last(), Some("in force: 4; the oldest to go back to: 0"));
+    let shown = user.run(&["history", "3"]);
+    assert!(shown.code == 0 && shown.stdout.ends_with(change), "{shown:?}");
+    let weir = weir.restart();
+    assert_eq!(weir.get("/a").text(), "one");
+    let user = User { admin: weir.address("admin"), ..user };
+    user.check(&["rollback", "4"], 0, "no difference\n", "");
+    let json: Value = serde_json::from_str(&user.run(&["rollback", "3", "--json"]).stdout).unwrap();
+    assert_eq!((&json["revision"], &json["objects"][0]["key"]), (&json!(5), &json!("routes/a")));
+}
+
+#[test]
+fn what_cannot_be_used_is_told_by_its_line_and_nothing_is_done() {
+    let weir = Weir::start(BINARY);
+    let user = User::of(&weir);
+    weir.put("upstreams/u", json!({"nodes": {"127.0.0.1:1": 1}}));
+    for command in ["plan", "apply"] {
+        let check = |text: &str, expected: &str| {
+            user.write(text);
+            user.check(&[command, "weir.yaml"], 1, "", expected);
+        };
+        check(
+            "routes:\n- {id: a, uri: /a, upstream_id: none}\n- id: b\n  url: /b\n",
+            "weir.yaml:2: routes[0].upstream_id: failed to fetch upstream info by upstream id [none], response code: 404\n\
+             weir.yaml:3: routes[1]: object matches none of the required\n\
+             weir.yaml:4: routes[1].url: additional properties forbidden, found url\n",
+        );
+        check(
+            "things: []\n",
+            "weir.yaml:1: things: `things` is no kind of object; known are upstreams, plugin_configs, consumer_groups, global_rules, plugin_metadata, ssls, protos, secrets, services, consumers, routes, stream_routes\n",
+        );
+        check("# nothing\n", "weir.yaml:1: the file is empty; for no objects, write `routes: []` or #END\n");
+        check(
+            "routes: [{id: a, uri: \"${{UNSET}}\"}]\n",
+            "weir.yaml:1: the environment variable UNSET is not set and has no default (${{UNSET:=default}})\n",
+        );
+    }
+    user.write("routes: []\n");
+    let moved = "error: the configuration is at revision 1, not at 7: somebody changed it; look at what would change now \
+        with `weir plan`\n";
+    user.check(&["apply", "weir.yaml", "--expect", "7"], 1, "", moved);
+    user.check(&["rollback", "9"], 1, "", "error: version 9 is not kept; the oldest one is 0\n");
+    assert_eq!(weir.admin("GET", "upstreams/u", Value::Null).0, 200);
+    assert_eq!(user.run(&["plan", "gone.yaml"]).code, 1);
+}
+
+#[test]
+fn a_secret_is_in_no_plan() {
+    let weir = Weir::start(BINARY);
+    let user = User::of(&weir);
+    let (certificate, key) = ("c".repeat(200), "k".repeat(200));
+    user.write(&format!("ssls: [{{id: s, snis: [a.example], cert: {certificate}, key: {key}}}]\n"));
+    for arguments in [
+        &["plan", "weir.yaml"][..],
+        &["plan", "weir.yaml", "--json"],
+        &["apply", "weir.yaml"],
+        &["history", "1"],
+    ] {
+        let outcome = user.run(arguments);
+        assert!(
+            outcome.stdout.contains("(hidden)") && !outcome.stdout.contains("kkk"),
+            "{arguments:?} {outcome:?}"
+        );
+    }
+}
+
+#[test]
+fn without_a_node_or_a_key_it_says_so_or_reads_the_folder() {
+    let mut weir = Weir::builder(BINARY).own_admin_key().start();
+    let user = User::of(&weir);
+    let admin = user.admin.to_string();
+    let data = weir.data();
+    let data = data.to_str().unwrap();
+    user.write(&format!("routes:\n{}", route("a", "/a", "one")));
+    let as_user =
+        |arguments: &[&str], environment: &[(&str, &str)]| run_in(user.folder.path(), arguments, environment);
+    let outcome = as_user(&["apply", "weir.yaml", "--admin", &admin], &[]);
+    assert_eq!(outcome.code, 1);
+    assert!(outcome.stderr.contains("missing apikey") && outcome.stderr.contains("--data"), "{outcome:?}");
+    let outcome = as_user(&["apply", "weir.yaml", "--data", data], &[("WEIR_ADMIN", &admin)]);
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "the key is found in the data folder");
+    weir.terminate();
+    assert!(weir.wait_for_exit().success());
+    user.write(&format!("routes:\n{}", route("a", "/a", "two")));
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let offline = [("WEIR_ADMIN", free.as_str())];
+    let outcome = as_user(&["plan", "weir.yaml", "--data", data], &offline);
+    assert_eq!(
+        (outcome.code, outcome.stderr.as_str()),
+        (3, "no node runs here; comparing with what lies in its data folder\n")
+    );
+    assert!(outcome.stdout.contains("\"one\" → \"two\""), "{outcome:?}");
+    let outcome = as_user(&["history", "--data", data], &offline);
+    assert!(
+        outcome.code == 0 && outcome.stdout.contains("in force: 1; the oldest to go back to: 0"),
+        "{outcome:?}"
+    );
+    let outcome = as_user(&["history", "1", "--data", data], &offline);
+    assert!(outcome.code == 0 && outcome.stdout.contains("+ routes/a"), "{outcome:?}");
+    let outcome = as_user(&["apply", "weir.yaml", "--data", data], &offline);
+    assert_eq!(outcome.code, 1);
+    assert!(outcome.stderr.contains(&format!("no node runs at {free}; start it")), "{outcome:?}");
+    let outcome = as_user(&["plan", "weir.yaml", "--admin", &free, "--data", data], &[]);
+    assert!(outcome.code == 1 && outcome.stderr.contains("no node answers at"), "{outcome:?}");
+}
+
+/// A set in which everything says the same number.
+fn generation(number: u64) -> String {
+    let mut text = "routes:\n".to_owned();
+    for index in 0..ROUTES {
+        text.push_str(&route(&format!("r{index}"), &format!("/r{index}"), &number.to_string()));
+    }
+    // Some objects are there in every second one only, so that there is something to create and to delete.
+    if number.is_multiple_of(2) {
+        writeln!(text, "upstreams:\n- {{id: even, nodes: {{\"127.0.0.1:1\": 1}}, desc: \"{number}\"}}")
+            .unwrap();
+    }
+    text
+}
+
+/// Applies one generation after the other until the node is gone; the one that was not answered.
+fn apply_until_broken(admin: SocketAddr, first: u64, applied: &AtomicU64) -> u64 {
+    let mut client = Client::connect(admin);
+    for number in first.. {
+        let set = generation(number);
+        match client.try_request(
+            "POST",
+            "/apisix/admin/weir/apply",
+            &[("X-API-KEY", ADMIN_KEY)],
+            set.as_bytes(),
+        ) {
+            Ok(response) => {
+                assert_eq!(response.status, 200, "{}", response.text());
+                applied.store(number, Ordering::Release);
+            }
+            Err(_) => return number,
+        }
+    }
+    unreachable!("numbers do not end")
+}
+
+/// The generation that the stored routes are of; they are all of one.
+fn stored(weir: &Weir) -> u64 {
+    let (_, listed) = weir.admin("GET", "routes", Value::Null);
+    let number = |entry: &Value| -> u64 {
+        entry["value"]["plugins"]["mocking"]["response_example"].as_str().unwrap().parse().unwrap()
+    };
+    let numbers: Vec<u64> = listed["list"].as_array().unwrap().iter().map(number).collect();
+    assert_eq!(numbers.len(), ROUTES);
+    assert!(
+        numbers.iter().all(|number| *number == numbers[0]),
+        "half of one and half of another: {numbers:?}"
+    );
+    numbers[0]
+}
+
+#[test]
+fn killed_in_the_middle_of_applying_it_has_the_old_set_or_the_new() {
+    let mut weir = Weir::start(BINARY);
+    let mut next = 1;
+    for round in 0..ROUNDS {
+        let applied = AtomicU64::new(0);
+        let admin = weir.address("admin");
+        let open = thread::scope(|scope| {
+            let applying = scope.spawn(|| apply_until_broken(admin, next, &applied));
+            wait_until("some sets are applied", || applied.load(Ordering::Acquire) >= next + 2 + round);
+            // A moment in the middle of one, another each round: so many reads of a list after the last answer.
+            for _ in 0..3 * round {
+                stored(&weir);
+            }
+            weir.kill();
+            applying.join().unwrap()
+        });
+        weir = weir.restart();
+        let (found, answered) = (stored(&weir), applied.load(Ordering::Acquire));
+        assert!(found == answered || found == open, "{found} is neither {answered} nor {open}");
+        let (status, _) = weir.admin("GET", "upstreams/even", Value::Null);
+        assert_eq!(status == 200, found.is_multiple_of(2), "generation {found}");
+        assert_eq!(weir.get("/r0").text(), found.to_string());
+        // What is told of the past is whole as well: going back gives the generation before.
+        let (_, status_now) = weir.admin("GET", "weir/status", Value::Null);
+        let revision = status_now["revision"].as_u64().unwrap();
+        let (code, back) = weir.admin("POST", &format!("weir/rollback?to={}", revision - 1), Value::Null);
+        assert_eq!((code, stored(&weir)), (200, found - 1), "{back}");
+        next = open + 1;
+    }
+}
+
+#[test]
+fn nobody_sees_half_a_set() {
+    let weir = Weir::start(BINARY);
+    let applied = AtomicU64::new(0);
+    let admin = weir.address("admin");
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = Client::connect(admin);
+            for number in 1..=SETS {
+                let set = generation(number);
+                let headers = [("X-API-KEY", ADMIN_KEY)];
+                let answer = client.request("POST", "/apisix/admin/weir/apply", &headers, set.as_bytes());
+                assert_eq!(answer.status, 200, "{}", answer.text());
+                applied.store(number, Ordering::Release);
+            }
+        });
+        wait_until("the first set is applied", || applied.load(Ordering::Acquire) >= 1);
+        let mut client = weir.client();
+        let mut last = 0;
+        while applied.load(Ordering::Acquire) < SETS {
+            stored(&weir);
+            for index in [0, ROUTES / 2, ROUTES - 1] {
+                let answer = client.get(&format!("/r{index}"));
+                let number: u64 = answer.text().parse().unwrap();
+                assert!(number >= last, "/r{index} is of {number} after {last}");
+                last = number;
+            }
+        }
+    });
+    assert_eq!(stored(&weir), SETS);
+}
+
+/// Routes of a set: enough for a store to be in the middle of them.
+const ROUTES: usize = 150;
+/// How often it is killed.
+const ROUNDS: u64 = 4;
+/// Sets applied under the eyes of readers.
+const SETS: u64 = 12;
