@@ -117,9 +117,9 @@ fn what_is_refused_changes_nothing() {
     assert_eq!(read(&weir, "GET", &[]).text(), before);
     // A set may be larger than an object.
     let many: Vec<Value> =
-        (0..8_000).map(|n| route(&n.to_string(), &format!("/{n}"), &"x".repeat(200))).collect();
+        (0..1_000).map(|n| route(&n.to_string(), &format!("/{n}"), &"x".repeat(2_000))).collect();
     assert_eq!(put(&weir, "large", &json!({"routes": many})).0, 202);
-    assert_eq!(weir.get("/7999").status, 200);
+    assert_eq!(weir.get("/999").status, 200);
 }
 
 #[test]

@@ -119,7 +119,7 @@ fn a_set_with_a_fault_is_not_applied_at_all() {
         talk.refused(target, "  \n", 400, "is empty; for no objects, write {}");
         talk.refused(&format!("{target}?keep_others=perhaps"), FILE, 400, "true or false");
         talk.refused(&format!("{target}?expect=x&to=x"), FILE, 400, "number from 0 up");
-        // What is kept leans on what is not named: that stays, so it is no fault.
+        // The upstream is not named and would go, while the route leans on it.
         talk.refused(target, "routes: [{id: uses, uri: /u, upstream_id: u}]\n", 400, "upstream id [u]");
     }
     talk.check("apply", "{}", &["-routes/uses", "-upstreams/u"]);
