@@ -117,10 +117,9 @@ fn what_cannot_be_used_is_told_by_its_line_and_nothing_is_done() {
             user.check(&[command, "weir.yaml"], 1, "", expected);
         };
         check(
-            "routes:\n- {id: a, uri: /a, upstream_id: none}\n- id: b\n  url: /b\n",
-            "weir.yaml:2: routes[0].upstream_id: failed to fetch upstream info by upstream id [none], response code: 404\n\
-             weir.yaml:3: routes[1]: object matches none of the required\n\
-             weir.yaml:4: routes[1].url: additional properties forbidden, found url\n",
+            "routes:\n- id: b\n  uri: /b\n  colour: blue\n  plugins: {cors: {}}\n- {id: a, uri: /a, upstream_id: none}\n",
+            "weir.yaml:4: routes[0].colour: additional properties forbidden, found colour\n\
+             weir.yaml:6: routes[1].upstream_id: failed to fetch upstream info by upstream id [none], response code: 404\n",
         );
         check(
             "things: []\n",

@@ -75,20 +75,30 @@ impl WholeSet {
             if key.is_some() {
                 self.place(&fault)
             } else {
-                format!("{path}{}: {}", fault.pointer, fault.reason)
+                (usize::MAX, format!("{path}{}: {}", fault.pointer, fault.reason))
             }
         };
-        Some(told.iter().map(fault).collect())
+        Some(in_order(told.iter().map(fault).collect()))
     }
 
     /// The lines of faults.
     pub(in crate::cli) fn placed(&self, faults: &[Fault]) -> Vec<String> {
-        faults.iter().map(|fault| self.place(fault)).collect()
+        in_order(faults.iter().map(|fault| self.place(fault)).collect())
     }
 
-    fn place(&self, fault: &Fault) -> String {
-        self.document.place(fault).map_or_else(|| fault.to_string(), |placed| placed.to_string())
+    /// The fault as a line of text, and the line of the file that it is about; what is not in the file comes last.
+    fn place(&self, fault: &Fault) -> (usize, String) {
+        match self.document.place(fault) {
+            Some(placed) => (placed.line, placed.to_string()),
+            None => (usize::MAX, fault.to_string()),
+        }
     }
+}
+
+/// Faults in the order of the file.
+fn in_order(mut faults: Vec<(usize, String)>) -> Vec<String> {
+    faults.sort_by_key(|(line, _)| *line);
+    faults.into_iter().map(|(_, fault)| fault).collect()
 }
 
 /// Why nothing is applied, if the file's plan has no revision to build on.
