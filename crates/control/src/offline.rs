@@ -98,7 +98,7 @@ pub fn history(
     };
     let found = store.version(version)?;
     Ok(found.map(|(version, changed)| {
-        let plan = versions::plan_of(catalog, sealer, version.parent, changed);
+        let plan = versions::plan_of(catalog, sealer, Medium::Store, version.parent, changed);
         admin::told_version(&version, &plan)
     }))
 }

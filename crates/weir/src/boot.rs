@@ -183,6 +183,7 @@ fn etcd(settings: &Settings) -> EtcdConfig {
         },
         timeout: Duration::from_millis(settings.etcd_timeout_ms),
         start_timeout: Duration::from_secs(settings.etcd_start_timeout_seconds),
+        max_operations: settings.etcd_max_operations,
     }
 }
 

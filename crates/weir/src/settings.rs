@@ -87,6 +87,9 @@ settings! {
         etcd_verify: bool = parse::switch("true|false", "true"),
         /// Milliseconds that an endpoint of etcd gets to answer; then the next is asked.
         etcd_timeout_ms: u64 = parse::number::<100, 600_000>("MS", "5000"),
+        /// Most objects that one step may change in etcd, plus one. `weir apply` does a whole file in one step; etcd itself
+        /// takes 128 operations unless its `--max-txn-ops` says otherwise.
+        etcd_max_operations: usize = parse::size::<2, 1_000_000>("N", "100"),
         /// Seconds that a start waits for etcd when this node's disk has no copy of what it held; then the start fails.
         etcd_start_timeout_seconds ("etcd_start_timeout"): u64 = parse::number::<1, 86_400>("SECONDS", "30"),
     }

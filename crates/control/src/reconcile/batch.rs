@@ -26,9 +26,7 @@ impl Reconciler {
         let store = match &mut self.parts.source {
             Source::Store(store) => store,
             Source::File { .. } => return vec![Err(self.read_only()); count],
-            Source::Etcd(_) => {
-                return self.write_to_etcd(writes.into_iter().map(|(write, _)| write).collect());
-            }
+            Source::Etcd(_) => return self.write_to_etcd(writes),
         };
         let transaction = match store.begin() {
             Ok(transaction) => transaction,

@@ -84,8 +84,8 @@ impl Reconciler {
                 file.path().display()
             )),
             Source::Etcd(_) => Refused::ReadOnly(
-                "the configuration comes from etcd, which takes no whole set in one step and keeps no versions: write \
-                 the objects one by one"
+                "the configuration comes from etcd, which has other owners too: write objects, or a set with \
+                 `weir apply`"
                     .to_owned(),
             ),
             Source::Store(_) => Refused::Store("the store takes no writes".to_owned()),

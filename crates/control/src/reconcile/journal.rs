@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use model::Key;
 
 use crate::sealing::{Medium, Sealer};
-use crate::source::etcd::{Etcd, Expected, KeySpace, Operation};
+use crate::source::etcd::{Etcd, Expected, KeySpace, Operation, Place};
 use crate::source::store::{Expect, Label, StoreError, Transaction};
 use crate::stored_key;
 
@@ -178,7 +178,7 @@ impl Planned<'_> {
         // A part of a second lasts as long as a whole one: nothing ends before its time.
         #[allow(clippy::cast_possible_truncation)]
         let ttl_s = ttl_s.map(|seconds| seconds.ceil() as i64);
-        self.operations.push(Operation { path, text, expect, ttl_s });
+        self.operations.push(Operation { path, place: Place::Data, text, expect, ttl_s });
     }
 }
 

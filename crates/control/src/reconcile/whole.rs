@@ -10,7 +10,8 @@ use serde_json::Value;
 use super::write::{Author, Refused, set_times};
 use super::{Reconciler, Source};
 use crate::plan::{self, Plan};
-use crate::sealing::Medium;
+use crate::sealing::{Medium, Sealer};
+use crate::source::etcd::{EtcdError, EtcdSource, Expected, Operation, Place};
 use crate::source::file::Document;
 use crate::source::store::{Expect, Label, StoreError, Transaction, VersionSource};
 use crate::stored_key;
@@ -151,7 +152,11 @@ impl Reconciler {
             Wanted::Version(_) => (VersionSource::Rollback, &nothing),
         };
         let strict = (!order.lenient).then_some(set);
-        self.change_all(&differing, &Terms { source, author: &order.author, strict }, |_| Ok(()))?;
+        let terms = Terms { source, author: &order.author, strict };
+        match &self.parts.source {
+            Source::Etcd(_) => self.change_all_in_etcd(&differing, &terms)?,
+            Source::Store(_) | Source::File { .. } => self.change_all(&differing, &terms, |_| Ok(()))?,
+        }
         Ok(Outcome { plan, revision: self.snapshot.revision() })
     }
 
@@ -197,14 +202,34 @@ impl Reconciler {
         Ok(())
     }
 
+    /// Whether what differs could be used.
+    pub(super) fn check_all(
+        &self,
+        differing: &[Differing],
+        terms: &Terms<'_>,
+        view: &View,
+        revision: u64,
+    ) -> Result<(), WholeRefused> {
+        let changes: Vec<Change> =
+            differing.iter().map(|differing| differing.change(view, revision)).collect();
+        let policy = if terms.strict.is_some() { Policy::Strict } else { Policy::Lenient };
+        let applied = self.snapshot.apply(&self.parts.catalog, &changes, revision, policy);
+        let faults = terms.strict.map(|set| faults_of(&applied, set)).unwrap_or_default();
+        if faults.is_empty() { Ok(()) } else { Err(WholeRefused::Faulty(faults)) }
+    }
+
     /// The objects that differ from what is wanted.
     pub(super) fn wanted_changes(&self, wanted: &Wanted) -> Result<Vec<Differing>, WholeRefused> {
-        let Source::Store(store) = &self.parts.source else { return Err(self.only_read()) };
         let view = self.parts.view.load();
-        let version = match wanted {
-            Wanted::Set(set) => return Ok(differences(&view, set)),
-            Wanted::Version(version) => *version,
+        let version = match (wanted, &self.parts.source) {
+            (_, Source::File { .. }) => return Err(self.only_read()),
+            (Wanted::Set(set), _) => return Ok(differences(&view, set)),
+            (Wanted::Version(version), Source::Etcd(etcd)) => {
+                return self.differences_to(etcd, &view, *version);
+            }
+            (Wanted::Version(version), Source::Store(_)) => *version,
         };
+        let Source::Store(store) = &self.parts.source else { return Err(self.only_read()) };
         let unknown = || WholeRefused::Unknown { version, oldest: store.oldest_version() };
         let now_ms = self.parts.clock.unix_ms();
         let mut differing = Vec::new();
@@ -235,6 +260,33 @@ impl Reconciler {
         Ok(differing)
     }
 
+    /// The objects that differ from what etcd held at a version.
+    fn differences_to(
+        &self,
+        etcd: &EtcdSource,
+        view: &View,
+        version: u64,
+    ) -> Result<Vec<Differing>, WholeRefused> {
+        let entries = etcd.handle().block_on(etcd.etcd.at(&etcd.space, version)).map_err(|fault| {
+            if version > etcd.followed || fault == EtcdError::Compacted {
+                WholeRefused::Unknown { version, oldest: self.oldest_in_etcd(etcd) }
+            } else {
+                WholeRefused::Write(Refused::Store(fault.to_string()))
+            }
+        })?;
+        let mut set = Set { objects: Vec::with_capacity(entries.len()), complete: Kind::ALL.to_vec() };
+        for (path, record) in entries {
+            let Some(key) = stored_key::parse(&path) else { continue };
+            let change = stored_key::change(&self.parts.sealer, Medium::Etcd, key.clone(), record);
+            let Some(written) = change.written else { continue };
+            if let Some(reason) = written.why_unreadable() {
+                return Err(WholeRefused::Faulty(vec![unreadable(&key, reason)]));
+            }
+            set.objects.push((key, written.text));
+        }
+        Ok(differences(view, &set))
+    }
+
     /// Why there is no store to be written.
     pub(super) fn only_read(&self) -> WholeRefused {
         WholeRefused::Write(self.read_only())
@@ -251,6 +303,19 @@ impl Differing {
             modified_index: revision,
         });
         Change { key: self.key.clone(), written }
+    }
+
+    /// What etcd is asked to do: only if the object is what it is taken for.
+    pub(super) fn operation(&self, view: &View, sealer: &Sealer) -> Operation {
+        let text = self.after.as_ref();
+        let text = text.map(|text| sealer.seal_for(Medium::Etcd, &self.key, text).into_owned());
+        Operation {
+            path: stored_key::text(&self.key),
+            place: Place::Data,
+            text,
+            expect: Expected::At(view.written(&self.key).map_or(0, |before| before.modified_index)),
+            ttl_s: None,
+        }
     }
 
     /// Sets the times as a write of the Admin API does.

@@ -4,6 +4,7 @@
 mod client;
 mod connector;
 mod follow;
+mod history;
 mod last_good;
 mod load;
 mod message;
@@ -22,12 +23,15 @@ use thiserror::Error;
 pub use client::Etcd;
 pub(crate) use follow::follow;
 pub use follow::{Follower, Update};
+pub use history::Note;
+pub(crate) use history::note;
 pub use last_good::{Kept, LastGood};
 pub(crate) use metrics::write_metrics;
 pub use source::{EtcdSource, EtcdSourceError};
 pub use space::{KeySpace, Stray};
 pub use watch::Changed;
-pub use write::{Expected, Failed, Operation, Outcome};
+pub use write::{Expected, Failed, Operation, Outcome, Place};
+pub(crate) use write::{MAX_OPERATIONS, MAX_TRANSACTION_BYTES};
 
 /// Where etcd is and how to talk to it.
 #[derive(Clone)]
@@ -44,6 +48,8 @@ pub struct EtcdConfig {
     pub timeout: Duration,
     /// How long a start waits for etcd when there is no copy of what it held.
     pub start_timeout: Duration,
+    /// Most operations that etcd takes in one transaction (its `max-txn-ops`).
+    pub max_operations: usize,
 }
 
 /// TLS towards etcd.

@@ -5,6 +5,7 @@ mod access;
 mod disk;
 mod faults;
 mod replacing;
+mod versions;
 
 use serde_json::{Value, json};
 use testkit::{ADMIN_KEY, Etcd, Origin, Weir, WeirBuilder, wait_for, wait_until};

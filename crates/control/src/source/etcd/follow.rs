@@ -122,7 +122,7 @@ async fn first(etcd: &SharedEtcd, space: &KeySpace, follower: &Follower) -> Resu
     if revision < follower.floor() {
         return Ok(Update::Behind { revision, cluster_id });
     }
-    let Set { cluster_id, revision, entries, strays } = load(etcd, space).await?;
+    let Set { cluster_id, revision, entries, strays, .. } = load(etcd, space).await?;
     // Another member may have answered this time.
     if revision < follower.floor() {
         return Ok(Update::Behind { revision, cluster_id });

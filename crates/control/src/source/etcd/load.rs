@@ -1,5 +1,7 @@
 //! Reading everything below the prefix, page by page, all of one revision. It refuses to know what is done with it.
 
+use std::collections::HashSet;
+
 use super::message::{KeyValue, RangeRequest, RangeResponse};
 use super::space::Found;
 use super::{Entry, Etcd, EtcdError, KeySpace, Stray};
@@ -11,6 +13,8 @@ pub(super) struct Set {
     pub(super) revision: u64,
     pub(super) entries: Vec<Entry>,
     pub(super) strays: Vec<Stray>,
+    /// Paths of what ends by itself.
+    pub(super) leased: HashSet<String>,
 }
 
 /// Reads everything.
@@ -18,8 +22,16 @@ pub(super) struct Set {
 /// # Errors
 /// See [`EtcdError`]; [`EtcdError::Compacted`] when etcd forgot the revision of the first page before the last was read.
 pub(super) async fn load(etcd: &Etcd, space: &KeySpace) -> Result<Set, EtcdError> {
+    load_at(etcd, space, 0).await
+}
+
+/// Reads everything as it was at a revision; 0 is now.
+///
+/// # Errors
+/// See [`EtcdError`]; [`EtcdError::Compacted`] when etcd does not know that revision any more.
+pub(super) async fn load_at(etcd: &Etcd, space: &KeySpace, revision: u64) -> Result<Set, EtcdError> {
     let (mut key, range_end) = space.range();
-    let mut set = Set::default();
+    let mut set = Set { revision, ..Set::default() };
     let mut limit = PAGE_KEYS;
     loop {
         let revision = i64::try_from(set.revision).unwrap_or(i64::MAX);
@@ -28,7 +40,7 @@ pub(super) async fn load(etcd: &Etcd, space: &KeySpace) -> Result<Set, EtcdError
             range_end: range_end.clone(),
             limit,
             revision,
-            count_only: false,
+            ..RangeRequest::default()
         };
         let page: RangeResponse = match etcd.call(RANGE, request).await {
             Ok(page) => page,
@@ -64,7 +76,7 @@ pub(super) async fn load(etcd: &Etcd, space: &KeySpace) -> Result<Set, EtcdError
 /// See [`EtcdError`].
 pub(super) async fn position(etcd: &Etcd, space: &KeySpace) -> Result<(u64, u64), EtcdError> {
     let (key, range_end) = space.range();
-    let request = RangeRequest { key, range_end, limit: 0, revision: 0, count_only: true };
+    let request = RangeRequest { key, range_end, count_only: true, ..RangeRequest::default() };
     let answer: RangeResponse = etcd.call(RANGE, request).await?;
     let header = answer.header.unwrap_or_default();
     Ok((header.cluster_id, header.revision.unsigned_abs()))
@@ -72,6 +84,9 @@ pub(super) async fn position(etcd: &Etcd, space: &KeySpace) -> Result<(u64, u64)
 
 impl Set {
     fn take(&mut self, space: &KeySpace, kv: KeyValue) {
+        if kv.lease != 0 {
+            self.leased.extend(space.path(&kv.key));
+        }
         match space.read(kv) {
             Found::Record(path, record) => self.entries.push((path, record)),
             Found::Stray(stray) => self.strays.push(stray),
@@ -80,6 +95,6 @@ impl Set {
     }
 }
 
-const RANGE: &str = "/etcdserverpb.KV/Range";
+pub(super) const RANGE: &str = "/etcdserverpb.KV/Range";
 /// Keys in one page: of usual objects about half a megabyte.
 const PAGE_KEYS: i64 = 1000;

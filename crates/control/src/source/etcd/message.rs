@@ -21,6 +21,9 @@ pub(super) struct KeyValue {
     pub(super) mod_revision: i64,
     #[prost(bytes = "vec", tag = "5")]
     pub(super) value: Vec<u8>,
+    /// 0 for a key that does not end by itself.
+    #[prost(int64, tag = "6")]
+    pub(super) lease: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -33,8 +36,31 @@ pub(super) struct RangeRequest {
     pub(super) limit: i64,
     #[prost(int64, tag = "4")]
     pub(super) revision: i64,
+    #[prost(enumeration = "SortOrder", tag = "5")]
+    pub(super) sort_order: i32,
+    #[prost(enumeration = "SortTarget", tag = "6")]
+    pub(super) sort_target: i32,
+    #[prost(bool, tag = "8")]
+    pub(super) keys_only: bool,
     #[prost(bool, tag = "9")]
     pub(super) count_only: bool,
+    /// 0 for any.
+    #[prost(int64, tag = "13")]
+    pub(super) max_create_revision: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
+#[repr(i32)]
+pub(super) enum SortOrder {
+    None = 0,
+    Descend = 2,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
+#[repr(i32)]
+pub(super) enum SortTarget {
+    Key = 0,
+    Create = 2,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -45,6 +71,8 @@ pub(super) struct RangeResponse {
     pub(super) kvs: Vec<KeyValue>,
     #[prost(bool, tag = "3")]
     pub(super) more: bool,
+    #[prost(int64, tag = "4")]
+    pub(super) count: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -67,6 +95,14 @@ pub(super) struct PutResponse {
 pub(super) struct DeleteRangeRequest {
     #[prost(bytes = "vec", tag = "1")]
     pub(super) key: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(super) range_end: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct DeleteRangeResponse {
+    #[prost(int64, tag = "2")]
+    pub(super) deleted: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -95,7 +131,7 @@ pub(super) struct ResponseOp {
 #[repr(i32)]
 pub(super) enum CompareResult {
     Equal = 0,
-    Greater = 1,
+    Less = 2,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
@@ -116,6 +152,9 @@ pub(super) struct Compare {
     pub(super) key: Vec<u8>,
     #[prost(oneof = "Compared", tags = "5, 6")]
     pub(super) compared: Option<Compared>,
+    /// Every key of a range, where it is not empty.
+    #[prost(bytes = "vec", tag = "64")]
+    pub(super) range_end: Vec<u8>,
 }
 
 #[derive(Clone, Copy, PartialEq, Oneof)]

@@ -30,6 +30,10 @@ pub struct EtcdSource {
     pub(crate) status: EtcdStatus,
     /// What the copy on disk held at the start, until it is taken.
     pub(crate) kept: Option<Kept>,
+    /// Notes of versions that this node has written since it last looked how many there are.
+    pub(crate) notes_written: usize,
+    /// Most operations that etcd takes in one transaction.
+    pub(crate) max_operations: usize,
     /// When a copy that lacks changes may be made anew.
     pub(crate) copy_again_at: Option<Instant>,
     /// How long a start waits when the disk held nothing.
@@ -66,7 +70,7 @@ impl EtcdSource {
             .build()?;
         let space = KeySpace::new(&config.prefix);
         let status = EtcdStatus::starting(config.endpoints.first().map_or("", String::as_str));
-        let start_timeout = config.start_timeout;
+        let (start_timeout, max_operations) = (config.start_timeout, config.max_operations);
         let etcd = runtime.block_on(async { Etcd::new(config) })?;
         let follower = Arc::new(Follower::default());
         follower.raise_floor(kept.revision);
@@ -79,6 +83,8 @@ impl EtcdSource {
             strays: BTreeMap::new(),
             status,
             kept: Some(kept),
+            notes_written: 0,
+            max_operations,
             copy_again_at: None,
             start_timeout,
             runtime: Some(runtime),

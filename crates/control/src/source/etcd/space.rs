@@ -42,13 +42,28 @@ impl KeySpace {
         format!("{}{path}", self.prefix).into_bytes()
     }
 
+    /// First key and the one behind the last of what is kept beside the data, where neither APISIX nor anybody else who
+    /// reads the data looks.
+    pub(super) fn beside(&self, path: &str) -> (Vec<u8>, Vec<u8>) {
+        ends_of(format!("/weir{}{path}", self.prefix))
+    }
+
+    /// First key and the one behind the last of a collection.
+    pub(super) fn collection(&self, name: &str) -> (Vec<u8>, Vec<u8>) {
+        ends_of(format!("{}{name}/", self.prefix))
+    }
+
     /// First key and the one behind the last.
     pub(super) fn range(&self) -> (Vec<u8>, Vec<u8>) {
-        let first = self.prefix.clone().into_bytes();
-        let mut end = first.clone();
-        // The prefix ends with a slash, which is not the last byte there is.
-        *end.last_mut().expect("a prefix is not empty") += 1;
-        (first, end)
+        ends_of(self.prefix.clone())
+    }
+
+    /// The object that a key holds, if it holds one.
+    pub(super) fn record(&self, kv: KeyValue) -> Option<Record> {
+        match self.read(kv) {
+            Found::Record(_, record) => Some(record),
+            Found::Other | Found::Stray(_) => None,
+        }
     }
 
     /// The path of a key; none for what is no text, or not below the prefix.
@@ -82,6 +97,15 @@ impl KeySpace {
     }
 }
 
+/// A prefix that ends with a slash, and the first key that has it no more.
+fn ends_of(prefix: String) -> (Vec<u8>, Vec<u8>) {
+    let first = prefix.into_bytes();
+    let mut end = first.clone();
+    // A slash is not the last byte there is.
+    *end.last_mut().expect("a prefix is not empty") += 1;
+    (first, end)
+}
+
 /// What else APISIX keeps below its prefix.
 fn is_other(path: &str) -> bool {
     path.ends_with('/') || path == "gen_id" || path == "plugins" || path.starts_with("data_plane/")
@@ -97,7 +121,7 @@ mod tests {
     use super::*;
 
     fn kv(key: &str, value: &[u8]) -> KeyValue {
-        KeyValue { key: key.into(), create_revision: 3, mod_revision: 7, value: value.into() }
+        KeyValue { key: key.into(), create_revision: 3, mod_revision: 7, value: value.into(), lease: 0 }
     }
 
     #[test]
@@ -105,6 +129,7 @@ mod tests {
         let space = KeySpace::new("/apisix");
         assert_eq!(space.key("routes/1"), b"/apisix/routes/1");
         assert_eq!(space.range(), (b"/apisix/".to_vec(), b"/apisix0".to_vec()));
+        assert_eq!(space.beside("versions/").0, b"/weir/apisix/versions/");
         assert_eq!(space.path(b"/apisix/routes/1").as_deref(), Some("routes/1"));
         assert_eq!(space.path(b"/apisix2/routes/1"), None);
         assert_eq!(space.path(b"/apisix/\xff"), None);

@@ -15,12 +15,23 @@ use super::{EtcdError, KeySpace};
 pub struct Operation {
     /// Below the prefix.
     pub path: String,
+    /// Below which one.
+    pub place: Place,
     /// The value; none deletes the key.
     pub text: Option<String>,
     /// What the key must be like.
     pub expect: Expected,
     /// Seconds until the key ends by itself.
     pub ttl_s: Option<i64>,
+}
+
+/// Where a key is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Among the objects.
+    Data,
+    /// Beside them, where only this program looks.
+    Beside,
 }
 
 /// What a key must be like for an operation on it to be done.
@@ -70,7 +81,7 @@ impl Etcd {
             if count > 1
                 && let Some(operations) = settled(&together.concat(), &written)
             {
-                match self.transact(space, &operations).await {
+                match self.transact(space, &operations, &[]).await {
                     Ok(outcome) if outcome.done => {
                         note(&operations, outcome.revision, &mut written);
                         outcomes.extend(together.iter().map(|_| Ok(outcome.clone())));
@@ -102,7 +113,7 @@ impl Etcd {
     async fn transact_in_parts(&self, space: &KeySpace, group: &[Operation]) -> Result<Outcome, EtcdError> {
         let mut last = Outcome { revision: 0, done: true };
         for part in group.chunks(MAX_OPERATIONS) {
-            last = self.transact(space, part).await?;
+            last = self.transact(space, part, &[]).await?;
             if !last.done {
                 break;
             }
@@ -110,10 +121,44 @@ impl Etcd {
         Ok(last)
     }
 
-    async fn transact(&self, space: &KeySpace, operations: &[Operation]) -> Result<Outcome, EtcdError> {
-        let mut request = TxnRequest::default();
+    /// Does all operations in one transaction, if nothing in these collections is newer than `revision`.
+    ///
+    /// # Errors
+    /// See [`EtcdError`].
+    pub async fn write_whole(
+        &self,
+        space: &KeySpace,
+        operations: &[Operation],
+        collections: &[&str],
+        revision: u64,
+    ) -> Result<Outcome, EtcdError> {
+        let newest = i64::try_from(revision).unwrap_or(i64::MAX).saturating_add(1);
+        let unchanged = |collection: &&str| {
+            let (key, range_end) = space.collection(collection);
+            Compare {
+                result: CompareResult::Less as i32,
+                target: CompareTarget::Mod as i32,
+                key,
+                compared: Some(Compared::ModRevision(newest)),
+                range_end,
+            }
+        };
+        let conditions: Vec<Compare> = collections.iter().map(unchanged).collect();
+        self.transact(space, operations, &conditions).await
+    }
+
+    async fn transact(
+        &self,
+        space: &KeySpace,
+        operations: &[Operation],
+        conditions: &[Compare],
+    ) -> Result<Outcome, EtcdError> {
+        let mut request = TxnRequest { compare: conditions.to_vec(), ..TxnRequest::default() };
         for operation in operations {
-            let key = space.key(&operation.path);
+            let key = match operation.place {
+                Place::Data => space.key(&operation.path),
+                Place::Beside => space.beside(&operation.path).0,
+            };
             if let Expected::At(revision) = operation.expect {
                 request.compare.push(unchanged_since(key.clone(), revision));
             }
@@ -127,7 +172,7 @@ impl Etcd {
                     };
                     Request::Put(PutRequest { key, value: text.clone().into_bytes(), lease })
                 }
-                None => Request::DeleteRange(DeleteRangeRequest { key }),
+                None => Request::DeleteRange(DeleteRangeRequest { key, range_end: Vec::new() }),
             };
             request.success.push(RequestOp { request: Some(done) });
         }
@@ -189,7 +234,13 @@ fn unchanged_since(key: Vec<u8>, revision: u64) -> Compare {
     } else {
         (CompareTarget::Mod, Compared::ModRevision(revision))
     };
-    Compare { result: CompareResult::Equal as i32, target: target as i32, key, compared: Some(compared) }
+    Compare {
+        result: CompareResult::Equal as i32,
+        target: target as i32,
+        key,
+        compared: Some(compared),
+        range_end: Vec::new(),
+    }
 }
 
 /// How many of the first groups fit into one transaction: etcd takes no key twice, and bounds operations and bytes.
@@ -213,9 +264,9 @@ fn fitting(groups: &[Vec<Operation>]) -> usize {
 }
 
 /// etcd's `max-txn-ops` is 128 unless told otherwise.
-const MAX_OPERATIONS: usize = 100;
+pub(crate) const MAX_OPERATIONS: usize = 100;
 /// etcd's `max-request-bytes` is 1.5 MiB unless told otherwise; keys stand in a request three times.
-const MAX_TRANSACTION_BYTES: usize = 1 << 20;
+pub(crate) const MAX_TRANSACTION_BYTES: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -247,6 +298,7 @@ mod tests {
     fn an_operation_builds_on_an_earlier_one_of_the_same_call() {
         let later = |text: Option<&str>| Operation {
             path: "a".to_owned(),
+            place: Place::Data,
             text: text.map(str::to_owned),
             expect: Expected::AsWrittenBefore,
             ttl_s: None,
@@ -262,7 +314,13 @@ mod tests {
     #[test]
     fn a_write_whose_answer_was_lost_is_recognised() {
         let kv = |value: &str, mod_revision| {
-            Some(KeyValue { key: b"a".to_vec(), create_revision: 1, mod_revision, value: value.into() })
+            Some(KeyValue {
+                key: b"a".to_vec(),
+                create_revision: 1,
+                mod_revision,
+                value: value.into(),
+                lease: 0,
+            })
         };
         let check = |operation: Operation, found: Option<KeyValue>, expected: bool| {
             assert_eq!(is_there_already(&[operation], &[found]), expected);
@@ -271,7 +329,13 @@ mod tests {
         check(put("a", "1", 5), kv("2", 6), false);
         check(put("a", "1", 0), kv("1", 6), true);
         check(put("a", "1", 7), None, false);
-        let gone = Operation { path: "a".to_owned(), text: None, expect: Expected::At(5), ttl_s: None };
+        let gone = Operation {
+            path: "a".to_owned(),
+            place: Place::Data,
+            text: None,
+            expect: Expected::At(5),
+            ttl_s: None,
+        };
         check(gone.clone(), None, true);
         check(gone, kv("1", 6), false);
     }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use redb::{ReadTransaction, ReadableTable, TableDefinition, TableError, WriteTransaction};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{OBJECTS, Record, Store, StoreError, failed};
 
@@ -26,7 +26,7 @@ pub struct Label {
 }
 
 /// The way by which a version came about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
 pub enum VersionSource {
@@ -312,6 +312,11 @@ impl Pending {
 }
 
 impl Version {
+    /// A version that is kept elsewhere.
+    pub fn told(revision: u64, parent: u64, label: Label, objects: u32) -> Version {
+        Version { revision, parent, label, objects, bytes: 0 }
+    }
+
     /// Layout byte, way, three little-endian numbers, the count of objects, then who.
     fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(FIXED_BYTES + self.label.by.len());

@@ -1,0 +1,156 @@
+//! What etcd still knows of the past: its own old revisions, until they are compacted, and beside the data, under a prefix
+//! that nobody else reads, who changed what. It refuses to know what the objects mean.
+
+use serde::{Deserialize, Serialize};
+
+use super::load::{RANGE, load_at};
+use super::message::{
+    DeleteRangeRequest, DeleteRangeResponse, RangeRequest, RangeResponse, SortOrder, SortTarget,
+};
+use super::write::{Expected, Operation, Place};
+use super::{Entry, Etcd, EtcdError, KeySpace};
+use crate::source::store::{Label, Record, Version, VersionSource};
+
+/// What is kept of one version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// The version.
+    pub version: Version,
+    /// The paths of the objects it changed.
+    pub paths: Vec<String>,
+}
+
+/// A note as etcd keeps it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Written {
+    at_ms: u64,
+    source: VersionSource,
+    by: String,
+    paths: Vec<String>,
+}
+
+/// The operation that writes who changes these objects, to be done together with the change.
+pub(crate) fn note(label: &Label, paths: impl Iterator<Item = String>) -> Operation {
+    let written = Written {
+        at_ms: label.at_ms,
+        source: label.source,
+        by: label.by.as_ref().to_owned(),
+        paths: paths.collect(),
+    };
+    // Two nodes may write in the same millisecond.
+    let mut random = [0; 8];
+    // Without random bytes the worst is that one of two such writes is refused, and done again a millisecond later.
+    let _ = getrandom::fill(&mut random);
+    Operation {
+        path: format!("versions/{:020}-{:016x}", label.at_ms, u64::from_le_bytes(random)),
+        place: Place::Beside,
+        text: Some(serde_json::to_string(&written).expect("texts and numbers serialize")),
+        expect: Expected::At(0),
+        ttl_s: None,
+    }
+}
+
+impl Etcd {
+    /// The versions below a revision, newest first, at most `limit` of them.
+    ///
+    /// # Errors
+    /// See [`EtcdError`].
+    pub async fn notes(&self, space: &KeySpace, below: u64, limit: usize) -> Result<Vec<Note>, EtcdError> {
+        let (key, range_end) = space.beside("versions/");
+        let request = RangeRequest {
+            key,
+            range_end,
+            limit: i64::try_from(limit).unwrap_or(i64::MAX),
+            max_create_revision: i64::try_from(below.saturating_sub(1)).unwrap_or(i64::MAX).max(1),
+            sort_order: SortOrder::Descend as i32,
+            sort_target: SortTarget::Create as i32,
+            ..RangeRequest::default()
+        };
+        let answer: RangeResponse = self.call(RANGE, request).await?;
+        let read = |kv: super::message::KeyValue| {
+            let written: Written = serde_json::from_slice(&kv.value).ok()?;
+            let revision = kv.create_revision.unsigned_abs();
+            let label = Label { at_ms: written.at_ms, source: written.source, by: written.by.into() };
+            let objects = u32::try_from(written.paths.len()).unwrap_or(u32::MAX);
+            let version = Version::told(revision, revision.saturating_sub(1), label, objects);
+            Some(Note { version, paths: written.paths })
+        };
+        // What is no note was put there by somebody else.
+        Ok(answer.kvs.into_iter().filter_map(read).collect())
+    }
+
+    /// Everything below the prefix at a revision; objects that had a time to live are left out.
+    ///
+    /// # Errors
+    /// [`EtcdError::Compacted`] where etcd no longer knows it.
+    pub async fn at(&self, space: &KeySpace, revision: u64) -> Result<Vec<Entry>, EtcdError> {
+        let set = load_at(self, space, revision).await?;
+        Ok(set.entries.into_iter().filter(|(path, _)| !set.leased.contains(path)).collect())
+    }
+
+    /// One object at a revision.
+    ///
+    /// # Errors
+    /// [`EtcdError::Compacted`] where etcd no longer knows it.
+    pub async fn object_at(
+        &self,
+        space: &KeySpace,
+        path: &str,
+        revision: u64,
+    ) -> Result<Option<Record>, EtcdError> {
+        let request = RangeRequest {
+            key: space.key(path),
+            revision: i64::try_from(revision).unwrap_or(i64::MAX),
+            ..RangeRequest::default()
+        };
+        let answer: RangeResponse = self.call(RANGE, request).await?;
+        Ok(answer.kvs.into_iter().find_map(|kv| space.record(kv)))
+    }
+
+    /// Whether etcd still knows a revision.
+    ///
+    /// # Errors
+    /// See [`EtcdError`].
+    pub async fn knows(&self, space: &KeySpace, revision: u64) -> Result<bool, EtcdError> {
+        match self.object_at(space, "", revision).await {
+            Ok(_) => Ok(true),
+            Err(EtcdError::Compacted) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes the oldest notes beyond those that are kept.
+    ///
+    /// # Errors
+    /// See [`EtcdError`].
+    pub async fn forget_oldest(&self, space: &KeySpace) -> Result<(), EtcdError> {
+        let (first, range_end) = space.beside("versions/");
+        let count = RangeRequest {
+            key: first.clone(),
+            range_end: range_end.clone(),
+            count_only: true,
+            ..RangeRequest::default()
+        };
+        let answer: RangeResponse = self.call(RANGE, count).await?;
+        let beyond = answer.count.saturating_sub(NOTES_KEPT);
+        if beyond <= 0 {
+            return Ok(());
+        }
+        // Keys begin with the time, so that the oldest come first.
+        let oldest = RangeRequest {
+            key: first.clone(),
+            range_end,
+            limit: beyond + 1,
+            keys_only: true,
+            ..RangeRequest::default()
+        };
+        let answer: RangeResponse = self.call(RANGE, oldest).await?;
+        let Some(kept) = answer.kvs.into_iter().next_back() else { return Ok(()) };
+        let gone = DeleteRangeRequest { key: first, range_end: kept.key };
+        let _: DeleteRangeResponse = self.call("/etcdserverpb.KV/DeleteRange", gone).await?;
+        Ok(())
+    }
+}
+
+/// Notes that are kept: some hundred bytes each, of which etcd holds them all in memory.
+const NOTES_KEPT: i64 = 1_000;
