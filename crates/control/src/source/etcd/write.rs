@@ -275,6 +275,7 @@ mod tests {
     fn put(path: &str, text: &str, expect: u64) -> Operation {
         Operation {
             path: path.to_owned(),
+            place: Place::Data,
             text: Some(text.to_owned()),
             expect: Expected::At(expect),
             ttl_s: None,
