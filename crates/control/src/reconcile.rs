@@ -10,6 +10,7 @@ mod etcd;
 mod file;
 mod journal;
 mod release;
+mod secrets;
 pub(crate) mod versions;
 pub(crate) mod whole;
 mod write;
@@ -27,6 +28,7 @@ use tokio::sync::oneshot;
 
 use crate::clock::Clock;
 use crate::sealing::{Medium, Sealer};
+use crate::secret::Secrets;
 use crate::source::etcd::{EtcdSource, EtcdSourceError, Update};
 use crate::source::file::FileSource;
 use crate::source::store::{Store, StoreError};
@@ -95,6 +97,8 @@ pub struct Parts {
     pub view: SharedView,
     /// What secrets in the store are sealed with.
     pub sealer: Sealer,
+    /// What references to secrets stand for.
+    pub secrets: Arc<Secrets>,
 }
 
 /// The way to the reconciling thread.
@@ -110,6 +114,7 @@ enum Command {
     Reload(oneshot::Sender<Vec<String>>),
     Adopt,
     Etcd(Update),
+    Secrets,
     Release(release::Release),
     Task(Task),
     Stop,
@@ -138,10 +143,14 @@ impl Reconcile {
             faults: Vec::new(),
             compile_faults: Vec::new(),
             behind: false,
+            secrets_awaited: false,
             inbox,
             deferred: VecDeque::new(),
             configs: Arc::default(),
         };
+        let poke = commands.clone();
+        // With a full queue the next tick looks for what has changed.
+        reconciler.parts.secrets.on_change(move || drop(poke.try_send(Command::Secrets)));
         reconciler.load(&commands)?;
         let thread = std::thread::Builder::new()
             .name("reconcile".to_owned())
@@ -219,6 +228,8 @@ pub(crate) struct Reconciler {
     compile_faults: Vec<Fault>,
     /// The store was lent to another process and may hold more than the snapshot.
     behind: bool,
+    /// The values of the first configuration's references were waited for.
+    secrets_awaited: bool,
     inbox: Receiver<Command>,
     /// Commands that came while the thread waited for another.
     deferred: VecDeque<Command>,
@@ -293,6 +304,10 @@ impl Reconciler {
                 self.read_etcd_again(true);
                 Flow::Continue
             }
+            Command::Secrets => {
+                self.take_changed_secrets();
+                Flow::Continue
+            }
             Command::Release(release) => self.release(&release),
             Command::Task(task) => {
                 (task.0)(self);
@@ -351,6 +366,7 @@ impl Reconciler {
     /// What happens by itself, each second.
     fn tick(&mut self) {
         self.parts.catalog.release_unused();
+        self.take_changed_secrets();
         match &mut self.parts.source {
             Source::Store(_) => self.sweep(),
             Source::File { file, .. } => {
@@ -364,6 +380,7 @@ impl Reconciler {
 
     /// Hands a new snapshot to workers and readers.
     fn publish(&mut self, applied: Applied) {
+        self.prepare_secrets(&applied);
         let publisher = &mut self.parts.publisher;
         // The configuration is checked and stored by now; a mistake in compiling it must not end the control side.
         let faults = catch_unwind(AssertUnwindSafe(|| publisher.publish(&applied))).unwrap_or_else(|_| {
@@ -374,7 +391,7 @@ impl Reconciler {
         });
         let touched =
             |fault: &Fault| applied.diff.iter().any(|difference| Some(&difference.key) == fault.key.as_ref());
-        self.compile_faults.retain(|fault| !touched(fault));
+        self.compile_faults.retain(|fault| !touched(fault) && !faults.contains(fault));
         for fault in &faults {
             tracing::error!(%fault, "an object was accepted but cannot be compiled");
         }
@@ -382,6 +399,7 @@ impl Reconciler {
             tracing::warn!(%fault, "a faulty object is not in force as written");
         }
         self.compile_faults.extend(faults);
+        self.compile_faults.extend(self.secret_faults(&applied));
         let too_many = self.compile_faults.len().saturating_sub(MAX_COMPILE_FAULTS);
         self.compile_faults.drain(..too_many);
         self.snapshot = applied.snapshot;
@@ -409,6 +427,12 @@ impl Reconciler {
             configs: Arc::clone(&self.configs),
             changed: self.changed(),
         });
+    }
+}
+
+impl Drop for Reconciler {
+    fn drop(&mut self) {
+        self.parts.secrets.stop();
     }
 }
 

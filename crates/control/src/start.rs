@@ -20,6 +20,7 @@ use crate::metrics_server::Metrics;
 use crate::reconcile::{HandOver, LoadError, Parts, Publisher, Reconcile, Source};
 use crate::report::Reports;
 use crate::sealing::Sealer;
+use crate::secret::Secrets;
 use crate::serve::{Handler, serve};
 use crate::source::etcd::{EtcdConfig, EtcdSource};
 use crate::source::file::FileSource;
@@ -45,6 +46,8 @@ pub struct ControlConfig {
     pub admin: AdminConfig,
     /// What secrets in the store are sealed with.
     pub sealer: Sealer,
+    /// What references to secrets stand for; the compiler behind the publisher has them too.
+    pub secrets: Arc<Secrets>,
 }
 
 /// Where the configuration comes from.
@@ -172,6 +175,7 @@ impl Control {
             clock: config.clock,
             view: view.clone(),
             sealer: config.sealer,
+            secrets: config.secrets,
         })?;
         let (stop, admin_paused) = (watch::Sender::new(false), watch::Sender::new(false));
         let handlers = handlers(&reconcile, &view, config.admin, config.catalog, config.reports);
@@ -335,6 +339,7 @@ mod tests {
             lock: None,
             admin: AdminConfig { keys, ..AdminConfig::default() },
             sealer: crate::testing::sealer(&[]),
+            secrets: crate::testing::secrets(),
         }
     }
 

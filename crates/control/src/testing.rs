@@ -25,6 +25,7 @@ use crate::control_api::{ControlApi, ControlParts};
 use crate::reconcile::{LoadError, Parts, Publisher, Reconcile, Source};
 use crate::report::Reports;
 use crate::sealing::Sealer;
+use crate::secret::{SecretOptions, Secrets};
 use crate::serve::{Handler, respond};
 use crate::source::file::FileSource;
 use crate::source::store::{DirectoryLock, Store};
@@ -155,6 +156,14 @@ pub(crate) fn reports() -> Reports {
     }
 }
 
+/// No environment, and secret managers that answer at once or not at all.
+pub(crate) fn secrets() -> Arc<Secrets> {
+    let second = std::time::Duration::from_secs(1);
+    let options =
+        SecretOptions { refresh: second, stale: second, timeout: second, policy: Default::default() };
+    Arc::new(Secrets::new(options, |_| None))
+}
+
 /// A sealer for that catalog.
 pub(crate) fn sealer(keyring: &[&str]) -> Sealer {
     Sealer::new(catalog(), keyring).unwrap()
@@ -238,6 +247,7 @@ impl Rig {
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             view: view.clone(),
             sealer: sealer(keyring),
+            secrets: secrets(),
         })?;
         let key = |key: &str, role| AdminKey { key: key.to_owned(), role };
         let admin = Admin::new(AdminParts {

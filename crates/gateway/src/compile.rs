@@ -15,6 +15,7 @@ mod upstream;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use model::secret_reference::SecretValues;
 use model::snapshot::{Applied, Snapshot};
 use model::{Key, Kind};
 use router::{Mode, Router};
@@ -30,8 +31,6 @@ use crate::plugin::state::StateRegistry;
 use crate::runtime::{Consumers, Runtime};
 use crate::upstream::Timeouts;
 
-pub use reference::Lookup;
-
 /// Something that the checks let through and that could not be compiled all the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileFault {
@@ -46,11 +45,13 @@ pub struct Compiler {
     kinds: &'static [&'static PluginKind],
     states: StateRegistry,
     services: Arc<Services>,
-    environment: Lookup,
+    secrets: Arc<dyn SecretValues>,
     default_timeouts: Timeouts,
     current: Runtime,
     upstream_slots: FastMap<Arc<str>, u32>,
     consumer_entries: FastMap<Arc<str>, Vec<(&'static str, Box<str>)>>,
+    /// Consumers with a key that turned out to be another one's.
+    consumers_in_conflict: BTreeSet<Key>,
     empty_chain: Arc<Chain>,
     sharing: Sharing,
     next_instance: u32,
@@ -92,11 +93,12 @@ impl Compiler {
             kinds,
             states: StateRegistry::default(),
             services,
-            environment: |_| None,
+            secrets: Arc::new(reference::NoValues),
             default_timeouts,
             current,
             upstream_slots: FastMap::default(),
             consumer_entries: FastMap::default(),
+            consumers_in_conflict: BTreeSet::new(),
             empty_chain,
             sharing: Sharing::default(),
             next_instance: 0,
@@ -104,10 +106,11 @@ impl Compiler {
         }
     }
 
-    /// Resolves references to environment variables by `lookup`; without it none leads anywhere.
+    /// Resolves references to secrets and environment variables by `values`; without it none leads anywhere. When a
+    /// value changes, the objects that refer to it are to be applied again.
     #[must_use]
-    pub fn with_environment(mut self, lookup: Lookup) -> Compiler {
-        self.environment = lookup;
+    pub fn with_secrets(mut self, values: Arc<dyn SecretValues>) -> Compiler {
+        self.secrets = values;
         self
     }
 
@@ -130,9 +133,7 @@ impl Compiler {
         for key in &dirty.routes {
             self.compile_route(snapshot, key);
         }
-        for key in &dirty.consumers {
-            self.compile_consumer(snapshot, key);
-        }
+        self.compile_consumers(snapshot, dirty.consumers);
         for key in &dirty.stream_routes {
             self.compile_stream_route(snapshot, key);
         }

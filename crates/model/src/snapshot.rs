@@ -88,6 +88,8 @@ pub struct Snapshot {
     dependents: Index<Key>,
     /// From upstreams and protos, to what names them in plugin configurations.
     mentions: Index<Key>,
+    /// From references to secrets, as they are written, to what has them.
+    secrets: Index<Arc<str>>,
     /// From what tells consumers apart (hashed), to the consumers and credentials that have it.
     identities: Index<u64>,
 }
@@ -176,6 +178,20 @@ impl Snapshot {
     #[must_use]
     pub fn dependents(&self, key: &Key) -> Vec<Key> {
         let mut keys: Vec<Key> = self.dependents.get(key).cloned().collect();
+        keys.sort();
+        keys
+    }
+
+    /// Whether an object in force has that reference to a secret.
+    #[must_use]
+    pub fn has_secret_reference(&self, reference: &Arc<str>) -> bool {
+        self.secrets.get(reference).any(|key| self.contains(key))
+    }
+
+    /// What has that reference to a secret, in force or waiting, ordered by key.
+    #[must_use]
+    pub fn referring_to_secret(&self, reference: &Arc<str>) -> Vec<Key> {
+        let mut keys: Vec<Key> = self.secrets.get(reference).cloned().collect();
         keys.sort();
         keys
     }

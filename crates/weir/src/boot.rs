@@ -21,7 +21,7 @@ use std::time::Duration;
 use anyhow::Context;
 use control::plan::Plan;
 use control::source::file::Document;
-use control::{AdminKey, EtcdConfig, EtcdTls, Role, Sealer, SourceConfig};
+use control::{AdminKey, EtcdConfig, EtcdTls, Role, Sealer, SecretOptions, Secrets, SourceConfig};
 use gateway::compile::Compiler;
 use gateway::plugin::outbound::OutboundPolicy;
 use gateway::plugin::services::Services;
@@ -65,7 +65,7 @@ pub(crate) fn explain_offline(settings: &Settings, question: &Question) -> anyho
     let catalog = Arc::new(catalog(settings.plugins.as_deref()));
     let changes = on_disk(settings, &catalog)?;
     let applied = Snapshot::empty().apply(&catalog, &changes, 1, model::Policy::Lenient);
-    let mut compiler = compiler(settings, services(settings)?);
+    let mut compiler = compiler(settings, services(settings)?, secrets(settings));
     let (runtime, _) = compiler.apply(&applied);
     let options = options::engine(settings);
     let Question { method, url, headers, remote_addr } = question;
@@ -145,7 +145,7 @@ fn services(settings: &Settings) -> anyhow::Result<Arc<Services>> {
         max: Duration::from_millis(settings.dns_ttl_max_ms),
     };
     let resolver = Resolver::start(Arc::new(lookup), ttl).context("cannot start the DNS thread")?;
-    Ok(Arc::new(Services::new(resolver, OutboundPolicy { allow: settings.outbound_allow.clone() })))
+    Ok(Arc::new(Services::new(resolver, outbound_policy(settings))))
 }
 
 /// What secrets in the store are sealed with.
@@ -153,10 +153,25 @@ fn sealer(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Sealer>
     Ok(Sealer::new(Arc::clone(catalog), settings.encryption_keyring.reveal())?)
 }
 
-fn compiler(settings: &Settings, services: Arc<Services>) -> Compiler {
+/// What references to secrets stand for. Managers are only asked once somebody follows a configuration.
+fn secrets(settings: &Settings) -> Arc<Secrets> {
+    let options = SecretOptions {
+        refresh: Duration::from_millis(settings.secret_refresh_ms),
+        stale: Duration::from_millis(settings.secret_stale_ms),
+        timeout: Duration::from_millis(settings.secret_timeout_ms),
+        policy: outbound_policy(settings),
+    };
+    Arc::new(Secrets::new(options, |name| std::env::var(name).ok()))
+}
+
+fn outbound_policy(settings: &Settings) -> OutboundPolicy {
+    OutboundPolicy { allow: settings.outbound_allow.clone() }
+}
+
+fn compiler(settings: &Settings, services: Arc<Services>, secrets: Arc<Secrets>) -> Compiler {
     let timeouts = options::engine(settings).upstream_timeouts;
     let compiler = Compiler::new(plugins::ALL, settings.router_mode.into(), timeouts, services);
-    compiler.with_environment(|name| std::env::var(name).ok())
+    compiler.with_secrets(secrets)
 }
 
 fn source(settings: &Settings) -> SourceConfig {

@@ -116,6 +116,14 @@ settings! {
         /// what plugins name): AES-CBC as APISIX's `data_encryption.keyring`. The first one encrypts, all are tried to
         /// decrypt. Only from the environment, as all secrets. Without one, secrets are stored as they are written.
         encryption_keyring: Keyring = parse::keyring("KEY,…", ""),
+        /// Milliseconds that a value from a secret manager (`$secret://…`) counts as fresh; then it is asked for again, and a
+        /// new one comes into force without a write.
+        secret_refresh_ms: u64 = parse::number::<100, 86_400_000>("MS", "60000"),
+        /// Milliseconds that the last value is used while its secret manager does not answer. Then what needs it is
+        /// closed. At least `secret_refresh_ms`.
+        secret_stale_ms: u64 = parse::number::<100, 604_800_000>("MS", "3600000"),
+        /// Milliseconds that a secret manager gets to answer, from the look-up of its name on.
+        secret_timeout_ms: u64 = parse::number::<10, 60_000>("MS", "5000"),
     }
     section "Workers" {
         /// Worker threads, or `auto`: one for each core this process may use (its cgroup and affinity counted).
@@ -166,8 +174,8 @@ settings! {
         /// The plugins that may be used, or `all` that are built in. An object that names another one is faulty, as if
         /// the plugin did not exist.
         plugins: Option<Vec<String>> = parse::plugins("NAME,…|all", "all"),
-        /// Networks that plugins' own calls may reach although they are out of bounds for them: link-local addresses
-        /// and others where clouds have their metadata services.
+        /// Networks that plugins' own calls, and those to secret managers, may reach although they are out of bounds for
+        /// them: link-local addresses and others where clouds have their metadata services.
         outbound_allow: Vec<IpNet> = parse::networks("CIDR,…", ""),
     }
     section "Logs" {

@@ -85,11 +85,13 @@ fn objects_end_when_their_time_is_up() {
             clock: std::sync::Arc::new(crate::testing::HandClock::default()),
             view: crate::view::SharedView::default(),
             sealer: crate::testing::sealer(&[]),
+            secrets: crate::testing::secrets(),
         },
         snapshot: model::Snapshot::default(),
         faults: Vec::new(),
         compile_faults: Vec::new(),
         behind: false,
+        secrets_awaited: true,
         inbox: std::sync::mpsc::sync_channel(1).1,
         deferred: std::collections::VecDeque::new(),
         configs: std::sync::Arc::default(),
@@ -150,6 +152,7 @@ fn what_cannot_be_compiled_is_told_and_ends_nothing() {
         clock: std::sync::Arc::new(crate::testing::HandClock::default()),
         view: view.clone(),
         sealer: crate::testing::sealer(&[]),
+        secrets: crate::testing::secrets(),
     })
     .unwrap();
     for revision in 1..=3 {

@@ -1,5 +1,6 @@
 //! A consumer: the keys by which authentication finds it, and the plugins that it and its group bring along.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::merge::Provenance;
@@ -20,12 +21,25 @@ struct Additions {
 }
 
 impl Compiler {
-    /// Compiles the consumer under `key` with its credentials, or takes it out.
-    pub(super) fn compile_consumer(&mut self, snapshot: &Snapshot, key: &Key) {
-        for (plugin, secret) in self.consumer_entries.remove(&key.id).unwrap_or_default() {
-            self.current.consumers.remove(plugin, &secret, &key.id);
+    /// Compiles consumers with their credentials, or takes them out.
+    pub(super) fn compile_consumers(&mut self, snapshot: &Snapshot, mut keys: BTreeSet<Key>) {
+        if keys.is_empty() {
+            return;
         }
-        self.current.consumers.remove_named(&key.id);
+        // What one of these gives up now, another may have waited for.
+        keys.append(&mut self.consumers_in_conflict);
+        for key in &keys {
+            for (plugin, secret) in self.consumer_entries.remove(&key.id).unwrap_or_default() {
+                self.current.consumers.remove(plugin, &secret, &key.id);
+            }
+            self.current.consumers.remove_named(&key.id);
+        }
+        for key in &keys {
+            self.compile_consumer(snapshot, key);
+        }
+    }
+
+    fn compile_consumer(&mut self, snapshot: &Snapshot, key: &Key) {
         let Some(object) = snapshot.get(key).cloned() else { return };
         let Resource::Consumer(written) = &object.resource else { return };
         let group = written.group_id.as_ref().map(|id| Key::of(Kind::ConsumerGroup, id));
@@ -82,11 +96,23 @@ impl Compiler {
             else {
                 continue;
             };
-            let config = reference::resolve(&plugin.config, &owner.path(), self.environment);
-            if let Some(secret) = config.get(field).and_then(Value::as_str) {
-                self.current.consumers.insert(kind.name, secret, Arc::new(make(&config)));
-                entries.push((kind.name, secret.into()));
+            let resolved = reference::resolve(&plugin.config, &*self.secrets);
+            // A reference that leads nowhere is no credential: its text, which is no secret, must not open anything.
+            if resolved.incomplete {
+                continue;
             }
+            let Some(secret) = resolved.config.get(field).and_then(Value::as_str) else { continue };
+            // Written keys were compared when they were checked. Two references may lead to one value all the same; then
+            // it is nobody's but the first's.
+            let username = owner.consumer().unwrap_or(&owner.id);
+            let other = self.current.consumers.find(kind.name, secret).map(|other| other.username.clone());
+            if let Some(other) = other.filter(|other| **other != *username) {
+                self.consumers_in_conflict.insert(owner.consumer_key().unwrap_or_else(|| owner.clone()));
+                self.fault(owner, format!("plugin {}: its {field} is that of consumer {other}", kind.name));
+                continue;
+            }
+            self.current.consumers.insert(kind.name, secret, Arc::new(make(&resolved.config)));
+            entries.push((kind.name, secret.into()));
         }
     }
 

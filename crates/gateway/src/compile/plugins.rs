@@ -39,7 +39,9 @@ impl Compiler {
         config: &Value,
     ) -> Result<Option<Arc<Instance>>, String> {
         let kind = kind_named(self.kinds, name);
-        if let Some(shared) = kind.and_then(|kind| self.sharing.instance(snapshot, owner, kind.name)) {
+        let version = self.secrets_version(snapshot, name, config);
+        if let Some(shared) = kind.and_then(|kind| self.sharing.instance(snapshot, owner, kind.name, version))
+        {
             return Ok(Some(shared));
         }
         let Some(prepared) = self.prepare(snapshot, owner, name, config)? else { return Ok(None) };
@@ -59,7 +61,7 @@ impl Compiler {
             error_response: meta.error_response.map(ErrorResponse::new),
             plugin,
         });
-        self.sharing.keep_instance(snapshot, owner, &instance);
+        self.sharing.keep_instance(snapshot, owner, &instance, version);
         Ok(Some(instance))
     }
 
@@ -89,6 +91,12 @@ impl Compiler {
         }))
     }
 
+    /// What tells a plugin's instance from one of the same texts with other values behind their references.
+    fn secrets_version(&self, snapshot: &Snapshot, name: &str, config: &Value) -> u64 {
+        let version = |config: &Value| reference::resolve(config, &*self.secrets).version;
+        version(config) ^ metadata(snapshot, name).map_or(0, version).rotate_left(1)
+    }
+
     fn prepare<'a>(
         &self,
         snapshot: &Snapshot,
@@ -103,9 +111,9 @@ impl Compiler {
         let kind: &'static PluginKind =
             kind_named(self.kinds, name).ok_or_else(|| format!("unknown plugin [{name}]"))?;
         let owner = owner.path();
-        let config = reference::resolve(config, &owner, self.environment);
+        let config = reference::resolve(config, &*self.secrets).config;
         let metadata = metadata(snapshot, name)
-            .map(|written| reference::resolve(&written, name, self.environment).into_owned());
+            .map(|written| reference::resolve(written, &*self.secrets).config.into_owned());
         let filter = meta.filter.map(Expression::compile).transpose();
         let filter = filter.map_err(|error| format!("plugin {name}: _meta.filter: {error}"))?;
         Ok(Some(Prepared { kind, meta, owner, config, metadata, filter }))
@@ -123,10 +131,10 @@ impl Prepared<'_> {
     }
 }
 
-fn metadata(snapshot: &Snapshot, plugin: &str) -> Option<Value> {
+fn metadata<'s>(snapshot: &'s Snapshot, plugin: &str) -> Option<&'s Value> {
     let key = Key::new(model::Kind::PluginMetadata, plugin).ok()?;
     match &snapshot.get(&key)?.resource {
-        Resource::PluginMetadata(metadata) => Some(metadata.value.clone()),
+        Resource::PluginMetadata(metadata) => Some(&metadata.value),
         _ => None,
     }
 }

@@ -1,103 +1,111 @@
-//! References to environment variables in plugin configurations, `$ENV://NAME` and `$ENV://NAME/key` (contract section
-//! 2.3), replaced when a configuration is compiled. It reads no environment itself: the look-up is handed in. What
-//! cannot be resolved stays as it is written, and the plugin decides what that opens: for authentication, nothing.
+//! References to secrets in plugin configurations (`model::secret_reference`), replaced when a configuration is
+//! compiled. It finds no value itself: the look-up is handed in and waits for nobody. What cannot be resolved stays as it
+//! is written; where that would let somebody in, nobody is let in.
 
 use std::borrow::Cow;
 
+use model::secret_reference::{SecretValues, is_reference};
 use serde_json::Value;
+use stdx::hash::hash_bytes;
 
-/// Finds the value of an environment variable.
-pub type Lookup = fn(&str) -> Option<String>;
+/// A look-up that knows no value: of a compiler that was given none.
+pub(super) struct NoValues;
 
-/// `config` with every text that is a reference replaced by what it refers to; borrowed where there is none.
-pub(super) fn resolve<'a>(config: &'a Value, owner: &str, lookup: Lookup) -> Cow<'a, Value> {
+impl SecretValues for NoValues {
+    fn value(&self, _reference: &str) -> Result<String, String> {
+        Err("references are not resolved here".to_owned())
+    }
+}
+
+/// A configuration with its references replaced as far as that can be done.
+#[derive(Debug, PartialEq)]
+pub(super) struct Resolved<'a> {
+    /// The configuration; borrowed where it has no reference.
+    pub(super) config: Cow<'a, Value>,
+    /// What tells it from the same configuration with other values; 0 where it has no reference.
+    pub(super) version: u64,
+    /// Whether some reference leads nowhere.
+    pub(super) incomplete: bool,
+}
+
+/// `config` with every text that is a reference replaced by what it refers to.
+pub(super) fn resolve<'a>(config: &'a Value, values: &dyn SecretValues) -> Resolved<'a> {
     if !has_reference(config) {
-        return Cow::Borrowed(config);
+        return Resolved { config: Cow::Borrowed(config), version: 0, incomplete: false };
     }
     let mut resolved = config.clone();
-    replace(&mut resolved, owner, lookup);
-    Cow::Owned(resolved)
+    let (mut version, mut incomplete) = (1, false);
+    replace(&mut resolved, &mut |text| match values.value(text) {
+        Ok(found) => {
+            version = hash_bytes(version, found.as_bytes());
+            *text = found;
+        }
+        Err(_) => {
+            version = hash_bytes(version, text.as_bytes());
+            incomplete = true;
+        }
+    });
+    Resolved { config: Cow::Owned(resolved), version, incomplete }
 }
 
 fn has_reference(value: &Value) -> bool {
     match value {
-        Value::String(text) => parse(text).is_some(),
+        Value::String(text) => is_reference(text),
         Value::Array(items) => items.iter().any(has_reference),
         Value::Object(fields) => fields.values().any(has_reference),
         _ => false,
     }
 }
 
-fn replace(value: &mut Value, owner: &str, lookup: Lookup) {
+fn replace(value: &mut Value, with: &mut dyn FnMut(&mut String)) {
     match value {
-        Value::String(text) => {
-            let Some((name, key)) = parse(text) else { return };
-            match find(name, key, lookup) {
-                Some(found) => *text = found,
-                None => {
-                    tracing::warn!(owner, reference = %text, "a reference to the environment leads nowhere")
-                }
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| replace(item, owner, lookup)),
-        Value::Object(fields) => fields.values_mut().for_each(|field| replace(field, owner, lookup)),
+        Value::String(text) if is_reference(text) => with(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| replace(item, with)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| replace(field, with)),
         _ => {}
     }
 }
-
-/// The variable's name, and the key within it if it holds a JSON object.
-fn parse(text: &str) -> Option<(&str, Option<&str>)> {
-    let scheme = text.get(..SCHEME.len())?;
-    let rest = &text[SCHEME.len()..];
-    if !scheme.eq_ignore_ascii_case(SCHEME) {
-        return None;
-    }
-    Some(rest.split_once('/').map_or((rest, None), |(name, key)| (name, Some(key))))
-}
-
-fn find(name: &str, key: Option<&str>, lookup: Lookup) -> Option<String> {
-    let text = lookup(name)?;
-    let Some(key) = key else { return Some(text) };
-    let object: Value = serde_json::from_str(&text).ok()?;
-    match object.get(key)? {
-        Value::String(text) => Some(text.clone()),
-        Value::Null | Value::Array(_) | Value::Object(_) => None,
-        scalar => Some(scalar.to_string()),
-    }
-}
-
-/// How a reference begins; the case does not matter.
-const SCHEME: &str = "$ENV://";
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
 
-    fn lookup(name: &str) -> Option<String> {
-        match name {
-            "KEY" => Some("secret".to_owned()),
-            "JSON" => Some(r#"{"a": "one", "b": 2, "c": {}}"#.to_owned()),
-            _ => None,
+    struct One(&'static str);
+
+    impl SecretValues for One {
+        fn value(&self, reference: &str) -> Result<String, String> {
+            if reference.ends_with("/KEY") { Ok(self.0.to_owned()) } else { Err("gone".to_owned()) }
         }
     }
 
     #[test]
     fn references_are_replaced_and_all_else_stays() {
-        let check = |config: Value, expected: Value| {
-            assert_eq!(*resolve(&config, "/routes/1", lookup), expected);
+        let check = |config: Value, expected: Value, incomplete: bool| {
+            let resolved = resolve(&config, &One("secret"));
+            assert_eq!((&*resolved.config, resolved.incomplete), (&expected, incomplete));
         };
-        check(json!({"key": "$ENV://KEY"}), json!({"key": "secret"}));
-        check(json!({"a": [{"b": "$env://KEY"}, 1]}), json!({"a": [{"b": "secret"}, 1]}));
-        check(json!({"a": "$ENV://JSON/a", "b": "$ENV://JSON/b"}), json!({"a": "one", "b": "2"}));
-        for unresolved in
-            ["$ENV://GONE", "$ENV://JSON/c", "$ENV://JSON/d", "$ENV://KEY/a", "$secret://vault/1/a/b"]
-        {
-            check(json!([unresolved]), json!([unresolved]));
-        }
-        for plain in ["", "$", "ENV://KEY", " $ENV://KEY", "$ENV:/KEY", "ü$ENV://"] {
-            check(json!(plain), json!(plain));
-        }
-        assert!(matches!(resolve(&json!({"count": 1}), "", lookup), Cow::Borrowed(_)));
+        check(json!({"key": "$ENV://KEY"}), json!({"key": "secret"}), false);
+        check(json!({"a": [{"b": "$env://KEY"}, 1]}), json!({"a": [{"b": "secret"}, 1]}), false);
+        check(
+            json!({"a": "$env://GONE", "b": "$env://KEY"}),
+            json!({"a": "$env://GONE", "b": "secret"}),
+            true,
+        );
+        check(json!(["$secret://vault/1/a/KEY"]), json!(["secret"]), false);
+        check(json!(["$secret://vault"]), json!(["$secret://vault"]), true);
+        check(json!({"$env://KEY": "$"}), json!({"$env://KEY": "$"}), false);
+    }
+
+    #[test]
+    fn a_version_changes_with_the_values() {
+        let config = json!({"a": "$env://KEY", "b": "$env://GONE"});
+        let version = |value: &'static str| resolve(&config, &One(value)).version;
+        assert_eq!(version("one"), version("one"));
+        assert_ne!(version("one"), version("two"));
+        assert_ne!(version("one"), resolve(&config, &NoValues).version);
+        let plain = json!({"count": 1});
+        let resolved = resolve(&plain, &One(""));
+        assert!(matches!(resolved.config, Cow::Borrowed(_)) && resolved.version == 0);
     }
 }

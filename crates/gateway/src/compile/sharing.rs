@@ -28,6 +28,8 @@ struct Shared {
     instance: Weak<Instance>,
     owner: Weak<Object>,
     metadata: Option<Weak<Object>>,
+    /// The version of the values behind references in both.
+    version: u64,
 }
 
 impl Sharing {
@@ -37,6 +39,7 @@ impl Sharing {
         snapshot: &Snapshot,
         owner: &Key,
         name: &'static str,
+        version: u64,
     ) -> Option<Arc<Instance>> {
         let shared = self.instances.get(&(owner.clone(), name))?;
         let same_metadata = match (&shared.metadata, metadata_of(snapshot, name)) {
@@ -44,7 +47,7 @@ impl Sharing {
             (Some(held), Some(now)) => is(held, now),
             _ => false,
         };
-        if same_metadata && is(&shared.owner, snapshot.get(owner)?) {
+        if same_metadata && shared.version == version && is(&shared.owner, snapshot.get(owner)?) {
             shared.instance.upgrade()
         } else {
             None
@@ -52,7 +55,13 @@ impl Sharing {
     }
 
     /// Remembers an instance for the next who asks.
-    pub(super) fn keep_instance(&mut self, snapshot: &Snapshot, owner: &Key, instance: &Arc<Instance>) {
+    pub(super) fn keep_instance(
+        &mut self,
+        snapshot: &Snapshot,
+        owner: &Key,
+        instance: &Arc<Instance>,
+        version: u64,
+    ) {
         let Some(object) = snapshot.get(owner) else { return };
         if self.instances.len() >= SWEEP_MIN.max(2 * self.instances_after_sweep) {
             self.instances.retain(|_, shared| shared.instance.strong_count() > 0);
@@ -62,6 +71,7 @@ impl Sharing {
             instance: Arc::downgrade(instance),
             owner: Arc::downgrade(object),
             metadata: metadata_of(snapshot, instance.name).map(Arc::downgrade),
+            version,
         };
         self.instances.insert((owner.clone(), instance.name), shared);
     }

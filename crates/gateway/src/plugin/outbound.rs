@@ -10,9 +10,10 @@ mod error;
 
 use bytes::Bytes;
 use http1::{Headers, Method};
+pub use model::outbound::OutboundPolicy;
 
 pub use client::HttpClient;
-pub use destination::{Destination, OutboundPolicy, check_uri};
+pub use destination::{Destination, check_uri};
 pub use error::{OutboundCause, OutboundError};
 
 /// The longest head of an answer, and the most fields in it: as much as the gateway takes from any origin by default.

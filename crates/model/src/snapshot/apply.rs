@@ -8,7 +8,7 @@ use super::identity::Claims;
 use super::{Applied, Change, Difference, Faulty, Object, Policy, Snapshot, identity, reference};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Stage};
-use crate::{Fault, Key, Kind, Refusal, Written, check};
+use crate::{Fault, Key, Kind, Refusal, Written, check, secret_reference};
 
 impl Snapshot {
     /// Applies changes, later ones of the same key over earlier ones. `revision` becomes the snapshot's.
@@ -142,10 +142,13 @@ impl Work<'_> {
             let references = reference::of(key, &object.resource);
             relations.targets.extend(references.into_iter().map(|reference| reference.target));
             relations.mentions.extend(reference::mentions(&object.resource));
+            let secrets = secret_reference::of(&object.resource);
+            relations.secrets.extend(secrets.into_iter().map(|(_, text)| Arc::<str>::from(text)));
             relations.identities.extend(identity::of(self.catalog, object));
         }
         sort_unique(&mut relations.targets);
         sort_unique(&mut relations.mentions);
+        sort_unique(&mut relations.secrets);
         sort_unique(&mut relations.identities);
         relations
     }
@@ -155,6 +158,7 @@ impl Work<'_> {
         let new = self.relations(key);
         self.next.dependents.relink(key, &old.targets, &new.targets);
         self.next.mentions.relink(key, &old.mentions, &new.mentions);
+        self.next.secrets.relink(key, &old.secrets, &new.secrets);
         self.next.identities.relink(key, &old.identities, &new.identities);
         // What this object no longer claims, another may have waited for.
         for given_up in old.identities.iter().filter(|identity| !new.identities.contains(identity)) {
@@ -200,6 +204,7 @@ impl Work<'_> {
 struct Relations {
     targets: Vec<Key>,
     mentions: Vec<Key>,
+    secrets: Vec<Arc<str>>,
     identities: Vec<u64>,
 }
 

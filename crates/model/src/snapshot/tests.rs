@@ -411,3 +411,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn who_has_a_reference_to_a_secret_is_known_as_long_as_it_does() {
+    let with = |value: &str| {
+        let plugins = json!({"split": {"a": value, "b": [value]}});
+        put("services/s", json!({"plugins": plugins}))
+    };
+    let first = apply(&Snapshot::empty(), &[with("$secret://vault/1/a/b"), route("r", "gone")]).snapshot;
+    let users = |snapshot: &Snapshot, text: &str| {
+        let keys = snapshot.referring_to_secret(&text.into());
+        keys.iter().map(Key::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(users(&first, "$secret://vault/1/a/b"), ["services/s"]);
+    let second = apply(&first, &[with("$env://A")]).snapshot;
+    assert_eq!(users(&second, "$secret://vault/1/a/b"), [""; 0]);
+    assert_eq!(users(&second, "$env://A"), ["services/s"]);
+    let third = apply(&second, &[delete("services/s")]).snapshot;
+    assert_eq!(users(&third, "$env://A"), [""; 0]);
+}

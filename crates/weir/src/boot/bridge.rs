@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use control::{Publisher, Reports};
+use control::{Publisher, Reports, Secrets};
 use gateway::compile::Compiler;
 use gateway::engine::{Engine, EngineConfig};
 use gateway::observe::access_log::LogWriter;
@@ -106,10 +106,11 @@ pub(super) fn reports(
     options: &Arc<Options>,
     log: &LogControl,
     access_log: Option<LogWriter>,
+    secrets: Arc<Secrets>,
     listeners: Vec<ListenerReport>,
 ) -> Reports {
     let (gateway, options) = (gateway.clone(), options.clone());
-    let report = Arc::new(Report { gateway, options, access_log, listeners });
+    let report = Arc::new(Report { gateway, options, access_log, secrets, listeners });
     Reports {
         workers: report.clone(),
         metrics: report.clone(),
@@ -125,6 +126,7 @@ struct Report {
     gateway: Arc<Gateway>,
     options: Arc<Options>,
     access_log: Option<LogWriter>,
+    secrets: Arc<Secrets>,
     /// The control side's.
     listeners: Vec<ListenerReport>,
 }
@@ -145,6 +147,7 @@ impl MetricsText for Report {
         if let Some(engine) = self.gateway.engine() {
             engine.write_metrics(text);
             metrics::write_node(engine, self.access_log.as_ref(), text);
+            self.secrets.write_metrics(text);
         }
     }
 }

@@ -13,7 +13,7 @@ use gateway::observe::access_log::LogWriter;
 use super::bridge::{self, Bridge, Gateway};
 use super::live::LiveSettings;
 use super::upgrade::{Executable, Offer, Predecessor};
-use super::{admin_keys, catalog, compiler, data, options, sealer, services, sockets, source};
+use super::{admin_keys, catalog, compiler, data, options, sealer, secrets, services, sockets, source};
 use crate::log::{self, LogControl};
 use crate::settings::{Settings, SettingsSource};
 
@@ -56,7 +56,8 @@ impl Node {
         let engine_options = Arc::new(options::engine(&settings));
         let gateway = Arc::new(Gateway::default());
         let services = services(&settings)?;
-        let compiler = compiler(&settings, services.clone());
+        let secrets = secrets(&settings);
+        let compiler = compiler(&settings, services.clone(), secrets.clone());
         let admin_keys = admin_keys(&settings)?;
         let lock = match predecessor.map(|old| old.take_data(&settings.data)).transpose()?.flatten() {
             Some(inherited) => Some(inherited),
@@ -68,11 +69,19 @@ impl Node {
             source: source(&settings),
             catalog,
             publisher: Box::new(Bridge::new(compiler, gateway.clone())),
-            reports: bridge::reports(&gateway, &engine_options, &log, log_writer.clone(), sockets.reports),
+            reports: bridge::reports(
+                &gateway,
+                &engine_options,
+                &log,
+                log_writer.clone(),
+                secrets.clone(),
+                sockets.reports,
+            ),
             clock: Arc::new(SystemClock),
             lock: lock.as_ref().map(DirectoryLock::try_clone).transpose()?,
             admin: options::admin(&settings, admin_keys),
             sealer,
+            secrets,
         })?;
         let workers = settings.workers;
         let engine = gateway.start(|runtime| EngineConfig {

@@ -30,6 +30,7 @@ mod protection;
 mod requests;
 mod rewriting;
 mod routing;
+mod secrets;
 mod slow_clients;
 mod start;
 mod store;

@@ -1,0 +1,228 @@
+//! What references to secrets stand for: a cache that looking into takes no time, kept fresh in the background. The
+//! environment is read as it is; secret managers are asked by a thread of its own, which is only there once an object
+//! refers to one. It refuses to know who uses the values: who is told of a change looks for that itself.
+
+mod cache;
+mod client;
+mod thread;
+mod vault;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::outbound::OutboundPolicy;
+use model::resource::Resource;
+use model::secret_reference::{self, SecretReference, SecretValues};
+use model::{Applied, Fault, Kind, Object};
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::Notify;
+
+use cache::{Cache, Counts};
+use thread::FetchThread;
+
+/// Finds the value of an environment variable.
+pub type Environment = fn(&str) -> Option<String>;
+
+/// How secret managers are asked.
+#[derive(Clone, Debug)]
+pub struct SecretOptions {
+    /// How long a value counts as fresh.
+    pub refresh: Duration,
+    /// How long the last value is used while its manager does not answer.
+    pub stale: Duration,
+    /// How long one answer may take, from the look-up of the name to its last byte.
+    pub timeout: Duration,
+    /// Which addresses are out of bounds.
+    pub policy: OutboundPolicy,
+}
+
+/// See the module.
+pub struct Secrets {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<FetchThread>>,
+}
+
+/// What the thread and everybody else have in common.
+struct Shared {
+    options: SecretOptions,
+    environment: Environment,
+    cache: Mutex<Cache>,
+    /// References whose values have changed, and that nobody has asked for yet.
+    changed: Mutex<Vec<Arc<str>>>,
+    /// Whom to tell of them.
+    listener: Mutex<Option<Box<dyn Fn() + Send>>>,
+    /// Something was tried for the first time.
+    tried: Condvar,
+    /// There is something to do for the thread.
+    wake: Notify,
+}
+
+impl Secrets {
+    /// Values that nobody refers to yet.
+    pub fn new(options: SecretOptions, environment: Environment) -> Secrets {
+        let cache = Cache::new(options.refresh, options.stale, options.timeout);
+        let shared = Shared {
+            options,
+            environment,
+            cache: Mutex::new(cache),
+            changed: Mutex::default(),
+            listener: Mutex::default(),
+            tried: Condvar::new(),
+            wake: Notify::new(),
+        };
+        Secrets { shared: Arc::new(shared), thread: Mutex::default() }
+    }
+
+    /// Calls `listener` whenever there is something for [`Secrets::take_changed`].
+    pub(crate) fn on_change(&self, listener: impl Fn() + Send + 'static) {
+        *self.shared.listener.lock() = Some(Box::new(listener));
+    }
+
+    /// The references whose values have changed since the last call.
+    pub(crate) fn take_changed(&self) -> Vec<Arc<str>> {
+        std::mem::take(&mut *self.shared.changed.lock())
+    }
+
+    /// Takes up the managers and references that came with `applied`, and drops those that went.
+    pub(crate) fn follow(&self, applied: &Applied) {
+        let now = Instant::now();
+        let mut cache = self.shared.cache.lock();
+        let mut changed = Vec::new();
+        for difference in &applied.diff {
+            if difference.key.kind == Kind::Secret {
+                let manager = difference.after.as_ref().and_then(|object| match &object.resource {
+                    Resource::Secret(secret) => Some(secret.value.clone()),
+                    _ => None,
+                });
+                changed.extend(cache.set_manager(&difference.key.id, manager, now));
+            }
+            let references = |object: &Arc<Object>| -> Vec<Arc<str>> {
+                secret_reference::of(&object.resource).into_iter().map(|(_, text)| text.into()).collect()
+            };
+            for reference in difference.after.iter().flat_map(references) {
+                cache.follow(&reference, now);
+            }
+            for reference in difference.before.iter().flat_map(references) {
+                if !applied.snapshot.has_secret_reference(&reference) {
+                    cache.forget(&reference);
+                }
+            }
+        }
+        let idle = cache.is_empty();
+        drop(cache);
+        self.shared.tell(changed);
+        if !idle {
+            self.start_thread();
+            self.shared.wake.notify_one();
+        }
+    }
+
+    fn start_thread(&self) {
+        let mut thread = self.thread.lock();
+        if thread.is_none() {
+            match FetchThread::start(Arc::clone(&self.shared)) {
+                Ok(started) => *thread = Some(started),
+                Err(error) => tracing::error!(%error, "no thread for secrets: references stay unresolved"),
+            }
+        }
+    }
+
+    /// Waits until every manager was asked for everything once, or `deadline`.
+    pub(crate) fn await_first(&self, deadline: Instant) {
+        let mut cache = self.shared.cache.lock();
+        while !cache.all_tried() {
+            if self.shared.tried.wait_until(&mut cache, deadline).timed_out() {
+                tracing::warn!("not every secret is there yet; what needs one stays closed until it is");
+                return;
+            }
+        }
+    }
+
+    /// What is wrong with the references of the objects in `applied`.
+    pub(crate) fn faults(&self, applied: &Applied) -> Vec<Fault> {
+        let objects = applied.diff.iter().filter_map(|difference| difference.after.as_ref());
+        let unresolved = |object: &Arc<Object>| -> Vec<Fault> {
+            let references = secret_reference::of(&object.resource);
+            let fault = |(pointer, reference): (String, &str)| {
+                let reason = self.value(reference).err()?;
+                let reason = format!("{reference} leads nowhere: {reason}");
+                Some(Fault { key: Some(object.key().clone()), pointer, reason, kept: false })
+            };
+            references.into_iter().filter_map(fault).collect()
+        };
+        objects.flat_map(unresolved).collect()
+    }
+
+    /// Ends the thread.
+    pub(crate) fn stop(&self) {
+        if let Some(thread) = self.thread.lock().take() {
+            thread.stop();
+        }
+    }
+
+    /// Appends how many references to secret managers there are, by their state, in the Prometheus text format. A node
+    /// without any has no such metric.
+    pub fn write_metrics(&self, text: &mut String) {
+        let Counts { fresh, stale, unresolved } = self.shared.cache.lock().counts();
+        if fresh + stale + unresolved == 0 {
+            return;
+        }
+        text.push_str("# HELP weir_secret_references References to secret managers, by what is known of their values.\n");
+        text.push_str("# TYPE weir_secret_references gauge\n");
+        for (state, count) in [("fresh", fresh), ("stale", stale), ("unresolved", unresolved)] {
+            text.push_str(&format!("weir_secret_references{{state=\"{state}\"}} {count}\n"));
+        }
+    }
+}
+
+impl SecretValues for Secrets {
+    fn value(&self, reference: &str) -> Result<String, String> {
+        match SecretReference::parse(reference) {
+            Some(SecretReference::Environment { name, key }) => {
+                environment(self.shared.environment, name, key)
+            }
+            Some(SecretReference::Managed { .. }) => self.shared.cache.lock().value(reference),
+            Some(SecretReference::Malformed) | None => {
+                Err("it is not written as $secret://MANAGER/ID/PATH/KEY".to_owned())
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Secrets")
+    }
+}
+
+impl Shared {
+    fn tell(&self, changed: Vec<Arc<str>>) {
+        if changed.is_empty() {
+            return;
+        }
+        self.changed.lock().extend(changed);
+        if let Some(listener) = &*self.listener.lock() {
+            listener();
+        }
+    }
+}
+
+/// The value of an environment variable, or of a key of the JSON object in it.
+fn environment(lookup: Environment, name: &str, key: Option<&str>) -> Result<String, String> {
+    let text = lookup(name).ok_or("there is no such environment variable")?;
+    let value = match key {
+        None => Some(text),
+        Some(key) => {
+            let object: serde_json::Value =
+                serde_json::from_str(&text).map_err(|_| "the environment variable holds no JSON")?;
+            object.get(key).and_then(cache::text_of)
+        }
+    };
+    // An empty secret is a deployment's mistake; nobody is let in by it.
+    value
+        .filter(|value| !value.is_empty())
+        .ok_or_else(|| "the environment variable holds no such text".to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,339 @@
+//! What is known of each secret, and what to do next: a state machine without a clock, a thread or a socket. Times are
+//! handed in. It refuses to know how a manager is asked.
+//!
+//! A document is what a manager answers for one path; several references may want fields of one.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::secret_reference::SecretReference;
+use serde_json::Value;
+
+/// The fields of a document.
+pub(super) type Fields = BTreeMap<Box<str>, String>;
+
+/// Why a manager gave no document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    /// A sentence without any secret.
+    pub(super) reason: String,
+    /// The manager says that there is none: the last value does not count any more.
+    pub(super) gone: bool,
+}
+
+impl Failure {
+    /// The manager could not be asked, or did not answer as it should.
+    pub(super) fn passing(reason: impl Into<String>) -> Failure {
+        Failure { reason: reason.into(), gone: false }
+    }
+}
+
+/// Which document.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct DocumentId {
+    /// The secret manager object, `vault/1`.
+    pub(super) manager: Arc<str>,
+    /// What it is asked for.
+    pub(super) path: Arc<str>,
+}
+
+/// A document to be asked for.
+#[derive(Debug)]
+pub(super) struct Task {
+    /// Which one.
+    pub(super) id: DocumentId,
+    /// The manager object as it is written.
+    pub(super) manager: Arc<Value>,
+    version: u64,
+}
+
+/// How many references there are in each state.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) fresh: usize,
+    pub(super) stale: usize,
+    pub(super) unresolved: usize,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Cache {
+    refresh: Duration,
+    stale: Duration,
+    timeout: Duration,
+    managers: HashMap<Arc<str>, Arc<Value>>,
+    documents: HashMap<DocumentId, Document>,
+    /// Counts changes of managers: what was asked before one says nothing after it.
+    version: u64,
+}
+
+#[derive(Debug)]
+struct Document {
+    /// The last good answer.
+    fields: Option<Fields>,
+    /// Until when that counts, whatever happens.
+    good_until: Instant,
+    /// Why there is no newer one.
+    fault: Option<String>,
+    failures: u32,
+    due: Instant,
+    /// Asked for, and until when an answer may come.
+    asked_until: Option<Instant>,
+    version: u64,
+    tried: bool,
+    /// The references to it, and the key that each wants.
+    wanted: HashMap<Arc<str>, Box<str>>,
+}
+
+impl Document {
+    fn value(&self, key: &str) -> Result<String, String> {
+        match (&self.fields, &self.fault) {
+            (Some(fields), _) => match fields.get(key) {
+                Some(value) => Ok(value.clone()),
+                None => Err(format!("the secret manager has the path, and no text under `{key}` there")),
+            },
+            (None, Some(fault)) => Err(fault.clone()),
+            (None, None) => Err("the secret manager has not answered yet".to_owned()),
+        }
+    }
+
+    fn values(&self) -> Vec<(Arc<str>, Result<String, String>)> {
+        self.wanted.iter().map(|(reference, key)| (Arc::clone(reference), self.value(key))).collect()
+    }
+}
+
+impl Cache {
+    pub(super) fn new(refresh: Duration, stale: Duration, timeout: Duration) -> Cache {
+        let (managers, documents) = (HashMap::new(), HashMap::new());
+        Cache { refresh, stale, timeout, managers, documents, version: 0 }
+    }
+
+    /// Whether nobody refers to anything.
+    pub(super) fn is_empty(&self) -> bool {
+        self.documents.is_empty()
+    }
+
+    /// Wants the value of a reference from now on. One of the environment, or that is none, changes nothing.
+    pub(super) fn follow(&mut self, reference: &Arc<str>, now: Instant) {
+        let Some((id, key)) = parts(reference) else { return };
+        let room = self.documents.len() < MAX_DOCUMENTS;
+        if !room && !self.documents.contains_key(&id) {
+            tracing::error!(
+                reference = &**reference,
+                "more than {MAX_DOCUMENTS} secrets are referred to; this one is not asked for"
+            );
+            return;
+        }
+        let (version, known) = (self.version, self.managers.contains_key(&id.manager));
+        let document = self.documents.entry(id).or_insert_with(|| Document {
+            fields: None,
+            good_until: now,
+            fault: (!known).then(|| NO_MANAGER.to_owned()),
+            failures: 0,
+            // Without a manager there is nobody to ask; when it comes, everything is due.
+            due: if known { now } else { now + FAR },
+            asked_until: None,
+            version,
+            tried: !known,
+            wanted: HashMap::new(),
+        });
+        document.wanted.insert(Arc::clone(reference), key.into());
+    }
+
+    /// Nobody wants that reference any more.
+    pub(super) fn forget(&mut self, reference: &Arc<str>) {
+        let Some((id, _)) = parts(reference) else { return };
+        if let Some(document) = self.documents.get_mut(&id) {
+            document.wanted.remove(reference);
+            if document.wanted.is_empty() {
+                self.documents.remove(&id);
+            }
+        }
+    }
+
+    /// The manager object under `id` is this one now, or gone. What it was asked for is asked for anew; if it is gone, so
+    /// are its values. Gives the references that this changes.
+    pub(super) fn set_manager(
+        &mut self,
+        id: &Arc<str>,
+        manager: Option<Value>,
+        now: Instant,
+    ) -> Vec<Arc<str>> {
+        self.version += 1;
+        let gone = manager.is_none();
+        match manager {
+            Some(manager) => self.managers.insert(Arc::clone(id), Arc::new(manager)),
+            None => self.managers.remove(id),
+        };
+        let mut changed = Vec::new();
+        let version = self.version;
+        for (_, document) in self.documents.iter_mut().filter(|(document, _)| document.manager == *id) {
+            (document.due, document.failures, document.asked_until) = (now, 0, None);
+            (document.version, document.tried) = (version, gone);
+            changed.extend(replace(document, |document| {
+                document.fault = gone.then(|| NO_MANAGER.to_owned());
+                if gone {
+                    document.fields = None;
+                    document.due = now + FAR;
+                }
+            }));
+        }
+        changed
+    }
+
+    /// The documents that are to be asked for now, as far as there is room for them.
+    pub(super) fn due(&mut self, now: Instant, room: usize) -> Vec<Task> {
+        let mut tasks = Vec::new();
+        for (id, document) in &mut self.documents {
+            if tasks.len() >= room {
+                break;
+            }
+            if document.due > now || document.asked_until.is_some_and(|until| until > now) {
+                continue;
+            }
+            if let Some(manager) = self.managers.get(&id.manager) {
+                document.asked_until = Some(now + 2 * self.timeout);
+                let (id, manager) = (id.clone(), Arc::clone(manager));
+                tasks.push(Task { id, manager, version: document.version });
+            }
+        }
+        tasks
+    }
+
+    /// Takes up an answer. Gives the references that it changes.
+    pub(super) fn answered(
+        &mut self,
+        task: &Task,
+        answer: Result<Fields, Failure>,
+        now: Instant,
+    ) -> Vec<Arc<str>> {
+        let (refresh, stale) = (self.refresh, self.stale);
+        let Some(document) = self.documents.get_mut(&task.id) else { return Vec::new() };
+        if document.version != task.version {
+            return Vec::new();
+        }
+        document.asked_until = None;
+        document.tried = true;
+        match answer {
+            Ok(fields) => {
+                document.failures = 0;
+                document.due = now + refresh;
+                document.good_until = now + stale.max(refresh);
+                replace(document, |document| {
+                    document.fields = Some(fields);
+                    document.fault = None;
+                })
+            }
+            Err(failure) => {
+                let Failure { reason, gone } = failure;
+                if document.fault.as_ref() != Some(&reason) {
+                    tracing::warn!(manager = &*task.id.manager, path = &*task.id.path, reason, "no secret");
+                }
+                document.due = now + pause(document.failures).min(refresh);
+                document.failures = document.failures.saturating_add(1);
+                let over = document.good_until <= now;
+                replace(document, |document| {
+                    if gone || over {
+                        document.fields = None;
+                    }
+                    document.fault = Some(reason);
+                })
+            }
+        }
+    }
+
+    /// Drops values that are too old. Gives the references that this changes.
+    pub(super) fn expire(&mut self, now: Instant) -> Vec<Arc<str>> {
+        let over = |document: &&mut Document| document.fields.is_some() && document.good_until <= now;
+        let expired = self.documents.values_mut().filter(over);
+        expired.flat_map(|document| replace(document, |document| document.fields = None)).collect()
+    }
+
+    /// When there is something to do next; a moment far away if there is not.
+    pub(super) fn next(&self, now: Instant) -> Instant {
+        let moments = self.documents.values().flat_map(|document| {
+            let ask = document.asked_until.map_or(document.due, |until| until.max(document.due));
+            [Some(ask), document.fields.is_some().then_some(document.good_until)]
+        });
+        moments.flatten().min().unwrap_or(now + FAR)
+    }
+
+    /// The value of a reference to a manager.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) fn value(&self, reference: &str) -> Result<String, String> {
+        let Some((id, key)) = parts(reference) else { return Err("it is no such reference".to_owned()) };
+        match self.documents.get(&id) {
+            Some(document) => document.value(key),
+            None => Err("the secret manager was not asked for it".to_owned()),
+        }
+    }
+
+    /// Whether everything was asked for at least once.
+    pub(super) fn all_tried(&self) -> bool {
+        self.documents.values().all(|document| document.tried)
+    }
+
+    /// How many references there are in each state.
+    pub(super) fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for document in self.documents.values() {
+            for key in document.wanted.values() {
+                match (document.value(key), &document.fault) {
+                    (Ok(_), None) => counts.fresh += 1,
+                    (Ok(_), Some(_)) => counts.stale += 1,
+                    (Err(_), _) => counts.unresolved += 1,
+                }
+            }
+        }
+        counts
+    }
+}
+
+/// Changes a document, and gives the references whose value, or the reason why there is none, is another one then.
+fn replace(document: &mut Document, change: impl FnOnce(&mut Document)) -> Vec<Arc<str>> {
+    let before = document.values();
+    change(document);
+    let after: HashMap<Arc<str>, Result<String, String>> = document.values().into_iter().collect();
+    before
+        .into_iter()
+        .filter(|(reference, value)| after.get(reference) != Some(value))
+        .map(|(name, _)| name)
+        .collect()
+}
+
+fn parts(reference: &str) -> Option<(DocumentId, &str)> {
+    match SecretReference::parse(reference)? {
+        SecretReference::Managed { manager, path, key } => {
+            Some((DocumentId { manager: manager.into(), path: path.into() }, key))
+        }
+        _ => None,
+    }
+}
+
+/// The text of a JSON value that can stand for one.
+pub(super) fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// How long to wait after so many failures: twice as long each time.
+fn pause(failures: u32) -> Duration {
+    FIRST_PAUSE.saturating_mul(1 << failures.min(10))
+}
+
+/// What is asked for again after a failure comes soon at first: most failures are restarts.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// Documents that are kept. A gateway's secrets are some hundred; more than this are a loop that writes references.
+const MAX_DOCUMENTS: usize = 10_000;
+/// Never, as far as a clock goes.
+const FAR: Duration = Duration::from_secs(86_400 * 365);
+const NO_MANAGER: &str = "there is no such secret manager";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! One bounded GET over HTTP/1.1: its own connection, one deadline for everything, a limit on what is read, no redirect,
+//! and no address that is out of bounds. It refuses to know whom it asks and why.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Request, Uri, header};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::client::conn::http1::Builder;
+use hyper_util::rt::TokioIo;
+use model::outbound::OutboundPolicy;
+use tokio::net::TcpStream;
+
+/// What to ask for.
+#[derive(Debug)]
+pub(super) struct Get {
+    /// Scheme, host and port; a path of its own is put in front of `target`.
+    pub(super) base: String,
+    /// The path.
+    pub(super) target: String,
+    /// Fields, their names in lower case; their values are secrets.
+    pub(super) headers: Vec<(&'static str, String)>,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(super) struct Got {
+    /// Its status.
+    pub(super) status: u16,
+    /// Its body.
+    pub(super) body: Vec<u8>,
+}
+
+/// Asks. Dropping the future closes the connection.
+///
+/// # Errors
+/// What went wrong, a sentence without the values of fields.
+pub(super) async fn get(get: Get, policy: &OutboundPolicy, timeout: Duration) -> Result<Got, String> {
+    match tokio::time::timeout(timeout, ask(get, policy)).await {
+        Ok(answer) => answer,
+        Err(_) => Err(format!("no whole answer within {} ms", timeout.as_millis())),
+    }
+}
+
+async fn ask(get: Get, policy: &OutboundPolicy) -> Result<Got, String> {
+    let (request, host, port) = prepare(&get)?;
+    let stream = connect(&host, port, policy).await?;
+    let mut builder = Builder::new();
+    builder.max_buf_size(HEAD_MAX_BYTES).max_headers(FIELDS_MAX);
+    let (mut sender, connection) =
+        builder.handshake(TokioIo::new(stream)).await.map_err(|error| format!("no HTTP: {error}"))?;
+    let answer = async {
+        let response = sender.send_request(request).await.map_err(|error| format!("no answer: {error}"))?;
+        let status = response.status().as_u16();
+        // Only what is read as a document needs its body.
+        if status != 200 {
+            return Ok(Got { status, body: Vec::new() });
+        }
+        let body = Limited::new(response.into_body(), BODY_MAX_BYTES).collect().await;
+        let body = body.map_err(|error| {
+            format!("the answer broke off, or is longer than {BODY_MAX_BYTES} bytes: {error}")
+        })?;
+        Ok(Got { status, body: body.to_bytes().to_vec() })
+    };
+    tokio::pin!(answer, connection);
+    let mut ended = false;
+    loop {
+        tokio::select! {
+            biased;
+            answer = &mut answer => return answer,
+            // How it ended shows in what waits for it.
+            _ = &mut connection, if !ended => ended = true,
+        }
+    }
+}
+
+fn prepare(get: &Get) -> Result<(Request<Empty<Bytes>>, String, u16), String> {
+    let uri: Uri = get.base.parse().map_err(|_| "its uri is no URI".to_owned())?;
+    let authority = uri.authority().ok_or("its uri has no host")?;
+    match uri.scheme_str() {
+        Some("http") => {}
+        other => {
+            let scheme = other.unwrap_or("none");
+            return Err(format!("its uri has the scheme {scheme}, which is not supported yet: only http"));
+        }
+    }
+    if authority.as_str().contains('@') || uri.query().is_some() {
+        return Err("its uri has a user or a query in it; write http://HOST:PORT".to_owned());
+    }
+    let target = format!("{}{}", uri.path().trim_end_matches('/'), get.target);
+    let mut request = Request::get(target).header(header::HOST, authority.as_str());
+    for (name, value) in &get.headers {
+        let mut value = HeaderValue::from_str(value)
+            .map_err(|_| format!("what {name} would say cannot stand in a field"))?;
+        value.set_sensitive(true);
+        request = request.header(HeaderName::from_static(name), value);
+    }
+    let request =
+        request.body(Empty::new()).map_err(|_| "its uri and the path make no request".to_owned())?;
+    let host = authority.host().trim_matches(['[', ']']).to_owned();
+    Ok((request, host, authority.port_u16().unwrap_or(80)))
+}
+
+/// Connects to the first address that answers, if all of them may be reached: a name must not lead elsewhere by turns.
+async fn connect(host: &str, port: u16, policy: &OutboundPolicy) -> Result<TcpStream, String> {
+    let found = tokio::net::lookup_host((host, port)).await;
+    let addresses: Vec<SocketAddr> = found
+        .map_err(|error| format!("the name {host} cannot be looked up: {error}"))?
+        .take(MAX_ADDRESSES)
+        .collect();
+    for address in &addresses {
+        if let Some(what) = policy.refuses(address.ip()) {
+            return Err(format!(
+                "{} is {what}; the setting outbound_allow lists what may be reached all the same",
+                address.ip()
+            ));
+        }
+    }
+    let mut failed = format!("the name {host} has no address");
+    for address in addresses {
+        match TcpStream::connect(address).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = format!("{address} cannot be reached: {error}"),
+        }
+    }
+    Err(failed)
+}
+
+/// The head of an answer; a manager's is some hundred bytes.
+const HEAD_MAX_BYTES: usize = 16 * 1024;
+const FIELDS_MAX: usize = 64;
+/// The body of an answer: a thousand fields of a kilobyte.
+const BODY_MAX_BYTES: usize = 1024 * 1024;
+/// Addresses of a name that are tried within the one deadline.
+const MAX_ADDRESSES: usize = 8;

@@ -1,0 +1,105 @@
+//! The thread that asks secret managers, a few at a time, and tells what it learned. What to ask when is the cache's
+//! business, what an answer means the manager's.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use tokio::task::JoinSet;
+
+use super::cache::{Failure, Fields, Task};
+use super::{Shared, client, vault};
+
+/// See the module.
+pub(super) struct FetchThread {
+    handle: JoinHandle<()>,
+    shared: Arc<Shared>,
+    stopping: Arc<AtomicBool>,
+}
+
+impl FetchThread {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// The system gives no thread, or nothing to wait with.
+    pub(super) fn start(shared: Arc<Shared>) -> io::Result<FetchThread> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(MAX_LOOKUPS)
+            .build()?;
+        let stopping = Arc::new(AtomicBool::new(false));
+        let (theirs, stop) = (Arc::clone(&shared), Arc::clone(&stopping));
+        let handle = std::thread::Builder::new().name("secrets".to_owned()).spawn(move || {
+            runtime.block_on(run(&theirs, &stop));
+            // A name that is being looked up is not waited for.
+            runtime.shutdown_background();
+        })?;
+        Ok(FetchThread { handle, shared, stopping })
+    }
+
+    /// Ends it; what is under way is given up.
+    pub(super) fn stop(self) {
+        self.stopping.store(true, Ordering::Release);
+        self.shared.wake.notify_one();
+        if self.handle.join().is_err() {
+            tracing::error!("the thread for secrets had panicked");
+        }
+    }
+}
+
+async fn run(shared: &Arc<Shared>, stopping: &AtomicBool) {
+    let mut asking: JoinSet<(Task, Result<Fields, Failure>)> = JoinSet::new();
+    while !stopping.load(Ordering::Acquire) {
+        let now = Instant::now();
+        let (changed, tasks, next) = {
+            let mut cache = shared.cache.lock();
+            let changed = cache.expire(now);
+            let tasks = cache.due(now, MAX_ASKED - asking.len());
+            (changed, tasks, cache.next(now))
+        };
+        shared.tried.notify_all();
+        shared.tell(changed);
+        for task in tasks {
+            let shared = Arc::clone(shared);
+            asking.spawn(async move {
+                let answer = ask(&task, &shared).await;
+                (task, answer)
+            });
+        }
+        // With all places taken, only an answer makes one.
+        let next = if asking.len() >= MAX_ASKED { now + shared.options.timeout } else { next };
+        tokio::select! {
+            Some(joined) = asking.join_next(), if !asking.is_empty() => {
+                if let Ok((task, answer)) = joined {
+                    let changed = shared.cache.lock().answered(&task, answer, Instant::now());
+                    shared.tried.notify_all();
+                    shared.tell(changed);
+                }
+            }
+            () = tokio::time::sleep_until(next.max(now + LEAST_PAUSE).into()) => {}
+            () = shared.wake.notified() => {}
+        }
+    }
+}
+
+async fn ask(task: &Task, shared: &Shared) -> Result<Fields, Failure> {
+    let manager = task.id.manager.split('/').next().unwrap_or_default();
+    if manager != "vault" {
+        return Err(Failure {
+            reason: format!("references to the secret manager {manager} are not supported yet: only vault"),
+            gone: true,
+        });
+    }
+    let get = vault::request(&task.manager, &task.id.path, shared.environment)?;
+    let got = client::get(get, &shared.options.policy, shared.options.timeout).await;
+    vault::read(&got.map_err(|reason| Failure::passing(format!("vault: {reason}")))?)
+}
+
+/// Documents asked for at once: a vault is one server for many, and has better to do.
+const MAX_ASKED: usize = 8;
+/// Names looked up at once by the system's resolver, which blocks.
+const MAX_LOOKUPS: usize = 4;
+/// Between two rounds, so that a mistake in reckoning is no busy loop.
+const LEAST_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
