@@ -208,7 +208,7 @@ impl Cache {
         answer: Result<Fields, Failure>,
         now: Instant,
     ) -> Vec<Arc<str>> {
-        let (refresh, stale) = (self.refresh, self.stale);
+        let (refresh, stale, timeout) = (self.refresh, self.stale, self.timeout);
         let Some(document) = self.documents.get_mut(&task.id) else { return Vec::new() };
         if document.version != task.version {
             return Vec::new();
@@ -219,7 +219,8 @@ impl Cache {
             Ok(fields) => {
                 document.failures = 0;
                 document.due = now + refresh;
-                document.good_until = now + stale.max(refresh);
+                // Longer than it takes to ask again, or it would be gone each time until the answer.
+                document.good_until = now + stale.max(refresh + 2 * timeout);
                 replace(document, |document| {
                     document.fields = Some(fields);
                     document.fault = None;

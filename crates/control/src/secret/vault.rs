@@ -97,9 +97,12 @@ mod tests {
         (name == "TOKEN").then(|| "from-env".to_owned())
     }
 
+    /// Target and fields.
+    type Expected<'e> = (&'e str, &'e [(&'e str, &'e str)]);
+
     #[test]
     fn requests() {
-        let check = |manager: Value, path: &str, expected: Result<(&str, &[(&str, &str)]), &str>| match (
+        let check = |manager: Value, path: &str, expected: Result<Expected<'_>, &str>| match (
             request(&manager, path, lookup),
             expected,
         ) {

@@ -93,3 +93,71 @@ fn no_log_error_or_dump_holds_a_secret() {
     check("the error log", &weir.stderr().join("\n"));
     assert!(!weir.stderr().is_empty(), "a log at level trace says something");
 }
+
+/// What references lead to, the way to the vault, and what everything is encrypted with.
+const RESOLVED: [&str; 4] =
+    ["env-5up3r53cr3t", "vault-5up3r53cr3t", "vault-token-5up3r53cr3t", "0123456789abcdeF0123456789abcdeF"];
+
+#[test]
+fn no_log_error_or_dump_holds_what_a_reference_leads_to() {
+    let vault = Origin::answering(&json!({"data": {"key": RESOLVED[1]}}).to_string());
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("access.log");
+    let weir = Weir::builder(BINARY)
+        .arguments(&[
+            "--log-level",
+            "trace",
+            "--access-log",
+            log.to_str().unwrap(),
+            "--secret-refresh-ms",
+            "100",
+        ])
+        .environment("JACKS_KEY", RESOLVED[0])
+        .environment("VAULT_TOKEN", RESOLVED[2])
+        .environment("WEIR_ENCRYPTION_KEYRING", RESOLVED[3])
+        .start();
+    let uri = format!("http://{}", vault.address());
+    weir.put("secrets/vault/1", json!({"uri": uri, "prefix": "kv", "token": "$env://VAULT_TOKEN"}));
+    let (jack, jill) = ("$env://JACKS_KEY", "$secret://vault/1/jill/key");
+    for (name, key) in [("jack", jack), ("jill", jill), ("jo", "$secret://vault/1/jill/other")] {
+        weir.put("consumers", json!({"username": name, "plugins": {"key-auth": {"key": key}}}));
+    }
+    let logger = json!({"uri": "http://127.0.0.1:1/", "auth_header": jack});
+    let plugins = json!({"key-auth": {}, "http-logger": logger, "mocking": {"response_example": "ok"}});
+    weir.put("routes/1", json!({"uri": "/*", "plugins": plugins}));
+    let ask = |key: &str| weir.client().request("GET", "/a", &[("apikey", key)], b"");
+    for key in &RESOLVED[..2] {
+        wait_until("the key opens", || ask(key).status == 200);
+    }
+    vault.wait_for_requests(3);
+
+    let check = |what: &str, text: &str| {
+        for secret in RESOLVED {
+            assert!(!text.contains(secret), "{what} holds {secret}: {text}");
+        }
+    };
+    for path in ["routes", "consumers", "consumers/jack", "consumers/jill", "secrets", "secrets/vault/1"] {
+        let response = weir.admin_raw("GET", path, &[("X-API-KEY", ADMIN_KEY)], b"");
+        check("the Admin API", &all_of(&response));
+    }
+    for path in ["/v1/routes", "/v1/route/1", "/v1/schema", "/v1/plugin_metadatas"] {
+        check("the control API", &text_of(&weir, "control", path));
+    }
+    let question = json!({"method": "GET", "url": "/a", "headers": [["apikey", "x"]]}).to_string();
+    let explained = Client::connect(weir.address("control")).request(
+        "POST",
+        "/v1/weir/explain",
+        &[],
+        question.as_bytes(),
+    );
+    assert_eq!(explained.status, 200);
+    check("explain", &all_of(&explained));
+    check("metrics", &text_of(&weir, "metrics", "/apisix/prometheus/metrics"));
+    wait_until("the requests are logged", || {
+        std::fs::read_to_string(&log).is_ok_and(|text| text.lines().count() >= 2)
+    });
+    check("the access log", &std::fs::read_to_string(&log).unwrap());
+    check("the error log", &weir.stderr().join("\n"));
+    let told = weir.stderr().join("\n");
+    assert!(told.contains("jill/other leads nowhere"), "what is missing is told: {told}");
+}
