@@ -1,23 +1,17 @@
-//! etcd as the source: what the follower tells becomes the configuration in force, and writes go to etcd and come back by
-//! the same way, so that there is one order of changes. It refuses to know etcd's protocol.
+//! etcd as the source: what the follower tells becomes the configuration in force. Writes come back by the same way, so
+//! that there is one order of changes. It refuses to know etcd's protocol.
 
-use std::sync::Arc;
+mod write;
+
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
-use model::{Change, Kind, Policy};
+use model::{Change, Policy};
 
-use super::batch::Batch;
-use super::journal::Journal;
-use super::whole::{Differing, Terms, WholeRefused};
-use super::write::{Done, Refused};
-use super::{Command, LoadError, Reconciler, Signed, Source};
+use super::{Command, LoadError, Reconciler, Source};
 use crate::sealing::Medium;
-use crate::source::etcd::{
-    Changed, EtcdError, EtcdSource, MAX_OPERATIONS, MAX_TRANSACTION_BYTES, Operation, Outcome, Stray, Update,
-    note,
-};
-use crate::source::store::{Label, Record, StoreError, VersionSource};
+use crate::source::etcd::{Changed, EtcdSource, Stray, Update};
+use crate::source::store::{Record, StoreError};
 use crate::stored_key;
 use crate::view::EtcdState;
 
@@ -143,158 +137,6 @@ impl Reconciler {
         self.publish(applied);
     }
 
-    /// Asks etcd for the writes; each is answered when it is in force here, or refused.
-    pub(super) fn write_to_etcd(&mut self, writes: Vec<Signed>) -> Vec<Result<Done, Refused>> {
-        let mut results: Vec<Option<Result<Done, Refused>>> = writes.iter().map(|_| None).collect();
-        let mut open: Vec<(usize, Signed)> = writes.into_iter().enumerate().collect();
-        for _ in 0..MAX_TRIES {
-            open = self.try_to_write(open, &mut results);
-            if open.is_empty() {
-                break;
-            }
-        }
-        let conflict = || Err(Refused::Store(StoreError::Conflict.to_string()));
-        results.into_iter().map(|result| result.unwrap_or_else(conflict)).collect()
-    }
-
-    /// One try; gives back the writes that met something newer.
-    fn try_to_write(
-        &mut self,
-        writes: Vec<(usize, Signed)>,
-        results: &mut [Option<Result<Done, Refused>>],
-    ) -> Vec<(usize, Signed)> {
-        let now_ms = self.parts.clock.unix_ms();
-        let Source::Etcd(etcd) = &self.parts.source else { return Vec::new() };
-        if etcd.status.state == EtcdState::Behind {
-            let reason = etcd.status.reason.clone().unwrap_or_default();
-            for (index, _) in writes {
-                results[index] = Some(Err(Refused::Store(reason.clone())));
-            }
-            return Vec::new();
-        }
-        let handle = etcd.handle();
-        let (sealer, revision) = (&self.parts.sealer, self.snapshot.revision());
-        let journal = Journal::etcd(&etcd.etcd, &etcd.space, &handle, sealer, revision);
-        let mut batch = Batch::new(journal, &self.parts.catalog, self.snapshot.clone(), now_ms);
-        let mut planned = Vec::new();
-        for (index, signed) in writes {
-            let from = batch.planned();
-            match batch.write(signed.0.clone()) {
-                Ok(done) => planned.push((index, signed, done, batch.planned() - from)),
-                Err(refused) => results[index] = Some(Err(refused)),
-            }
-        }
-        let mut operations = match batch.commit() {
-            Ok(committed) => committed.operations.into_iter(),
-            Err(fault) => {
-                for (index, ..) in planned {
-                    results[index] = Some(Err(Refused::Store(fault.to_string())));
-                }
-                return Vec::new();
-            }
-        };
-        let group = |(_, (_, author), _, count): &(usize, Signed, Done, usize)| {
-            let mut group: Vec<Operation> = operations.by_ref().take(*count).collect();
-            let label = Label { at_ms: now_ms, source: VersionSource::Admin, by: Arc::clone(author) };
-            group.push(note(&label, group.iter().map(|operation| operation.path.clone())));
-            group
-        };
-        let groups: Vec<Vec<Operation>> = planned.iter().map(group).collect();
-        let outcomes = handle.block_on(etcd.etcd.write(&etcd.space, &groups));
-        let newest = outcomes.iter().flatten().map(|outcome| outcome.revision).max().unwrap_or(0);
-        let mut again = Vec::new();
-        let noted = outcomes.len();
-        for ((index, signed, done, _), outcome) in planned.into_iter().zip(outcomes) {
-            match outcome {
-                Ok(Outcome { revision, done: true }) => results[index] = Some(Ok(done.at(revision))),
-                Ok(_) => again.push((index, signed)),
-                Err(failed) => results[index] = Some(Err(Refused::Store(worded(&failed.0)))),
-            }
-        }
-        if newest > 0 {
-            self.follow_until(newest);
-        }
-        self.forget_oldest_notes(noted);
-        again
-    }
-
-    /// Lets etcd forget who made the oldest changes, now and then.
-    fn forget_oldest_notes(&mut self, noted: usize) {
-        let Source::Etcd(etcd) = &mut self.parts.source else { return };
-        etcd.notes_written += noted;
-        if etcd.notes_written < NOTES_BETWEEN {
-            return;
-        }
-        etcd.notes_written = 0;
-        let (client, space) = (Arc::clone(&etcd.etcd), etcd.space.clone());
-        etcd.handle().spawn(async move {
-            if let Err(fault) = client.forget_oldest(&space).await {
-                tracing::warn!(%fault, "etcd keeps more notes of old versions than it should");
-            }
-        });
-    }
-
-    /// Writes what differs in one transaction of etcd, and nothing if anything has changed since; in force when this
-    /// returns.
-    pub(super) fn change_all_in_etcd(
-        &mut self,
-        differing: &[Differing],
-        terms: &Terms<'_>,
-    ) -> Result<(), WholeRefused> {
-        if differing.is_empty() {
-            return Ok(());
-        }
-        let (now, view) = (self.snapshot.revision(), self.parts.view.load());
-        self.check_all(differing, terms, &view, now + 1)?;
-        let at_ms = self.parts.clock.unix_ms();
-        let Source::Etcd(etcd) = &self.parts.source else { return Err(self.only_read()) };
-        if etcd.status.state == EtcdState::Behind {
-            let reason = etcd.status.reason.clone().unwrap_or_default();
-            return Err(WholeRefused::Write(Refused::Store(reason)));
-        }
-        let mut operations: Vec<Operation> =
-            differing.iter().map(|differing| differing.operation(&view, &self.parts.sealer)).collect();
-        let label = Label { at_ms, source: terms.source, by: Arc::clone(terms.author) };
-        operations.push(note(&label, operations.iter().map(|operation| operation.path.clone())));
-        fits_into_one(&operations, etcd.max_operations)?;
-        let collections: Vec<&str> =
-            Kind::ALL.into_iter().filter(|kind| *kind != Kind::Credential).map(Kind::collection).collect();
-        let followed = etcd.followed;
-        let written = etcd.etcd.write_whole(&etcd.space, &operations, &collections, followed);
-        let outcome = etcd.handle().block_on(written);
-        let outcome = outcome.map_err(|fault| WholeRefused::Write(Refused::Store(worded(&fault))))?;
-        self.follow_until(outcome.revision);
-        self.forget_oldest_notes(1);
-        if outcome.done {
-            Ok(())
-        } else {
-            Err(WholeRefused::Moved { revision: self.snapshot.revision(), expected: now })
-        }
-    }
-
-    /// Takes what the follower tells until it has told of `revision`, for a while at most: the write is done either way.
-    fn follow_until(&mut self, revision: u64) {
-        let deadline = Instant::now() + ECHO_WITHIN;
-        while self.followed() < revision {
-            // Not those that were put off: they come behind this write.
-            match self.inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(Command::Etcd(update)) => self.take(update),
-                Ok(other) => self.deferred.push_back(other),
-                Err(_) => {
-                    tracing::warn!(revision, "etcd has done a write that it has not told of yet");
-                    return;
-                }
-            }
-        }
-    }
-
-    fn followed(&self) -> u64 {
-        match &self.parts.source {
-            Source::Etcd(etcd) => etcd.followed,
-            _ => u64::MAX,
-        }
-    }
-
     /// Reads everything again from etcd, and adopts it even if it is older, where that is wanted.
     pub(super) fn read_etcd_again(&mut self, adopt: bool) {
         let Source::Etcd(etcd) = &self.parts.source else { return };
@@ -369,32 +211,6 @@ impl EtcdSource {
     }
 }
 
-/// Refuses what etcd would not take in one step.
-fn fits_into_one(operations: &[Operation], max_operations: usize) -> Result<(), WholeRefused> {
-    let count = operations.len();
-    let bytes: usize = operations
-        .iter()
-        .map(|operation| operation.path.len() + operation.text.as_ref().map_or(0, String::len))
-        .sum();
-    let refuse = |what: String| Err(WholeRefused::Write(Refused::Invalid(what)));
-    if count > max_operations {
-        return refuse(format!(
-            "{} objects differ, and etcd takes {} in one step: raise its --max-txn-ops and then etcd_max_operations here, \
-             or apply parts of it with keep_others",
-            count - 1,
-            max_operations.saturating_sub(1)
-        ));
-    }
-    // With more operations than usual, etcd was told to take more, and its --max-request-bytes will say how much.
-    if max_operations == MAX_OPERATIONS && bytes > MAX_TRANSACTION_BYTES {
-        return refuse(format!(
-            "what differs has {bytes} bytes, and etcd takes about {MAX_TRANSACTION_BYTES} in one step: apply parts of it with \
-             keep_others"
-        ));
-    }
-    Ok(())
-}
-
 /// Hands updates to the reconciling thread, waiting where its queue is full.
 fn teller(
     commands: SyncSender<Command>,
@@ -415,22 +231,8 @@ fn teller(
     }
 }
 
-/// What a writer is told.
-fn worded(error: &EtcdError) -> String {
-    match error {
-        EtcdError::Unreachable(_) => format!("{error}; whether the write was done is not known"),
-        other => other.to_string(),
-    }
-}
-
 /// Why a key of no known kind is skipped.
 const UNKNOWN_KIND: &str = "it is no object that this version knows";
-/// How many notes this node writes before it looks whether there are too many.
-const NOTES_BETWEEN: usize = 100;
-/// How often a write is made anew from what it met; each time somebody else was faster.
-const MAX_TRIES: usize = 10;
-/// What a write did comes back within a millisecond or two, unless the watch is being opened anew.
-const ECHO_WITHIN: Duration = Duration::from_secs(2);
 /// How long a start waits for etcd, where its disk has what was served before.
 const START_WITHIN_KEPT: Duration = Duration::from_secs(10);
 /// How often everything is read again for a copy that the disk did not take.
