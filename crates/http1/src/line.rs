@@ -23,14 +23,25 @@ pub(crate) fn worth_parsing(input: &[u8], scanned: usize) -> bool {
 
 /// Refuses an incomplete head that is already too large; else says how much of it has been looked at.
 pub(crate) fn partial(input: &[u8], limits: &HeadLimits) -> Result<usize, HeadError> {
-    let line_window = limits.max_line_bytes + LINE_ENDS_BYTES;
-    if input.len() >= line_window && memchr::memchr(b'\n', &input[EMPTY_LINE_BYTES..line_window]).is_none() {
-        return Err(HeadError::LineTooLong);
-    }
-    if input.len() >= limits.max_head_bytes {
-        return Err(HeadError::HeadTooLarge);
-    }
-    Ok(input.len())
+    size_fault(input, limits).map_or(Ok(input.len()), |(_, error)| Err(error))
+}
+
+/// Why a head at the start of `input` is too large, and at how many bytes that is known, if no fault came before.
+pub(crate) fn size_fault(input: &[u8], limits: &HeadLimits) -> Option<(usize, HeadError)> {
+    // One empty line may stand before the start line.
+    let line_start = if input.starts_with(b"\r\n") { b"\r\n".len() } else { 0 };
+    let line_window = line_start + limits.max_line_bytes + b"\r\n".len();
+    let has_line = |window: &[u8]| {
+        memchr::memchr(b'\n', window)
+            .is_some_and(|end| end <= limits.max_line_bytes || window.ends_with(b"\r\n"))
+    };
+    let line = input
+        .get(line_start..line_window)
+        .filter(|window| !has_line(window))
+        .map(|_| (line_window, HeadError::LineTooLong));
+    let head =
+        (input.len() >= limits.max_head_bytes).then_some((limits.max_head_bytes, HeadError::HeadTooLarge));
+    line.into_iter().chain(head).min_by_key(|(known_at, _)| *known_at)
 }
 
 /// Copies a complete head into `headers`, with every line checked and every field seen by `semantics`.
@@ -71,8 +82,3 @@ pub(crate) fn error_of(error: httparse::Error, start_line: HeadError) -> HeadErr
         httparse::Error::Version | httparse::Error::Token | httparse::Error::Status => start_line,
     }
 }
-
-/// One empty line may stand before the start line.
-const EMPTY_LINE_BYTES: usize = 2;
-/// It and the start line's own end.
-const LINE_ENDS_BYTES: usize = 4;

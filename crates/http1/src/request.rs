@@ -1,6 +1,7 @@
 //! Request heads: parsing and what they say about the body and the connection.
 //! It refuses to know routes, limits on bodies, or whether a target form is served.
 
+mod fault;
 mod target;
 
 pub use target::TargetForm;
@@ -119,26 +120,37 @@ impl RequestHead {
 /// On [`HeadStatus::Complete`] the head is copied, so the input's bytes are free again. On
 /// [`HeadStatus::Partial`] call again with the same `head` and the same bytes plus the ones that came since.
 /// An error ends the connection: nothing behind a malformed head can be trusted. It leaves the head empty, or
-/// as it was before.
+/// as it was before. However the bytes were cut, it is the same, that of the first fault; but a fault inside of a head
+/// that was begun may be seen only when that is complete or too large, or is parsed anew.
 pub fn parse_request(
     input: &[u8],
     head: &mut RequestHead,
     limits: &HeadLimits,
 ) -> Result<HeadStatus, HeadError> {
     let skipped = leading_empty_line(input)?;
-    if !line::worth_parsing(input, head.scanned) {
-        head.scanned = line::partial(input, limits)?;
+    // What is too large is parsed all the same: something may be wrong with it that came first.
+    if !line::worth_parsing(input, head.scanned)
+        && let Ok(scanned) = line::partial(input, limits)
+    {
+        head.scanned = scanned;
         return Ok(HeadStatus::Partial);
     }
     let mut slots: FieldSlots<'_> = [const { std::mem::MaybeUninit::uninit() }; Limits::FIELDS_CEILING];
     let slots = &mut slots[..limits.max_fields.min(Limits::FIELDS_CEILING)];
     let mut parsed = httparse::Request::new(&mut []);
-    let status = parsed
-        .parse_with_uninit_headers(&input[skipped..], slots)
-        .map_err(|error| line::error_of(error, start_line_error(&input[skipped..], limits)))?;
-    let httparse::Status::Complete(length) = status else {
-        head.scanned = line::partial(input, limits)?;
-        return Ok(HeadStatus::Partial);
+    let length = match parsed.parse_with_uninit_headers(&input[skipped..], slots) {
+        Ok(httparse::Status::Complete(length)) => length,
+        Ok(httparse::Status::Partial) => {
+            head.scanned = line::partial(input, limits)?;
+            return Ok(HeadStatus::Partial);
+        }
+        Err(_) => {
+            if let Some(error) = fault::first_fault(input, skipped, limits) {
+                return Err(error);
+            }
+            head.scanned = input.len();
+            return Ok(HeadStatus::Partial);
+        }
     };
     let head_bytes = skipped + length;
     if let Err(error) = fill(head, &input[..head_bytes], &parsed, limits) {
@@ -177,11 +189,9 @@ fn fill(
         return Err(HeadError::RequestLine);
     };
     let (method, target) = (method.as_bytes(), target.as_bytes());
-    if method.len() + target.len() + b"  HTTP/1.1".len() > limits.max_line_bytes {
-        return Err(HeadError::LineTooLong);
-    }
-    if bytes.len() > limits.max_head_bytes {
-        return Err(HeadError::HeadTooLarge);
+    let line_bytes = method.len() + target.len() + b"  HTTP/1.1".len();
+    if line_bytes > limits.max_line_bytes || bytes.len() > limits.max_head_bytes {
+        return Err(line::size_fault(bytes, limits).map_or(HeadError::HeadTooLarge, |(_, error)| error));
     }
     head.scanned = 0;
     head.version = if version == 0 { Version::Http10 } else { Version::Http11 };
@@ -243,28 +253,5 @@ fn leading_empty_line(input: &[u8]) -> Result<usize, HeadError> {
         [b'\r', b'\n', ..] => Ok(2),
         [b'\r', _, ..] => Err(HeadError::EmptyLines),
         _ => Ok(0),
-    }
-}
-
-/// Tells a version that exists elsewhere from a line that is no request line.
-fn start_line_error(input: &[u8], limits: &HeadLimits) -> HeadError {
-    let end = memchr::memchr(b'\n', input).unwrap_or(input.len());
-    if end > limits.max_line_bytes {
-        return HeadError::LineTooLong;
-    }
-    let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
-    let mut words = line.split(|&byte| byte == b' ');
-    let (Some(method), Some(target), Some(version), None) =
-        (words.next(), words.next(), words.next(), words.next())
-    else {
-        return HeadError::RequestLine;
-    };
-    match version {
-        [b'H', b'T', b'T', b'P', b'/', major @ b'1'..=b'9', b'.', minor @ b'0'..=b'9']
-            if syntax::is_token(method) && !target.is_empty() && (*major != b'1' || *minor > b'1') =>
-        {
-            HeadError::Version
-        }
-        _ => HeadError::RequestLine,
     }
 }
