@@ -309,8 +309,15 @@ async fn read_head(
             match connection.stream.poll_read_at_once(cx, input.spare_mut()) {
                 Poll::Ready(Ok(0)) if input.filled().is_empty() => return Poll::Ready(Ok(Arrived::End)),
                 Poll::Ready(Ok(0)) => {
-                    let detail = "the connection closed inside the request head";
-                    return Poll::Ready(Err(Failure::new(Cause::BadRequest, detail)));
+                    // What came since the first look may be malformed; a look at all of it says so.
+                    exchange.request.clear();
+                    let failure = match parse_request(input.filled(), &mut exchange.request, &limits.head) {
+                        Err(error) => head_failure(&error),
+                        Ok(_) => {
+                            Failure::new(Cause::BadRequest, "the connection closed inside the request head")
+                        }
+                    };
+                    return Poll::Ready(Err(failure));
                 }
                 Poll::Ready(Ok(count)) => input.advance(count),
                 Poll::Ready(Err(_)) => return Poll::Ready(Ok(Arrived::End)),

@@ -131,6 +131,18 @@ fn a_try_whose_plugin_panics_is_over() {
 }
 
 #[test]
+fn a_client_that_stops_inside_its_head_is_told_what_is_wrong_with_it() {
+    async fn client(mut peer: Peer, _: Rc<Gateway>) {
+        // More than is read at once, so that the fault is not in what is looked at first.
+        let request = format!("GET /{} HTTP/2.0\r\nHost: h", "a".repeat(5_000));
+        peer.write(request.as_bytes()).await.unwrap();
+        peer.shut().await.unwrap();
+        assert_eq!(peer.head().await.unwrap().unwrap().status(), 505);
+    }
+    play(|_| (), client, hello);
+}
+
+#[test]
 fn requests_that_were_sent_ahead_of_a_half_close_are_answered() {
     async fn client(mut peer: Peer, _: Rc<Gateway>) {
         peer.write(&[GET, GET, GET].concat()).await.unwrap();
