@@ -60,7 +60,8 @@ fn judged(script: &Script) -> Judged {
     let met = met(&account);
     if tunnel.is_none() {
         for bytes in &account.connections {
-            assert_ne!(oracle::read(bytes).1, End::Refused, "the node was sent {}", bytes.escape_ascii());
+            let is_good = !matches!(oracle::read(bytes).1, End::Refused | End::Unspoken);
+            assert!(is_good, "the node was sent {}", bytes.escape_ascii());
         }
         assert!(answers.len() <= asked.len() + usize::from(end != End::Closed), "more answers than requests");
     }
@@ -82,6 +83,8 @@ fn judged(script: &Script) -> Judged {
             .map(|met| (&met.account, met.arrival.answer.escape_ascii().to_string()))
             .collect::<Vec<_>>()
     );
+    let says_unspoken = answers.iter().any(|answer| answer.local && answer.status == 505);
+    assert!(!says_unspoken || end == End::Unspoken, "505 where the request line is malformed or good");
     let is_calm = tunnel.is_none() && is_calm(script, &met);
     if is_calm && script.client.iter().all(|act| matches!(act, Act::Send(_))) {
         let plain = met.iter().filter(|met| met.account.is_some() && met.arrival.answer == PLAIN_ANSWER);

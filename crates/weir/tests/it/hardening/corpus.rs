@@ -15,6 +15,9 @@ const SOUND: [&str; 5] = [
     "GET /1 HTTP/1.1\r\nHost: h\r\n\r\nPOST /2 HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc",
 ];
 
+/// A request of a version that no damage makes one that is spoken.
+const UNSPOKEN: &str = "GET /a?b HTTP/2.0\r\nHost: h\r\n\r\n";
+
 /// What is put in, or in the place of another byte.
 const DAMAGE: [&[u8]; 17] = [
     b"\0", b"\t", b"\n", b"\x0b", b"\r", b"\r\n", b" ", b"\"", b"%", b",", b"/", b"0", b":", b";", b"a",
@@ -227,7 +230,10 @@ fn judge(stand: &Stand, case: &[u8]) -> Result<(), String> {
     let statuses: Vec<u16> = heard.answers.iter().map(|answer| answer.status).collect();
     let fits = match (end, statuses.as_slice()) {
         (End::Closed | End::Waiting, []) => true,
-        (End::Refused | End::Waiting, [status]) => (400..600).contains(status),
+        (End::Unspoken, [status]) => *status == 505,
+        // Only a line that is good otherwise is one of another version.
+        (End::Refused, [status]) => (400..600).contains(status) && *status != 505,
+        (End::Waiting, [status]) => (400..600).contains(status),
         _ => false,
     };
     // Who waits for the rest of an announced body may have invited it.
@@ -253,6 +259,12 @@ fn all_agree(cases: &[Vec<u8>], at_least: usize) {
 fn every_damaged_byte_is_read_as_the_oracle_reads_it() {
     let cases: Vec<Vec<u8>> = SOUND.iter().flat_map(|request| damaged(request)).collect();
     all_agree(&cases, 10_000);
+}
+
+// Check 10.
+#[test]
+fn every_damaged_byte_of_a_request_of_another_version_is_read_as_the_oracle_reads_it() {
+    all_agree(&damaged(UNSPOKEN), 1_000);
 }
 
 // Checks 1, 2, 3 and 4.

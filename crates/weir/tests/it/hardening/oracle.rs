@@ -25,6 +25,8 @@ pub(super) enum End {
     Closed,
     /// What follows is no request.
     Refused,
+    /// What follows has a good request line of a version that is not spoken (RFC 9110 section 15.6.6).
+    Unspoken,
     /// The rest of something is missing, or another request may come.
     Waiting,
 }
@@ -87,8 +89,14 @@ impl<'a> Reader<'a> {
         let words: Vec<&[u8]> = start.split(|&byte| byte == b' ').collect();
         let &[method, target, version] = words.as_slice() else { return Err(End::Refused) };
         let is_new = version == b"HTTP/1.1";
-        if !is_token(method) || !(is_new || version == b"HTTP/1.0") {
+        let is_version = matches!(version, [b'H', b'T', b'T', b'P', b'/', b'1'..=b'9', b'.', b'0'..=b'9']);
+        if !is_token(method) || !is_version {
             return Err(End::Refused);
+        }
+        if !is_new && version != b"HTTP/1.0" {
+            let is_target = |byte: &u8| byte.is_ascii_graphic() && *byte != b'#';
+            let is_good = !target.is_empty() && target.iter().all(is_target);
+            return Err(if is_good { End::Unspoken } else { End::Refused });
         }
         let fields = self.fields()?;
         let (target, authority) = target_of(method, target).ok_or(End::Refused)?;
@@ -253,4 +261,6 @@ fn the_oracle_reads_what_the_standard_says() {
     check(&format!("{chunked}2\r\nhix"), &[], End::Refused);
     check(&format!("{chunked}2\r\nh"), &[], End::Waiting);
     check("GET /..;/a HTTP/1.1\r\nHost: h\r\n\r\n", &[], End::Refused);
+    check("PRI * HTTP/2.0\r\n\r\n", &[], End::Unspoken);
+    check("GET /\0 HTTP/2.0\r\n\r\n", &[], End::Refused);
 }
