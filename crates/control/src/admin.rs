@@ -5,6 +5,7 @@ pub mod auth;
 mod configs;
 mod kinds;
 mod listing;
+pub mod openapi;
 pub(crate) mod patch;
 mod plugins;
 mod query;
@@ -18,9 +19,10 @@ mod weir;
 
 pub(crate) use kinds::secret_places;
 pub(crate) use plugins::all as all_plugins;
-pub(crate) use query::segments;
+pub(crate) use query::{Query, segments};
 pub use respond::Dress;
 pub use server::{Admin, AdminParts};
+pub(crate) use target::Target;
 pub(crate) use weir::versions::{told_version, told_versions};
 
 #[cfg(test)]

@@ -12,12 +12,13 @@ use model::report::UpstreamHealth;
 use model::{Catalog, Key, Kind, Written, schema, secret_field};
 use serde_json::{Map, Value, json};
 
-use crate::admin::{all_plugins, respond, segments};
+use crate::admin::{Query, all_plugins, respond, segments};
 use crate::explain;
 use crate::log_level;
 use crate::reconcile::Reconcile;
 use crate::report::Reports;
 use crate::serve::{Answer, Handler, Refusal};
+use crate::verdict;
 use crate::view::{SharedView, View};
 
 /// Answers everything below `/v1`.
@@ -64,6 +65,11 @@ impl Handler for ControlApi {
             let path = segments(request.uri().path());
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
             let mut response = match (request.method(), path.as_slice()) {
+                (&Method::GET, ["v1", "weir", "verdicts", rest @ ..]) => {
+                    let path: Vec<String> = rest.iter().map(|step| (*step).to_owned()).collect();
+                    let query = Query::parse(request.uri().query().unwrap_or_default());
+                    verdict::answer(&parts.view.load(), &path, query.get("kind"))
+                }
                 (&Method::GET, ["v1", rest @ ..]) => parts.get(rest, request.headers()),
                 (&Method::POST, ["v1", "weir", "explain"]) => {
                     let body = serde_json::from_slice(request.body()).ok();

@@ -19,6 +19,7 @@ pub mod secret;
 pub mod serve;
 pub mod source;
 pub mod status;
+pub mod verdict;
 pub mod view;
 
 mod start;

@@ -1,4 +1,5 @@
-//! The metrics listener (contract 2.6): one path, one text. It refuses to know any metric.
+//! The metrics listener (contract 2.6): one path, one text, the gateway's and the configuration's. It refuses to know any
+//! metric.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use model::report::MetricsText;
 use crate::admin::respond;
 use crate::serve::{Answer, Handler, Refusal};
 use crate::source::etcd;
+use crate::verdict;
 use crate::view::SharedView;
 
 /// Answers `/apisix/prometheus/metrics`.
@@ -51,6 +53,7 @@ impl Handler for Metrics {
                 let mut text = String::new();
                 metrics.write_metrics(&mut text);
                 etcd::write_metrics(&view, &mut text);
+                verdict::write_metrics(&view, &mut text);
                 text
             });
             match text.await {
@@ -86,9 +89,11 @@ mod tests {
     #[test]
     fn one_path_one_text() {
         let check = |method: &str, path: &str, expected: (u16, &str)| {
-            let (code, _, body) =
-                block_on(ask(&Metrics::new(Arc::new(One), SharedView::default()), method, path, &[], ""));
-            assert_eq!((code, body.as_str()), expected, "{method} {path}");
+            let metrics = Metrics::new(Arc::new(One), SharedView::default());
+            let (code, _, body) = block_on(ask(&metrics, method, path, &[], ""));
+            // What the view says has its own test.
+            let body = body.split("# HELP weir_config").next().unwrap_or_default();
+            assert_eq!((code, body), expected, "{method} {path}");
         };
         check("GET", "/apisix/prometheus/metrics", (200, "apisix_up 1\n"));
         check("GET", "/apisix/prometheus/metrics?x=1", (200, "apisix_up 1\n"));

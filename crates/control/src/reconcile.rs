@@ -11,6 +11,7 @@ mod file;
 mod journal;
 mod release;
 mod secrets;
+mod told;
 pub(crate) mod versions;
 pub(crate) mod whole;
 mod write;
@@ -41,8 +42,9 @@ pub use write::{Author, Done, Part, Refused, Write};
 
 /// Makes a snapshot the one that requests are served by.
 pub trait Publisher: Send {
-    /// Compiles what differs and hands it to every worker. Gives back the faults that only compiling shows; such an
-    /// object keeps its former compiled form.
+    /// Compiles what differs and hands it to every worker. Gives back every fault that only compiling shows, of this
+    /// change and of those before it, as long as it is there; a fault says whether the object's former compiled form
+    /// is kept.
     fn publish(&mut self, applied: &Applied) -> Vec<Fault>;
 }
 
@@ -142,6 +144,8 @@ impl Reconcile {
             snapshot: Snapshot::default(),
             faults: Vec::new(),
             compile_faults: Vec::new(),
+            reference_faults: Vec::new(),
+            told: told::Told::default(),
             behind: false,
             secrets_awaited: false,
             inbox,
@@ -226,6 +230,10 @@ pub(crate) struct Reconciler {
     faults: Vec<String>,
     /// What compiling found and no later change has mended.
     compile_faults: Vec<Fault>,
+    /// References to secrets that lead nowhere, of objects that are in force all the same.
+    reference_faults: Vec<Fault>,
+    /// What the log knows of faulty objects.
+    told: told::Told,
     /// The store was lent to another process and may hold more than the snapshot.
     behind: bool,
     /// The values of the first configuration's references were waited for.
@@ -341,9 +349,12 @@ impl Reconciler {
                         Some(key) => {
                             changes.push(stored_key::change(&self.parts.sealer, Medium::Store, key, record))
                         }
-                        None => self
-                            .faults
-                            .push(format!("the store holds {path}, which is no object this version knows")),
+                        None => {
+                            let fault =
+                                format!("the store holds {path}, which is no object this version knows");
+                            tracing::error!("{fault}");
+                            self.faults.push(fault);
+                        }
                     }
                 }
                 self.configs = Configs::load(store)?;
@@ -389,21 +400,24 @@ impl Reconciler {
                 applied.snapshot.revision()
             ))]
         });
+        for fault in faults.iter().filter(|fault| fault.key.is_none()) {
+            tracing::error!(%fault, "the configuration cannot be compiled");
+        }
+        self.compile_faults = faults;
+        self.compile_faults.truncate(MAX_COMPILE_FAULTS);
         let touched =
             |fault: &Fault| applied.diff.iter().any(|difference| Some(&difference.key) == fault.key.as_ref());
-        self.compile_faults.retain(|fault| !touched(fault) && !faults.contains(fault));
-        for fault in &faults {
-            tracing::error!(%fault, "an object was accepted but cannot be compiled");
-        }
-        for fault in &applied.faults {
-            tracing::warn!(%fault, "a faulty object is not in force as written");
-        }
-        self.compile_faults.extend(faults);
-        self.compile_faults.extend(self.secret_faults(&applied));
-        let too_many = self.compile_faults.len().saturating_sub(MAX_COMPILE_FAULTS);
-        self.compile_faults.drain(..too_many);
+        self.reference_faults.retain(|fault| !touched(fault));
+        self.reference_faults.extend(self.secret_faults(&applied));
+        self.reference_faults.truncate(MAX_COMPILE_FAULTS);
         self.snapshot = applied.snapshot;
-        self.show();
+        let touched = applied.faults.into_iter().chain(self.compile_faults.iter().cloned());
+        let touched = touched.filter_map(|fault| fault.key).collect();
+        // Of a file, the faults of objects are told with their lines.
+        let elsewhere = matches!(self.parts.source, Source::File { .. });
+        let view = self.view();
+        self.told.tell(&view, touched, elsewhere);
+        self.parts.view.store(view);
     }
 
     /// The newest change that is known of, and its time in milliseconds.
@@ -416,17 +430,22 @@ impl Reconciler {
 
     /// Lets readers see what is.
     fn show(&self) {
-        self.parts.view.store(View {
+        self.parts.view.store(self.view());
+    }
+
+    fn view(&self) -> View {
+        View {
             snapshot: self.snapshot.clone(),
             faults: self.faults.clone(),
             compile_faults: self.compile_faults.clone(),
+            reference_faults: self.reference_faults.clone(),
             etcd: match &self.parts.source {
                 Source::Etcd(etcd) => Some(etcd.status.clone()),
                 Source::Store(_) | Source::File { .. } => None,
             },
             configs: Arc::clone(&self.configs),
             changed: self.changed(),
-        });
+        }
     }
 }
 

@@ -100,8 +100,8 @@ pub struct AdminConfig {
     pub cors: bool,
     /// The APISIX version shown in `Server`.
     pub emulated_version: String,
-    /// Whether layer 4 is on.
-    pub stream_enabled: bool,
+    /// Whether stream routes are taken; without it they are refused as APISIX refuses them with layer 4 off.
+    pub stream_routes: bool,
 }
 
 impl Default for AdminConfig {
@@ -112,7 +112,7 @@ impl Default for AdminConfig {
             allow: Vec::new(),
             cors: true,
             emulated_version: EMULATED_VERSION.to_owned(),
-            stream_enabled: false,
+            stream_routes: true,
         }
     }
 }
@@ -292,7 +292,7 @@ fn handlers(
         reconcile: reconcile.clone(),
         catalog,
         reports,
-        stream_enabled: admin.stream_enabled,
+        stream_routes: admin.stream_routes,
     });
     Handlers {
         admin: Arc::new(admin),
@@ -375,7 +375,7 @@ mod tests {
         check(admin_at, "/apisix/admin/routes", "{\"list\":[],\"total\":0}\n");
         check(control_at, "/v1/routes", "[]\n");
         check(status_at, "/status/ready", "{\"status\":\"ok\"}\n");
-        check(metrics_at, "/apisix/prometheus/metrics", "apisix_up 1\n");
+        check(metrics_at, "/apisix/prometheus/metrics", "weir_config_source_faults 0\n");
         let huge = format!(
             "PUT /apisix/admin/routes/1 HTTP/1.1\r\nHost: x\r\nX-API-KEY: boss\r\nContent-Length: {}\r\n\r\n",
             1_u64 << 40

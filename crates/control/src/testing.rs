@@ -70,9 +70,9 @@ impl Clock for HandClock {
     }
 }
 
-/// Remembers what was published: the revision and the keys that differ.
+/// Remembers what was published: the revision and the keys that differ; finds the faults that it is given.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Recorder(pub(crate) Arc<Mutex<Vec<Publication>>>);
+pub(crate) struct Recorder(pub(crate) Arc<Mutex<Vec<Publication>>>, pub(crate) Arc<Mutex<Vec<Fault>>>);
 
 /// A revision and the keys that differ in it.
 pub(crate) type Publication = (u64, Vec<String>);
@@ -81,7 +81,7 @@ impl Publisher for Recorder {
     fn publish(&mut self, applied: &Applied) -> Vec<Fault> {
         let keys = applied.diff.iter().map(|difference| difference.key.path()).collect();
         self.0.lock().push((applied.snapshot.revision(), keys));
-        Vec::new()
+        self.1.lock().clone()
     }
 }
 
@@ -235,7 +235,16 @@ impl Rig {
         Rig::start(Source::File { file: FileSource::new(path.to_owned()), strict }, &[])
     }
 
+    /// As `store`, with stream routes refused.
+    pub(crate) fn store_without_stream_routes(directory: &Path) -> Rig {
+        Rig::start_with(Source::Store(Store::open(directory).unwrap()), &[], false).unwrap()
+    }
+
     fn start(source: Source, keyring: &[&str]) -> Result<Rig, LoadError> {
+        Rig::start_with(source, keyring, true)
+    }
+
+    fn start_with(source: Source, keyring: &[&str], stream_routes: bool) -> Result<Rig, LoadError> {
         let (view, clock, published, catalog) =
             (SharedView::default(), Arc::new(HandClock::default()), Recorder::default(), catalog());
         // 2026-01-01, in milliseconds.
@@ -257,7 +266,7 @@ impl Rig {
             reconcile: reconcile.clone(),
             catalog: Arc::clone(&catalog),
             reports: reports(),
-            stream_enabled: false,
+            stream_routes,
         });
         let control = ControlApi::new(ControlParts {
             view: view.clone(),

@@ -17,6 +17,8 @@ pub struct View {
     pub faults: Vec<String>,
     /// Faults of objects that only showed when they were compiled.
     pub compile_faults: Vec<Fault>,
+    /// References to secrets that lead nowhere, of objects that are in force all the same.
+    pub reference_faults: Vec<Fault>,
     /// How etcd is, where it is the source.
     pub etcd: Option<EtcdStatus>,
     /// What the last whole set by the Admin API said of itself.

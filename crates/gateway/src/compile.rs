@@ -12,7 +12,7 @@ mod sharing;
 mod stream;
 mod upstream;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::secret_reference::SecretValues;
@@ -38,6 +38,8 @@ pub struct CompileFault {
     pub key: Key,
     /// What is wrong, a sentence.
     pub reason: String,
+    /// Whether the form compiled before stays in force; without it what depends on the object answers 503.
+    pub kept: bool,
 }
 
 /// See the module.
@@ -55,7 +57,8 @@ pub struct Compiler {
     empty_chain: Arc<Chain>,
     sharing: Sharing,
     next_instance: u32,
-    faults: Vec<CompileFault>,
+    /// What could not be compiled and has not been compiled since.
+    faults: BTreeMap<Key, Vec<CompileFault>>,
 }
 
 /// What has to be compiled again.
@@ -102,7 +105,7 @@ impl Compiler {
             empty_chain,
             sharing: Sharing::default(),
             next_instance: 0,
-            faults: Vec::new(),
+            faults: BTreeMap::new(),
         }
     }
 
@@ -119,11 +122,12 @@ impl Compiler {
         Arc::new(self.current.clone())
     }
 
-    /// Compiles what `applied` changes. The generation is complete in any case; what could not be compiled is in the
-    /// faults, and answers its requests with 503 rather than unprotected.
+    /// Compiles what `applied` changes. The generation is complete in any case; what could not be compiled, now or
+    /// earlier and not mended since, is in the faults, and answers its requests with 503 rather than unprotected.
     pub fn apply(&mut self, applied: &Applied) -> (Arc<Runtime>, Vec<CompileFault>) {
         let dirty = dirty(applied);
         let snapshot = &applied.snapshot;
+        self.faults.retain(|key, _| !dirty.contains(key));
         for owner in &dirty.upstream_owners {
             self.compile_upstream(snapshot, owner);
         }
@@ -140,13 +144,19 @@ impl Compiler {
         self.current.revision = snapshot.revision();
         // New names are looked up before requests need them, within a bound; afterwards in the background.
         self.services.resolver().settle();
-        (self.current(), std::mem::take(&mut self.faults))
+        (self.current(), self.faults.values().flatten().cloned().collect())
     }
 
     fn fault(&mut self, key: &Key, reason: impl Into<String>) {
-        let fault = CompileFault { key: key.clone(), reason: reason.into() };
-        tracing::error!(object = %fault.key.path(), reason = %fault.reason, "cannot compile");
-        self.faults.push(fault);
+        self.note(CompileFault { key: key.clone(), reason: reason.into(), kept: false });
+    }
+
+    fn note(&mut self, fault: CompileFault) {
+        let faults = self.faults.entry(fault.key.clone()).or_default();
+        // One plugin of a consumer is compiled for each route it is used on.
+        if !faults.contains(&fault) {
+            faults.push(fault);
+        }
     }
 }
 
@@ -192,6 +202,14 @@ fn dirty(applied: &Applied) -> Dirty {
 }
 
 impl Dirty {
+    /// Whether the object under `key` is compiled again.
+    fn contains(&self, key: &Key) -> bool {
+        (key.kind == Kind::GlobalRule && self.global)
+            || [&self.routes, &self.upstream_owners, &self.consumers, &self.stream_routes]
+                .into_iter()
+                .any(|keys| keys.contains(key))
+    }
+
     fn users_of(&mut self, snapshot: &Snapshot, key: &Key) {
         for user in snapshot.dependents(key) {
             match user.kind {

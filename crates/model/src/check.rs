@@ -72,7 +72,7 @@ fn fields(catalog: &Catalog, kind: Kind, value: &Value, findings: &mut Findings)
 
 fn by_schema(kind: Kind, value: &Value, findings: &mut Findings) {
     for fault in schema::validator(kind).faults(value) {
-        let contract = format!("invalid configuration: {}", fault.contract_message());
+        let contract = format!("invalid configuration: {}", fault.hinted_message());
         let reason = fault.full_reason();
         findings.add_worded(Stage::Schema, fault.pointer, reason, contract);
     }

@@ -123,6 +123,12 @@ impl SchemaFault {
         self.contract.clone().unwrap_or_else(|| format!("{}{}", self.way, self.reason))
     }
 
+    /// As [`Self::contract_message`], with what was probably meant where a name is unknown.
+    #[must_use]
+    pub fn hinted_message(&self) -> String {
+        format!("{}{}", self.contract_message(), self.hint)
+    }
+
     /// As [`Self::contract_message`], with what was probably meant where a plugin's own attribute is unknown: APISIX has no
     /// words for most of those, since it lets them through.
     #[must_use]

@@ -110,6 +110,9 @@ settings! {
         /// The version that the Admin API names itself by, as `Server: APISIX/VERSION`. Some clients choose by it how they
         /// write objects; the behaviour stays that of the default.
         admin_emulated_version: String = parse::version("VERSION", control::EMULATED_VERSION),
+        /// Take stream routes: they are stored and checked, and not served, since layer 4 is not there yet. Switched off,
+        /// they are refused as APISIX refuses them with layer 4 off.
+        admin_stream_routes: bool = parse::switch("true|false", "true"),
     }
     section "Secrets" {
         /// Keys of 16 or 32 bytes with which secrets are encrypted where they are stored (consumers' keys, private keys,

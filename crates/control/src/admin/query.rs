@@ -7,13 +7,13 @@ use percent_encoding::percent_decode_str;
 
 /// The decoded arguments of a query string, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Query {
+pub(crate) struct Query {
     arguments: Vec<(String, String)>,
 }
 
 impl Query {
     /// Reads `a=1&b=%202`; a name without `=` has the value "".
-    pub(super) fn parse(text: &str) -> Query {
+    pub(crate) fn parse(text: &str) -> Query {
         let arguments = text
             .split('&')
             .filter(|part| !part.is_empty())
@@ -27,7 +27,7 @@ impl Query {
     }
 
     /// The first value of `name`.
-    pub(super) fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.arguments.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 

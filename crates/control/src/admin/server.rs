@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use super::auth::Gate;
 use super::query::{Query, segments};
-use super::target::Target;
-use super::{configs, plugins, resources, respond, schema, validate, weir};
+use super::target::{COST_DECORATIONS, Target};
+use super::{configs, openapi, plugins, resources, respond, schema, validate, weir};
 use crate::reconcile::{Author, Reconcile};
 use crate::report::Reports;
 use crate::serve::{Answer, Handler, Peer, Refusal};
@@ -39,8 +39,8 @@ pub struct AdminParts {
     pub catalog: Arc<Catalog>,
     /// The gateway as it runs.
     pub reports: Reports,
-    /// Whether layer 4 is on; without it stream routes are refused.
-    pub stream_enabled: bool,
+    /// Whether stream routes are taken.
+    pub stream_routes: bool,
 }
 
 /// One request, taken apart.
@@ -156,8 +156,12 @@ async fn dispatch(parts: &Arc<AdminParts>, call: Call) -> Response<Bytes> {
         "plugins" => plugins::answer(parts, &call).await,
         "schema" => schema::answer(parts, &call).await,
         "weir" => weir::answer(parts, &call).await,
+        "openapi.json" if call.method == Method::GET && call.segments.len() == 1 => {
+            openapi::answer(parts).await
+        }
         name => match Target::parse(&call.segments) {
             Some(target) => resources::answer(parts, target, call).await,
+            None if name == "services" => unsupported(COST_DECORATIONS),
             None => unsupported(name),
         },
     }

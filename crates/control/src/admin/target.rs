@@ -4,7 +4,7 @@ use model::Kind;
 
 /// What a path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Target {
+pub(crate) struct Target {
     /// The kind.
     pub kind: Kind,
     /// The consumer of a credential, the manager of a secret.
@@ -17,11 +17,13 @@ pub(super) struct Target {
 
 impl Target {
     /// Reads the segments behind `/apisix/admin`; none when the first names no collection.
-    pub(super) fn parse(segments: &[String]) -> Option<Target> {
+    pub(crate) fn parse(segments: &[String]) -> Option<Target> {
         let (collection, rest) = segments.split_first()?;
         let kind = match Kind::from_collection(collection)? {
             // Credentials are only found below their consumer.
             Kind::Credential => return None,
+            // A collection of its own in APISIX: it must not be taken for the service that it belongs to.
+            Kind::Service if rest.get(1).is_some_and(|segment| segment == COST_DECORATIONS) => return None,
             kind => kind,
         };
         let owned = |segment: Option<&String>| segment.cloned();
@@ -48,7 +50,7 @@ impl Target {
     }
 
     /// The id that [`model::Key`] knows the object by, if the path has one.
-    pub(super) fn key_id(&self) -> Option<String> {
+    pub(crate) fn key_id(&self) -> Option<String> {
         self.id.as_deref().map(|id| self.key_id_of(id))
     }
 
@@ -61,6 +63,9 @@ impl Target {
         }
     }
 }
+
+/// What costs of GraphQL fields are kept under, below their service. No plugin here counts them.
+pub(super) const COST_DECORATIONS: &str = "graphql_cost_decorations";
 
 #[cfg(test)]
 mod tests {
@@ -85,6 +90,9 @@ mod tests {
         check("secrets/vault/1/token", Some((Kind::Secret, Some("vault/1"), &["token"])));
         check("secrets", Some((Kind::Secret, None, &[])));
         check("credentials", None);
+        check("services/1/graphql_cost_decorations", None);
+        check("services/1/graphql_cost_decorations/2", None);
+        check("services/1/labels", Some((Kind::Service, Some("1"), &["labels"])));
         check("ssl", None);
         check("", None);
     }

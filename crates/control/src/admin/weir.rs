@@ -1,5 +1,5 @@
-//! `/apisix/admin/weir`: what Weir tells beyond the contract: revisions, faults, how a request would be routed. It
-//! refuses to know how any of it comes about.
+//! `/apisix/admin/weir`: what Weir tells beyond the contract: revisions, faults and verdicts, how a request would be
+//! routed. It refuses to know how any of it comes about.
 
 pub(super) mod plan;
 pub(super) mod versions;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::respond;
 use super::server::{AdminParts, Call};
-use crate::explain;
+use crate::{explain, verdict};
 
 /// Answers one request below `weir`.
 pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
@@ -21,6 +21,9 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
         (&Method::GET, Some("status")) => status(parts),
         (&Method::POST, Some("adopt")) => adopt(parts),
         (&Method::GET, Some("versions")) if call.segments.len() <= 3 => versions::answer(parts, call).await,
+        (&Method::GET, Some("verdicts")) => {
+            verdict::answer(&parts.view.load(), &call.segments[2..], call.query.get("kind"))
+        }
         (&Method::POST, Some("explain")) => {
             explain::answer(parts.reports.explain.as_deref(), call.body.as_ref())
         }
@@ -43,7 +46,8 @@ fn status(parts: &AdminParts) -> Response<Bytes> {
         .map(|kind| (kind.collection().to_owned(), view.snapshot.len(kind).into()))
         .collect();
     let mut faults: Vec<Value> = view.faults.iter().map(|reason| json!({ "reason": reason })).collect();
-    faults.extend(view.snapshot.faults().iter().chain(&view.compile_faults).map(describe));
+    let late = view.compile_faults.iter().chain(&view.reference_faults);
+    faults.extend(view.snapshot.faults().iter().chain(late).map(describe));
     let mut body =
         json!({ "revision": view.revision(), "workers": workers, "objects": objects, "faults": faults });
     if let Some(etcd) = &view.etcd {

@@ -136,6 +136,22 @@ fn verbs() {
 }
 
 #[test]
+fn what_only_plugins_and_registries_answer() {
+    let (_directory, rig) = talk();
+    for target in [
+        "/v1/server_info",
+        "/v1/discovery/dns/dump",
+        "/v1/discovery/dns/show_dump_file",
+        "/v1/discovery",
+        "/v1/plugin/count/anything",
+    ] {
+        let (status, headers, body) = block_on(ask(&rig.control, "GET", target, &[], ""));
+        assert_eq!((status, body.as_str()), (404, "{\"error_msg\":\"not found\"}\n"), "{target}");
+        assert_eq!(headers["content-type"], "application/json");
+    }
+}
+
+#[test]
 fn the_log_level_is_read_and_set() {
     let (_directory, rig) = talk();
     let check = |method: &str, body: &str, status: u16, expected: &str| {

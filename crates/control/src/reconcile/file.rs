@@ -20,7 +20,9 @@ impl Reconciler {
             Ok(document) => self.take_over(&document, strict),
             Err(faults) => lines(faults),
         };
-        for fault in &faults {
+        // What was wrong before and still is was told before.
+        let known: HashSet<&String> = self.faults.iter().collect();
+        for fault in faults.iter().filter(|fault| !known.contains(fault)) {
             tracing::error!("{fault}");
         }
         self.faults.clone_from(&faults);

@@ -90,6 +90,8 @@ fn objects_end_when_their_time_is_up() {
         snapshot: model::Snapshot::default(),
         faults: Vec::new(),
         compile_faults: Vec::new(),
+        reference_faults: Vec::new(),
+        told: super::told::Told::default(),
         behind: false,
         secrets_awaited: true,
         inbox: std::sync::mpsc::sync_channel(1).1,

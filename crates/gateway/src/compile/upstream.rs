@@ -10,7 +10,7 @@ use model::snapshot::Snapshot;
 use router::vars::Template;
 use stdx::published::Published;
 
-use super::{Compiler, route};
+use super::{CompileFault, Compiler, route};
 use crate::upstream::dns::{Plan, PlannedNode};
 use crate::upstream::{HashKey, KeepAlive, Method, NodeSet, PassHost, Upstream};
 
@@ -28,7 +28,9 @@ impl Compiler {
             }
             (Some(written), slot) => match self.build_upstream(&identity, &written, slot) {
                 Ok(build) => self.place_upstream(identity.into(), slot, build),
-                Err(reason) => self.fault(owner, reason),
+                Err(reason) => {
+                    self.note(CompileFault { key: owner.clone(), reason, kept: slot.is_some() });
+                }
             },
         }
     }

@@ -79,6 +79,11 @@ fn services_and_shared_plugins() {
     );
     check(
         Kind::Service,
+        json!({"upstream_ids": 1}),
+        "invalid configuration: additional properties forbidden, found upstream_ids; did you mean `upstream_id`?",
+    );
+    check(
+        Kind::Service,
         json!({"upstream": {"nodes": {}, "x": 1}}),
         concat!(
             "invalid configuration: ",

@@ -94,7 +94,7 @@ impl Publisher for Bridge {
             key: Some(fault.key),
             pointer: String::new(),
             reason: fault.reason,
-            kept: false,
+            kept: fault.kept,
         };
         faults.into_iter().map(fault).collect()
     }

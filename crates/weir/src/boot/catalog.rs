@@ -47,3 +47,40 @@ fn phases(phases: &'static [Phase]) -> &'static [&'static str] {
     };
     Vec::leak(phases.iter().filter_map(name).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::catalog;
+
+    #[test]
+    fn the_openapi_document_is_up_to_date() {
+        let document = control::admin::openapi::document(&catalog(None));
+        let text = serde_json::to_string_pretty(&document).unwrap() + "\n";
+        crate::settings::check_page("openapi.json", &text);
+    }
+
+    #[test]
+    fn the_examples_of_the_document_are_what_a_node_takes() {
+        let catalog = catalog(None);
+        let document = control::admin::openapi::document(&catalog);
+        let mut seen = 0;
+        for kind in model::Kind::ALL {
+            for (path, item) in document["paths"].as_object().unwrap() {
+                for operation in ["put", "post"].map(|verb| &item[verb]) {
+                    let body = &operation["requestBody"]["content"]["application/json"]["example"];
+                    if operation["tags"][0] != kind.collection() || body.is_null() {
+                        continue;
+                    }
+                    let mut body = body.clone();
+                    if !matches!(kind, model::Kind::PluginMetadata | model::Kind::Consumer) {
+                        body["id"] = "example".into();
+                    }
+                    let checked = model::check::value(&catalog, kind, &body);
+                    assert!(checked.is_ok(), "{path}: {checked:?}");
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen > 20, "{seen}");
+    }
+}

@@ -82,7 +82,7 @@ pub(super) fn admin(settings: &Settings, keys: Vec<AdminKey>) -> AdminConfig {
         allow: settings.admin_allow.clone(),
         cors: settings.admin_cors,
         emulated_version: settings.admin_emulated_version.clone(),
-        ..AdminConfig::default()
+        stream_routes: settings.admin_stream_routes,
     }
 }
 

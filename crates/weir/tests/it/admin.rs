@@ -442,7 +442,7 @@ fn every_refusal_says_which_field_and_why() {
         json!({"nodes": nodes(), "checks": {"active": {}}}),
         &["checks", "not supported yet"],
     );
-    refused("stream_routes", json!({"upstream": {"nodes": nodes()}}), &["stream mode is disabled"]);
+    refused("stream_routes", json!({"server_port": 0}), &["property \"server_port\""]);
     let (_, listed) = weir.admin("GET", "routes", Value::Null);
     assert_eq!(listed["total"], 0);
 }

@@ -9,7 +9,7 @@ use testkit::{ADMIN_KEY, Origin, Weir};
 const BINARY: &str = env!("CARGO_BIN_EXE_weir");
 
 /// The Python that has the clients.
-fn python() -> PathBuf {
+pub(crate) fn python() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let python = root.join("target/test-python/bin/python");
     assert!(python.exists(), "{} is not there; run lab/install.sh test", python.display());

@@ -10,7 +10,7 @@ mod framing;
 mod hosts;
 mod lies;
 mod oracle;
-mod pages;
+pub(crate) mod pages;
 mod paths;
 mod secrets;
 mod sizes;

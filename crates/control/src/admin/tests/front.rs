@@ -84,6 +84,17 @@ fn paths_that_name_nothing() {
         404,
         json!({"error_msg": "Unsupported resource type: credentials"}),
     );
+    let unsupported = json!({"error_msg": "Unsupported resource type: graphql_cost_decorations"});
+    talk.rig.json("PUT", "/apisix/admin/services/1", &json!({}));
+    for (method, target) in [("GET", ""), ("PUT", "/1"), ("DELETE", ""), ("DELETE", "/1")] {
+        let target = format!("/apisix/admin/services/1/graphql_cost_decorations{target}");
+        talk.check(method, &target, json!({}), 404, unsupported.clone());
+    }
+    assert_eq!(
+        talk.rig.json("GET", "/apisix/admin/services/1", &Value::Null).0,
+        200,
+        "the service is untouched"
+    );
     talk.check("PUT", "/apisix/admin/plugins/x", json!({}), 404, json!({"error_msg": "not found"}));
     talk.check("DELETE", "/apisix/admin/schema/route", Value::Null, 404, json!({"error_msg": "not found"}));
     talk.check("GET", "/apisix/admin", Value::Null, 404, json!({"error_msg": "not found"}));

@@ -172,9 +172,47 @@ fn verbs_that_are_off() {
     check("POST", "consumer_groups", "consumer group");
     check("POST", "secrets/vault", "secret");
     check("PATCH", "protos/1", "proto");
-    let disabled = error("stream mode is disabled, can not add stream routes");
-    for method in ["GET", "PUT", "PATCH"] {
-        talk.check(method, "/apisix/admin/stream_routes/1", json!({}), 400, disabled.clone());
+    check("PATCH", "stream_routes/1", "stream route");
+}
+
+#[test]
+fn stream_routes_are_stored_and_checked_unless_they_are_switched_off() {
+    let talk = Talk::new();
+    let route = json!({"server_port": 9100, "upstream": upstream(), "plugins": {"count": {"count": 1}}});
+    let stored = json!({"key": "/apisix/stream_routes/1", "value": with(&route, json!({"id": "1"}))});
+    talk.check("PUT", "/apisix/admin/stream_routes/1", route.clone(), 201, stored);
+    let (status, read) = talk.rig.json("GET", "/apisix/admin/stream_routes/1", &Value::Null);
+    assert_eq!((status, &read["value"]["server_port"]), (200, &json!(9100)));
+    let (status, made) = talk.rig.json("POST", "/apisix/admin/stream_routes", &route);
+    assert_eq!(status, 201, "{made}");
+    let refused = |more: Value, expected: &str| {
+        let (status, body) =
+            talk.rig.json("PUT", "/apisix/admin/stream_routes/2", &with(&route, more.clone()));
+        assert!(status == 400 && body["error_msg"].as_str().unwrap().contains(expected), "{more} {body}");
+    };
+    refused(json!({"server_port": 0}), "expected 0 to be at least 1");
+    refused(
+        json!({"upstream_id": "9"}),
+        "failed to fetch upstream info by upstream id [9], response code: 404",
+    );
+    refused(json!({"service_id": "9"}), "failed to fetch service info by service id [9], response code: 404");
+    // A plugin of HTTP alone is none of layer 4.
+    refused(json!({"plugins": {"auth": {}}}), "unknown plugin [auth]");
+    talk.check(
+        "DELETE",
+        "/apisix/admin/stream_routes/1",
+        Value::Null,
+        200,
+        json!({"deleted": "1", "key": "/apisix/stream_routes/1"}),
+    );
+
+    let directory = tempfile::tempdir().unwrap();
+    let rig = crate::testing::Rig::store_without_stream_routes(directory.path());
+    for method in ["GET", "PUT", "PATCH", "DELETE"] {
+        assert_eq!(
+            rig.json(method, "/apisix/admin/stream_routes/1", &json!({})),
+            (400, error("stream mode is disabled, can not add stream routes"))
+        );
     }
 }
 

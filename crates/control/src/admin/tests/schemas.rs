@@ -53,7 +53,7 @@ fn plugins() {
 #[test]
 fn schemas_of_kinds() {
     let talk = Talk::new();
-    for name in ["route", "service", "upstream", "consumer", "ssl", "global_rule", "plugin_config"] {
+    for name in model::Kind::ALL.map(model::Kind::singular) {
         let (status, body) = talk.rig.json("GET", &format!("/apisix/admin/schema/{name}"), &Value::Null);
         assert_eq!((status, &body["type"]), (200, &json!("object")), "{name}");
     }
@@ -90,6 +90,27 @@ fn validating_one_object() {
         "failed to check the configuration of plugin count",
     );
     check("nothing", json!({}), 404, "Unsupported resource type: nothing");
+    // Every kind has its check; what is right is in the table of verdicts.
+    for kind in model::Kind::ALL {
+        let collection = kind.collection();
+        check(collection, json!([]), 400, "wrong type: expected object, got table");
+        let expected = match kind {
+            // Any object will do: the fields are the plugin's and the manager's.
+            model::Kind::PluginMetadata | model::Kind::Secret => (200, ""),
+            _ => (400, "additional properties forbidden, found no_such_field"),
+        };
+        let body = match kind {
+            model::Kind::Consumer => json!({"username": "a", "no_such_field": 1}),
+            model::Kind::Proto => json!({"content": "a", "no_such_field": 1}),
+            model::Kind::GlobalRule | model::Kind::PluginConfig | model::Kind::ConsumerGroup => {
+                json!({"id": "1", "plugins": {}, "no_such_field": 1})
+            }
+            model::Kind::Route => json!({"uri": "/", "plugins": {}, "no_such_field": 1}),
+            model::Kind::Upstream => json!({"nodes": {}, "no_such_field": 1}),
+            _ => json!({"no_such_field": 1}),
+        };
+        check(collection, body, expected.0, expected.1);
+    }
 }
 
 #[test]

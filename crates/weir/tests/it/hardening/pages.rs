@@ -10,7 +10,7 @@ pub(super) fn repository() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn read(path: &str) -> String {
+pub(crate) fn read(path: &str) -> String {
     fs::read_to_string(repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
@@ -20,7 +20,7 @@ fn quoted(line: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The tests that a line of a table names, as file and function: a file beneath `crates`, then functions in it.
-fn tests_of(line: &str) -> Vec<(String, String)> {
+pub(crate) fn tests_of(line: &str) -> Vec<(String, String)> {
     let mut tests = Vec::new();
     let mut file = None;
     for word in quoted(line) {

@@ -1,0 +1,123 @@
+//! From JSON Schema draft 7, which the checks and APISIX's tools speak, to 2020-12, which OpenAPI 3.1 speaks. It refuses
+//! to know what a schema is of.
+
+use serde_json::{Map, Value};
+
+/// The same rules in the newer dialect. Knows the keywords that changed: tuples, dependencies, definitions.
+pub(super) fn to_2020_12(schema: &Value) -> Value {
+    match schema {
+        Value::Object(fields) => Value::Object(object(fields)),
+        other => other.clone(),
+    }
+}
+
+fn object(fields: &Map<String, Value>) -> Map<String, Value> {
+    let mut made = Map::new();
+    let is_tuple = fields.get("items").is_some_and(Value::is_array);
+    for (name, value) in fields {
+        match name.as_str() {
+            // The document says once which dialect it speaks.
+            "$schema" => {}
+            "definitions" => {
+                made.insert("$defs".to_owned(), each(value));
+            }
+            "items" if is_tuple => {
+                made.insert("prefixItems".to_owned(), list(value));
+            }
+            "additionalItems" if is_tuple => {
+                made.insert("items".to_owned(), to_2020_12(value));
+            }
+            // Without a tuple it says nothing.
+            "additionalItems" => {}
+            "dependencies" => dependencies(value, &mut made),
+            "properties" | "patternProperties" => {
+                made.insert(name.clone(), each(value));
+            }
+            "allOf" | "anyOf" | "oneOf" => {
+                made.insert(name.clone(), list(value));
+            }
+            "items"
+            | "additionalProperties"
+            | "propertyNames"
+            | "contains"
+            | "not"
+            | "if"
+            | "then"
+            | "else" => {
+                made.insert(name.clone(), to_2020_12(value));
+            }
+            // What is left holds no schema: texts, numbers, defaults, values of an enumeration.
+            _ => {
+                made.insert(name.clone(), value.clone());
+            }
+        }
+    }
+    made
+}
+
+/// Each value of an object whose names are no keywords.
+fn each(named: &Value) -> Value {
+    let fields = named.as_object().into_iter().flatten();
+    Value::Object(fields.map(|(name, schema)| (name.clone(), to_2020_12(schema))).collect())
+}
+
+fn list(schemas: &Value) -> Value {
+    schemas.as_array().into_iter().flatten().map(to_2020_12).collect()
+}
+
+/// One keyword became two.
+fn dependencies(value: &Value, made: &mut Map<String, Value>) {
+    let (mut required, mut schemas) = (Map::new(), Map::new());
+    for (cause, needed) in value.as_object().into_iter().flatten() {
+        if needed.is_array() {
+            required.insert(cause.clone(), needed.clone());
+        } else {
+            schemas.insert(cause.clone(), to_2020_12(needed));
+        }
+    }
+    for (name, map) in [("dependentRequired", required), ("dependentSchemas", schemas)] {
+        if !map.is_empty() {
+            made.insert(name.to_owned(), Value::Object(map));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn keywords_that_changed() {
+        let check = |draft_7: Value, expected: Value| assert_eq!(to_2020_12(&draft_7), expected);
+        check(json!({"$schema": "x", "type": "object"}), json!({"type": "object"}));
+        check(
+            json!({"items": {"dependencies": {"a": ["b"]}}}),
+            json!({"items": {"dependentRequired": {"a": ["b"]}}}),
+        );
+        check(
+            json!({"dependencies": {"a": ["b"], "c": {"items": [true], "additionalItems": false}}}),
+            json!({
+                "dependentRequired": {"a": ["b"]},
+                "dependentSchemas": {"c": {"prefixItems": [true], "items": false}},
+            }),
+        );
+        check(
+            json!({"items": {"type": "string"}, "additionalItems": false}),
+            json!({"items": {"type": "string"}}),
+        );
+        check(json!({"definitions": {"x": {"$schema": "y"}}}), json!({"$defs": {"x": {}}}));
+        check(
+            json!({"anyOf": [{"not": {"definitions": {}}}], "additionalProperties": false}),
+            json!({"anyOf": [{"not": {"$defs": {}}}], "additionalProperties": false}),
+        );
+    }
+
+    #[test]
+    fn a_name_that_is_a_keyword_elsewhere_is_left_alone() {
+        let schema = json!({"properties": {"dependencies": {"type": "array"}, "items": {"type": "string"}}});
+        assert_eq!(to_2020_12(&schema), schema);
+        let schema = json!({"default": {"$schema": "x"}, "enum": [{"definitions": 1}]});
+        assert_eq!(to_2020_12(&schema), schema);
+    }
+}

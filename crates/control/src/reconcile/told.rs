@@ -1,0 +1,94 @@
+//! What the log says of faulty objects: a line when one becomes faulty or is faulty in another way, a line when it is
+//! mended or gone, and nothing while it stays as it is. It refuses to know why they are faulty.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use model::{Fault, Key};
+
+use crate::verdict::{State, Verdict};
+use crate::view::View;
+
+/// The faulty objects that the log knows of, each with a mark of what it was told.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    marks: BTreeMap<Key, u64>,
+}
+
+impl Told {
+    /// Tells what is different in `view`. `touched`: the objects that may have become faulty, or faulty in another way.
+    /// `elsewhere`: new faults are told elsewhere, with their lines in a file; what only compiling shows is told here.
+    pub(super) fn tell(&mut self, view: &View, touched: BTreeSet<Key>, elsewhere: bool) {
+        let mut candidates = touched;
+        candidates.extend(self.marks.keys().cloned());
+        let mut lines_left = MAX_LINES;
+        for key in candidates {
+            let verdict = view.verdict(&key);
+            let faulty = verdict.as_ref().filter(|verdict| verdict.state != State::InForce);
+            let before = self.marks.get(&key).copied();
+            let now = faulty.map(mark);
+            if before == now {
+                continue;
+            }
+            match now {
+                Some(mark) => self.marks.insert(key.clone(), mark),
+                None => self.marks.remove(&key),
+            };
+            if lines_left > 0 {
+                lines_left -= 1;
+                say(view, &key, verdict.as_ref(), elsewhere);
+                if lines_left == 0 {
+                    tracing::warn!(
+                        "more objects changed; all that are faulty: GET /apisix/admin/weir/verdicts"
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn say(view: &View, key: &Key, verdict: Option<&Verdict>, elsewhere: bool) {
+    let object = key.path();
+    match verdict {
+        None => tracing::info!(object, "a faulty object is gone"),
+        Some(verdict) if verdict.state == State::InForce => {
+            tracing::info!(object, revision = verdict.revision_written, "mended: in force as it is written");
+        }
+        Some(verdict) => {
+            let compiled = view.compile_faults.iter().any(|fault| fault.key.as_ref() == Some(key));
+            if elsewhere && !compiled {
+                return;
+            }
+            let (state, revision) = (verdict.state.as_str(), verdict.revision_written);
+            let faults: Vec<String> = verdict.faults.iter().take(MAX_FAULTS).map(in_words).collect();
+            let reason = faults.join("; ");
+            tracing::warn!(object, state, revision, reason, "a faulty object is not in force as written");
+        }
+    }
+}
+
+fn in_words(fault: &Fault) -> String {
+    if fault.pointer.is_empty() {
+        fault.reason.clone()
+    } else {
+        format!("{}: {}", fault.pointer, fault.reason)
+    }
+}
+
+/// Equal for verdicts that read the same. The revision is left out: the same fault written again is no news.
+fn mark(verdict: &Verdict) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    verdict.state.as_str().hash(&mut hasher);
+    for fault in &verdict.faults {
+        (&fault.pointer, &fault.reason).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// Lines of one change: a set with ten thousand faulty objects must not flood the log.
+const MAX_LINES: usize = 100;
+/// Faults in one line; the API has the rest.
+const MAX_FAULTS: usize = 5;
+
+#[cfg(test)]
+mod tests;

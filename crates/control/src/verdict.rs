@@ -1,0 +1,189 @@
+//! What became of each stored object: in force as it was written, in its last good form, or out; and why. Told the same
+//! by the Admin API, the control API and the metrics. It refuses to know how a verdict comes about.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use model::{Fault, Key, Kind};
+use serde_json::{Value, json};
+use stdx::nearest::nearest;
+
+use crate::admin::{Target, respond};
+use crate::view::View;
+
+/// Which form of an object requests are served by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// As it was written last. A fault is then a reference that leads nowhere.
+    InForce,
+    /// An earlier one: what was written last is faulty.
+    LastGood,
+    /// None: it is faulty and has no earlier form, or cannot be compiled. What depends on it answers 503.
+    Out,
+}
+
+impl State {
+    /// As the APIs and metrics write it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            State::InForce => "in_force",
+            State::LastGood => "last_good",
+            State::Out => "out",
+        }
+    }
+}
+
+/// What became of one object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// The object.
+    pub key: Key,
+    /// Which form is in force.
+    pub state: State,
+    /// The revision that wrote the form in force; none when it is out, or when an earlier compiled form is kept whose
+    /// text is not.
+    pub revision_in_force: Option<u64>,
+    /// The revision that wrote it last.
+    pub revision_written: u64,
+    /// What is wrong with what was written last.
+    pub faults: Vec<Fault>,
+}
+
+impl View {
+    /// What became of the object under `key`; none when there is no such object.
+    pub fn verdict(&self, key: &Key) -> Option<Verdict> {
+        let compile_faults = self.compile_faults.iter().filter(|fault| fault.key.as_ref() == Some(key));
+        self.judge(key, compile_faults.cloned().collect())
+    }
+
+    /// The verdicts of all objects that have a fault, ordered by key; of one kind, or of all.
+    pub fn verdicts(&self, kind: Option<Kind>) -> Vec<Verdict> {
+        let wanted = |key: &Key| kind.is_none_or(|kind| key.kind == kind);
+        let mut faults: BTreeMap<&Key, Vec<Fault>> = BTreeMap::new();
+        for faulty in self.snapshot.faulty().filter(|faulty| wanted(&faulty.written.key)) {
+            faults.entry(&faulty.written.key).or_default();
+        }
+        for fault in &self.compile_faults {
+            if let Some(key) = fault.key.as_ref().filter(|key| wanted(key)) {
+                faults.entry(key).or_default().push(fault.clone());
+            }
+        }
+        for key in self.reference_faults.iter().filter_map(|fault| fault.key.as_ref()) {
+            if wanted(key) {
+                faults.entry(key).or_default();
+            }
+        }
+        faults.into_iter().filter_map(|(key, compile_faults)| self.judge(key, compile_faults)).collect()
+    }
+
+    fn judge(&self, key: &Key, compile_faults: Vec<Fault>) -> Option<Verdict> {
+        let revision_written = self.written(key)?.modified_index;
+        let checked = self.snapshot.get(key).map(|object| object.written.modified_index);
+        let mut faults = self.snapshot.faults_at(key);
+        let (state, revision_in_force) = match checked {
+            None => (State::Out, None),
+            Some(_) if compile_faults.iter().any(|fault| !fault.kept) => (State::Out, None),
+            Some(_) if !compile_faults.is_empty() => (State::LastGood, None),
+            Some(revision) if faults.is_empty() => (State::InForce, Some(revision)),
+            Some(revision) => (State::LastGood, Some(revision)),
+        };
+        faults.extend(compile_faults);
+        // These change nothing of the form that serves; what they stand for stays closed.
+        let references = self.reference_faults.iter().filter(|fault| fault.key.as_ref() == Some(key));
+        faults.extend(references.cloned());
+        Some(Verdict { key: key.clone(), state, revision_in_force, revision_written, faults })
+    }
+}
+
+/// Answers `verdicts` (`path` empty, faulty objects only, of `kind` where one is named) and `verdicts/KIND/ID`.
+pub(crate) fn answer(view: &View, path: &[String], kind: Option<&str>) -> Response<Bytes> {
+    if path.is_empty() {
+        return list(view, kind);
+    }
+    let target = Target::parse(path).filter(|target| target.sub_path.is_empty());
+    let Some((kind, id)) = target.and_then(|target| Some((target.kind, target.key_id()?))) else {
+        return respond::error(
+            StatusCode::NOT_FOUND,
+            "write verdicts, or verdicts/KIND/ID (verdicts/routes/1)",
+        );
+    };
+    match Key::new(kind, &id).ok().and_then(|key| view.verdict(&key)) {
+        Some(verdict) => respond::json(StatusCode::OK, &describe(&verdict)),
+        None => respond::key_not_found(),
+    }
+}
+
+fn list(view: &View, kind: Option<&str>) -> Response<Bytes> {
+    let kind = match kind.map(|name| Kind::from_collection(name).ok_or(name)) {
+        None => None,
+        Some(Ok(kind)) => Some(kind),
+        Some(Err(name)) => return respond::error(StatusCode::BAD_REQUEST, unknown_kind(name)),
+    };
+    let verdicts = view.verdicts(kind);
+    let total = verdicts.len();
+    let list: Vec<Value> = verdicts.iter().take(MAX_LISTED).map(describe).collect();
+    let general = view.compile_faults.iter().filter(|fault| fault.key.is_none()).map(|fault| &fault.reason);
+    let source_faults: Vec<&String> = view.faults.iter().chain(general).collect();
+    let body = json!({
+        "revision": view.revision(),
+        "total": total,
+        "list": list,
+        "source_faults": source_faults,
+    });
+    respond::json(StatusCode::OK, &body)
+}
+
+fn describe(verdict: &Verdict) -> Value {
+    let fault = |fault: &Fault| json!({ "pointer": fault.pointer, "reason": fault.reason });
+    json!({
+        "kind": verdict.key.kind.collection(),
+        "id": &*verdict.key.id,
+        "state": verdict.state.as_str(),
+        "revision_in_force": verdict.revision_in_force,
+        "revision_written": verdict.revision_written,
+        "faults": verdict.faults.iter().map(fault).collect::<Vec<_>>(),
+    })
+}
+
+fn unknown_kind(name: &str) -> String {
+    let hint = nearest(name, Kind::ALL.map(Kind::collection))
+        .map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+    format!("unknown kind: {name}{hint}")
+}
+
+/// Appends how many objects of each kind are not in force as written, and how many faults the source as a whole has.
+pub(crate) fn write_metrics(view: &View, text: &mut String) {
+    let mut counts: BTreeMap<(Kind, State), usize> = BTreeMap::new();
+    for verdict in view.verdicts(None) {
+        *counts.entry((verdict.key.kind, verdict.state)).or_default() += 1;
+    }
+    // Writing to a text cannot fail.
+    let _ = writeln!(
+        text,
+        "# HELP weir_config_faulty_objects Objects that are not in force as they were written last.\n\
+         # TYPE weir_config_faulty_objects gauge"
+    );
+    // Every series is always there: an alert can tell a zero from a node that does not answer.
+    for kind in Kind::ALL {
+        for state in [State::LastGood, State::Out] {
+            let count = counts.get(&(kind, state)).copied().unwrap_or_default();
+            let (kind, state) = (kind.collection(), state.as_str());
+            let _ = writeln!(text, "weir_config_faulty_objects{{kind=\"{kind}\",state=\"{state}\"}} {count}");
+        }
+    }
+    let _ = writeln!(
+        text,
+        "# HELP weir_config_source_faults Faults of the configuration's source that belong to no object.\n\
+         # TYPE weir_config_source_faults gauge\n\
+         weir_config_source_faults {}",
+        view.faults.len()
+    );
+}
+
+/// Verdicts in one answer: the first thousand say what the rest would, and `total` says how many there are.
+const MAX_LISTED: usize = 1000;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! The OpenAPI document of the running node, in the hands of tools that others wrote: PyPI's `openapi-spec-validator`
+//! reads it, `schemathesis` asks whatever it describes and compares each answer with it. `lab/install.sh test` puts both
+//! under `target/`.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use testkit::{ADMIN_KEY, Weir};
+
+use crate::clients::python;
+use crate::support::BINARY;
+
+/// A Python with the tools, in a folder of the node's own: what a tool remembers of earlier runs would make this one
+/// another.
+fn python_at(weir: &Weir) -> Command {
+    let mut command = Command::new(python());
+    command.current_dir(weir.directory());
+    command
+}
+
+fn check(run: &Output) {
+    let (told, failed) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert!(run.status.success(), "{told}{failed}");
+}
+
+#[test]
+fn the_document_is_valid_and_the_committed_one_is_what_the_node_serves() {
+    let weir = Weir::start(BINARY);
+    let served = weir.admin_raw("GET", "openapi.json", &[("X-API-KEY", ADMIN_KEY)], b"");
+    assert_eq!((served.status, served.header("content-type")), (200, Some("application/json")));
+    let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/openapi.json");
+    let committed: Value = serde_json::from_str(&std::fs::read_to_string(committed).unwrap()).unwrap();
+    assert_eq!(served.json(), committed);
+    assert_eq!(
+        weir.admin_raw("GET", "openapi.json", &[], b"").status,
+        401,
+        "it needs the key as all of the API"
+    );
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/openapi/validate_document.py");
+    let address = format!("http://{}", weir.address("admin"));
+    check(&python_at(&weir).arg(script).args([&address, ADMIN_KEY]).output().unwrap());
+}
+
+/// Has schemathesis ask this node, in phases and for operations that `more` names; the same run each time.
+fn ask_everything(weir: &Weir, checks: &str, more: &[&str]) {
+    let document = format!("http://{}/apisix/admin/openapi.json", weir.address("admin"));
+    let run = python_at(weir)
+        .args(["-m", "schemathesis.cli", "run", &document, "--header", &format!("X-API-KEY:{ADMIN_KEY}")])
+        .args(["--checks", checks, "--generation-deterministic", "--no-shrink"])
+        .args(["--generation-with-security-parameters", "false", "--suppress-health-check", "all"])
+        .args(["--no-color", "--warnings", "off"])
+        .args(more)
+        .output()
+        .unwrap();
+    check(&run);
+    assert!(!weir.stderr().join("\n").contains("panicked"), "a panic was caught");
+}
+
+#[test]
+fn every_answer_to_a_write_is_as_the_document_says() {
+    let mut weir = Weir::start(BINARY);
+    let checks = format!("{CHECKS},negative_data_rejection");
+    let writes = ["PUT", "POST", "PATCH", "DELETE"].map(|method| format!("--include-method={method}"));
+    let writes: Vec<&str> = writes.iter().map(String::as_str).collect();
+    ask_everything(
+        &weir,
+        &checks,
+        &[&["--phases", "examples,fuzzing", "--max-examples", "2"], &*writes].concat(),
+    );
+    assert!(weir.is_running());
+}
+
+#[test]
+fn every_answer_to_a_question_is_as_the_document_says() {
+    let mut weir = Weir::start(BINARY);
+    ask_everything(&weir, CHECKS, &["--phases", "examples,coverage", "--include-method=GET"]);
+    ask_everything(&weir, CHECKS, &["--phases", "stateful", "--max-examples", "5"]);
+    assert!(weir.is_running());
+}
+
+/// What is held against every answer. Not `unsupported_method`: it wants 405 where APISIX answers 404. Not
+/// `positive_data_acceptance`: no schema can say what an object refers to. And `negative_data_rejection` of writes
+/// only: what is no page number is passed over by a listing, as APISIX does.
+const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
+                      response_headers_conformance,response_schema_conformance,ignored_auth,use_after_free,\
+                      ensure_resource_availability";
