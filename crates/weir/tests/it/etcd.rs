@@ -5,6 +5,7 @@ mod access;
 mod disk;
 mod faults;
 mod replacing;
+mod sealed;
 mod versions;
 
 use serde_json::{Value, json};

@@ -237,6 +237,15 @@ fn managers_that_are_not_supported_yet_are_told_and_open_nothing() {
         weir.stderr().iter().any(|line| line.contains("secret manager aws are not supported yet"))
     });
     assert_eq!(status_with(&weir, "$secret://aws/1/jack/key"), 401);
+    // The fault is the object's, and readable until it is gone.
+    let faults = || weir.admin("GET", "weir/status", Value::Null).1["faults"].to_string();
+    wait_until("it can be read", || {
+        faults().contains(
+            "$secret://aws/1/jack/key leads nowhere: references to the secret manager aws are not supported",
+        )
+    });
+    weir.put("consumers", json!({"username": "jack", "plugins": {"key-auth": {"key": "a-plain-key"}}}));
+    assert_eq!(faults(), "[]");
 }
 
 #[test]
