@@ -50,7 +50,7 @@ impl NodeArguments {
                 flags.insert(setting, vec![value.clone()], Place::Flag);
             }
         }
-        let settings = Settings::load(config.as_deref(), std::env::vars_os(), flags)?;
+        let settings = Settings::load(config.as_deref(), std::env::vars_os(), flags)?.settings;
         Ok(Node { settings, is_named: self.admin.is_some() })
     }
 }

@@ -3,18 +3,21 @@
 //! The list below is the only definition. The command line, the settings file, the environment, `--help` and the
 //! reference page all come from it. Nothing here opens a socket or starts anything: `boot` reads the values.
 
+mod apisix;
 mod arguments;
 mod fault;
 mod file;
 mod parse;
 #[cfg(test)]
 mod reference;
+mod remark;
 mod table;
 #[cfg(test)]
 mod tests;
 mod values;
 mod written;
 
+use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,6 +31,7 @@ pub(crate) use file::{FileKind, kind_of};
 pub(crate) use parse::{available_cores, log_filter};
 #[cfg(test)]
 pub(crate) use reference::check_page;
+pub(crate) use remark::Remarks;
 pub(crate) use table::Setting;
 pub(crate) use values::{
     AccessLogFormat, AdminKey, ErrorLog, Keyring, LogTarget, MemoryLimit, Overload, RoleKey, Secret, Source,
@@ -283,10 +287,22 @@ impl SettingsSource {
     ///
     /// # Errors
     /// As [`Settings::load`].
-    pub(crate) fn load(&self) -> Result<Settings, Faults> {
+    pub(crate) fn load(&self) -> Result<Loaded, Faults> {
         Settings::load(self.config.as_deref(), std::env::vars_os(), self.flags.clone())
     }
 }
+
+/// Settings, and what the file says beside them.
+#[derive(Clone, Debug)]
+pub(crate) struct Loaded {
+    /// The settings in force.
+    pub(crate) settings: Settings,
+    /// What the file has that does nothing here.
+    pub(crate) remarks: Remarks,
+}
+
+/// Looks up an environment variable.
+pub(crate) type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 impl Settings {
     /// The settings in force: defaults, then the settings file, then the environment, then flags.
@@ -295,28 +311,38 @@ impl Settings {
     /// Every fault of every source, each with its place. A file that cannot be read or parsed is one fault.
     pub(crate) fn load(
         config: Option<&Path>,
-        environment: impl IntoIterator<Item = (std::ffi::OsString, std::ffi::OsString)>,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
         flags: Written,
-    ) -> Result<Self, Faults> {
+    ) -> Result<Loaded, Faults> {
         let mut faults = Vec::new();
         let mut written = Written::defaults();
+        let mut remarks = Remarks::default();
+        let variables: Vec<(OsString, OsString)> = environment.into_iter().collect();
         if let Some(path) = config {
-            written.override_with(file::read(path, &mut faults));
+            let lookup = |name: &str| {
+                let (_, value) = variables.iter().find(|(found, _)| found == name)?;
+                value.to_str().map(str::to_owned)
+            };
+            let (from_file, said) = file::read(path, &lookup, &mut faults);
+            written.override_with(from_file);
+            remarks = said;
         }
-        written.override_with(Written::from_environment(environment, &mut faults));
+        written.override_with(Written::from_environment(variables, &mut faults));
         written.override_with(flags);
-        Self::from_written(&written, faults)
+        Self::from_written(&written, faults).map(|settings| Loaded { settings, remarks })
     }
 
-    /// The settings that a text of a settings file gives over the defaults, without environment and flags.
+    /// The settings that a text of a settings file gives over the defaults, without environment and flags; only
+    /// `${{VARIABLE}}` in a file of APISIX is replaced by what this process has.
     ///
     /// # Errors
     /// Every fault, with `path` and its line.
-    pub(crate) fn from_file_text(path: &Path, text: &str) -> Result<Self, Faults> {
+    pub(crate) fn from_file_text(path: &Path, text: &str) -> Result<Loaded, Faults> {
         let mut faults = Vec::new();
         let mut written = Written::defaults();
-        written.override_with(file::parse(path, text, &mut faults));
-        Self::from_written(&written, faults)
+        let (from_file, remarks) = file::parse(path, text, &|name| std::env::var(name).ok(), &mut faults);
+        written.override_with(from_file);
+        Self::from_written(&written, faults).map(|settings| Loaded { settings, remarks })
     }
 
     /// The part of the settings that both the control side and the data side need.

@@ -17,6 +17,7 @@ use model::{Catalog, Change, Policy, Snapshot};
 pub use compose::set as compose;
 pub(crate) use document::object;
 pub use document::{Document, FileObject, dotted};
+pub use expand::{Expanded, Unset, expand};
 
 /// A fault with its place in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -26,7 +26,10 @@ impl LiveSettings {
     /// Reads the settings again and brings into force what can be.
     pub(super) fn reload(&mut self, gateway: &Gateway) {
         let settings = match self.source.load() {
-            Ok(settings) => settings,
+            Ok(loaded) => {
+                loaded.remarks.warn();
+                loaded.settings
+            }
             Err(faults) => {
                 for fault in faults.0 {
                     tracing::error!(%fault, "the settings are faulty; those in force stay");

@@ -15,7 +15,7 @@ use super::live::LiveSettings;
 use super::upgrade::{Executable, Offer, Predecessor};
 use super::{admin_keys, catalog, compiler, data, options, sealer, secrets, services, sockets, source};
 use crate::log::{self, LogControl};
-use crate::settings::{Settings, SettingsSource};
+use crate::settings::{Loaded, Settings, SettingsSource};
 
 /// How often it is looked whether the workers run.
 const RUNNING_POLL: Duration = Duration::from_millis(2);
@@ -46,8 +46,9 @@ impl Node {
         executable: Option<Executable>,
         predecessor: Option<&Predecessor>,
     ) -> anyhow::Result<Node> {
-        let settings = settings_source.load()?;
+        let Loaded { settings, remarks } = settings_source.load()?;
         let log = log::start(&settings.error_log, &settings.log_level)?;
+        remarks.warn();
         let inherited = predecessor.map(Predecessor::take_sockets).unwrap_or_default();
         let sockets = sockets::bind(&settings, inherited)?;
         let lines = sockets.lines();

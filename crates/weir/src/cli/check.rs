@@ -6,13 +6,14 @@ use std::process::ExitCode;
 use control::source::file;
 
 use crate::boot;
-use crate::settings::{FileKind, Settings, kind_of};
+use crate::settings::{FileKind, Loaded, Settings, kind_of};
 use crate::terminal::{Paint, print};
 
-/// Check a settings file or a resources file
+/// Check a settings file, a resources file or a `config.yaml` of APISIX
 ///
 /// Prints every fault as `file:line: path: reason` and ends with 1, or ends with 0. What kind of file it is shows in
-/// its content. The resources file that a settings file names is checked too.
+/// its content; a `config.yaml` of APISIX is one too, and what of it has no effect here is printed as a warning. The
+/// resources file that a settings file names is checked too.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CheckArguments {
     /// Files to check
@@ -34,7 +35,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The faults of one file, each as a line.
+/// The faults of one file, each as a line; warnings are printed here.
 fn faults_of(path: &Path) -> Vec<String> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
@@ -44,7 +45,8 @@ fn faults_of(path: &Path) -> Vec<String> {
         return faults_of_resources(path, None);
     }
     match Settings::from_file_text(path, &text) {
-        Ok(settings) => {
+        Ok(Loaded { settings, remarks }) => {
+            remarks.lines().for_each(print);
             let usable = settings.plugins.as_deref();
             settings.resources.as_deref().map(|path| faults_of_resources(path, usable)).unwrap_or_default()
         }

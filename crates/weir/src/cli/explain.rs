@@ -125,7 +125,7 @@ fn settings(arguments: &ExplainArguments) -> anyhow::Result<Settings> {
             flags.insert(setting, vec![value.clone()], Place::Flag);
         }
     }
-    let mut settings = Settings::load(config.as_deref(), std::env::vars_os(), flags)?;
+    let mut settings = Settings::load(config.as_deref(), std::env::vars_os(), flags)?.settings;
     if arguments.data.is_some() {
         // The folder was named: the settings file's declarative mode does not count.
         settings.resources = None;

@@ -50,7 +50,7 @@ fn settings(arguments: &UpgradeArguments) -> anyhow::Result<Settings> {
         let setting = SETTINGS.iter().find(|setting| setting.name == "data").expect("a setting of that name");
         flags.insert(setting, vec![data.clone()], Place::Flag);
     }
-    Ok(Settings::load(config.as_deref(), std::env::vars_os(), flags)?)
+    Ok(Settings::load(config.as_deref(), std::env::vars_os(), flags)?.settings)
 }
 
 /// What a node needs to end a successor that was too slow, and to tell so.

@@ -15,6 +15,15 @@ pub(crate) enum Place {
         /// The line, from 1.
         line: usize,
     },
+    /// In a file of another form, under a key of its own.
+    Translated {
+        /// The file as it was named.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The key there: `apisix.node_listen`.
+        key: Box<str>,
+    },
     /// In an environment variable.
     Environment,
     /// On the command line.
@@ -47,7 +56,7 @@ impl Faults {
 impl fmt::Display for Fault {
     /// `file:line: name: reason`, or `name: reason` where there is no file.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Place::File { path, line } = &self.place {
+        if let Place::File { path, line } | Place::Translated { path, line, .. } = &self.place {
             write!(out, "{}:", path.display())?;
             if *line > 0 {
                 write!(out, "{line}:")?;

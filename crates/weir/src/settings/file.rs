@@ -5,10 +5,11 @@ use std::path::Path;
 use saphyr::{LoadableYamlNode, MarkedYaml, Scalar, YamlData};
 use stdx::nearest::nearest;
 
-use super::SETTINGS;
 use super::fault::{Fault, Place};
+use super::remark::Remarks;
 use super::table::Setting;
 use super::written::Written;
+use super::{Environment, SETTINGS, apisix};
 
 /// What a YAML or JSON file is, by its top-level keys.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -35,20 +36,45 @@ pub(crate) fn kind_of(text: &str) -> FileKind {
     }
 }
 
-/// Reads and parses the file at `path`.
-pub(super) fn read(path: &Path, faults: &mut Vec<Fault>) -> Written {
-    match std::fs::read_to_string(path) {
-        Ok(text) => parse(path, &text, faults),
-        Err(error) => {
-            let reason = format!("cannot be read: {error}");
-            faults.push(Fault { place: place(path, 0), name: String::new(), reason });
-            Written::default()
-        }
+/// Reads and parses the file at `path`, or the one that `APISIX_PROFILE` names in its place where it is one of APISIX.
+pub(super) fn read(
+    path: &Path,
+    environment: &Environment<'_>,
+    faults: &mut Vec<Fault>,
+) -> (Written, Remarks) {
+    let mut fault = |path: &Path, error: std::io::Error, hint: &str| {
+        let reason = format!("cannot be read{hint}: {error}");
+        faults.push(Fault { place: place(path, 0), name: String::new(), reason });
+        Default::default()
+    };
+    let named = std::fs::read_to_string(path);
+    let may_be_apisix = named.as_ref().map_or(true, |text| kind_of(text) == FileKind::ApisixConfig);
+    let other = apisix::of_profile(path, environment).filter(|_| may_be_apisix);
+    match (named, other) {
+        (Ok(text), None) => parse(path, &text, environment, faults),
+        (Err(error), None) => fault(path, error, ""),
+        (_, Some(other)) => match std::fs::read_to_string(&other) {
+            Ok(text) => apisix::parse(&other, &text, environment, faults),
+            Err(error) => fault(&other, error, " (APISIX_PROFILE names it)"),
+        },
     }
 }
 
 /// Parses the text of the file `path`, which gives places and relative paths their base.
-pub(super) fn parse(path: &Path, text: &str, faults: &mut Vec<Fault>) -> Written {
+pub(super) fn parse(
+    path: &Path,
+    text: &str,
+    environment: &Environment<'_>,
+    faults: &mut Vec<Fault>,
+) -> (Written, Remarks) {
+    match kind_of(text) {
+        FileKind::ApisixConfig => apisix::parse(path, text, environment, faults),
+        FileKind::Resources | FileKind::Settings => (settings(path, text, faults), Remarks::default()),
+    }
+}
+
+/// Parses the text of a settings file.
+fn settings(path: &Path, text: &str, faults: &mut Vec<Fault>) -> Written {
     let mut fault = |line, name: &str, reason: String| {
         faults.push(Fault { place: place(path, line), name: name.to_owned(), reason });
     };
@@ -80,9 +106,6 @@ pub(super) fn parse(path: &Path, text: &str, faults: &mut Vec<Fault>) -> Written
         match entry(&name, value) {
             Ok((setting, values)) => written.insert(setting, values, place(path, line)),
             Err(reason) => fault(line, &name, reason),
-        }
-        if APISIX_KEYS.contains(&name.as_str()) {
-            break;
         }
     }
     written
@@ -138,11 +161,6 @@ fn scalar_text(node: &MarkedYaml<'_>) -> Option<String> {
 
 /// Why `name` is refused, with what was probably meant.
 fn unknown(name: &str) -> String {
-    if APISIX_KEYS.contains(&name) {
-        return "this is a `config.yaml` of APISIX, which this version does not read yet; write the few settings that \
-                differ from the defaults under their own names (see docs/reference/settings.md)"
-            .to_owned();
-    }
     if RESOURCE_KEYS.contains(&name) {
         return "is a resource, not a setting; put it in a file of its own and name that file with `resources: FILE`"
             .to_owned();

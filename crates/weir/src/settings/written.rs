@@ -85,7 +85,7 @@ impl Written {
     pub(super) fn fault_of_pair(&self, names: [&'static str; 2], reason: String) -> Fault {
         let rank = |name: &&str| match self.0.get(*name).map(|given| &given.place) {
             None | Some(Place::Default) => (0, 0),
-            Some(Place::File { line, .. }) => (1, *line),
+            Some(Place::File { line, .. } | Place::Translated { line, .. }) => (1, *line),
             Some(Place::Environment) => (2, 0),
             Some(Place::Flag) => (3, 0),
         };
@@ -99,6 +99,7 @@ impl Written {
         let name = match place {
             Place::Environment => variable_of(shown),
             Place::Flag => format!("--{}", shown.replace('_', "-")),
+            Place::Translated { ref key, .. } => key.to_string(),
             Place::Default | Place::File { .. } => shown.to_owned(),
         };
         Fault { place, name, reason }
@@ -109,7 +110,9 @@ impl Given {
     /// A path as written: a relative one in a settings file is relative to that file.
     pub(super) fn resolve(&self, path: &str) -> PathBuf {
         match &self.place {
-            Place::File { path: file, .. } => file.parent().unwrap_or(Path::new("")).join(path),
+            Place::File { path: file, .. } | Place::Translated { path: file, .. } => {
+                file.parent().unwrap_or(Path::new("")).join(path)
+            }
             Place::Default | Place::Environment | Place::Flag => PathBuf::from(path),
         }
     }

@@ -66,11 +66,12 @@ fn check_tells_settings_from_resources() {
         1,
         "weir.yaml:1: proxy: `127.0.0.1` is not `IP:PORT`: add a port",
     );
+    check("config.yaml", "apisix:\n  node_listen: 9080\n", 0, "config.yaml: ok\n");
     check(
         "config.yaml",
-        "apisix:\n  node_listen: 9080\n",
+        "apisix:\n  node_listen: here\n",
         1,
-        "config.yaml:1: apisix: this is a `config.yaml` of APISIX",
+        "config.yaml:2: apisix.node_listen: `0.0.0.0:here` is not `IP:PORT`",
     );
     check(
         "routes.yaml",

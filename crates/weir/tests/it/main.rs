@@ -3,6 +3,7 @@
 
 mod admin;
 mod admin_settings;
+mod apisix_config;
 mod authorization;
 mod binary_upgrade;
 mod bodies;

@@ -301,7 +301,26 @@ mod tests {
         );
         check("plugin_metadata: [{id: a-log, x: 1}]", &[("/plugin_metadata/a-log", r#"{"x":1}"#)], &[]);
         check("secrets: [{id: vault/1, uri: u}]", &[("/secrets/vault/1", r#"{"id":"1","uri":"u"}"#)], &[]);
-        check(r#"{"routes": [{"id": "r", "uri": "/"}]}"#, &[("/routes/r", r#"{"id":"r","uri":"/"}"#)], &[]);
+    }
+
+    #[test]
+    fn json_with_and_without_an_end_mark() {
+        let route: &[(&str, &str)] = &[("/routes/r", r#"{"id":"r","uri":"/"}"#)];
+        check(r#"{"routes": [{"id": "r", "uri": "/"}]}"#, route, &[]);
+        check("{\"routes\": [{\"id\": \"r\", \"uri\": \"/\"}]}\n#END\n", route, &[]);
+        check(r#"{"routes": [{"id": "r", "uri": "/"}]} #END"#, route, &[]);
+        check(r#"{"routes": [{"id": "r", "uri": "/"}]}#END"#, route, &[]);
+        check("{\n\t\"routes\": [\n\t\t{\"id\": \"r\",\n\t\t\"uri\"\n: \"\\/\"}\n\t]\n}\n#END", route, &[]);
+        check(
+            r#"{"routes": [{"id": "r", "desc": "\ud83d\ude00 \u0041 # ${{PORT}}: [a]", "priority": 1.5}]}"#,
+            &[("/routes/r", "{\"id\":\"r\",\"desc\":\"\u{1f600} A # 8080: [a]\",\"priority\":1.5}")],
+            &[],
+        );
+        check(
+            "{\"routes\": [\n{\"uri\": \"/\"},\n7\n]}\n#END",
+            &[("/routes/arr_1", r#"{"uri":"/","id":"arr_1"}"#)],
+            &["weir.yaml:3: routes[1]: a route must be a mapping"],
+        );
     }
 
     #[test]

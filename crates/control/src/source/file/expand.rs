@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 /// The text with every variable replaced, and how its lines relate to the file's.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Expanded {
+pub struct Expanded {
     pub(super) text: String,
     /// `(line of the text, lines that values added before it)`, ascending: a value may have line ends of its own.
     added: Vec<(usize, usize)>,
@@ -13,10 +13,11 @@ pub(super) struct Expanded {
 
 /// A variable that cannot be replaced.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unset {
+pub struct Unset {
     /// Line of the file, from 1.
-    pub(super) line: usize,
-    pub(super) reason: String,
+    pub line: usize,
+    /// What is wrong and what to do.
+    pub reason: String,
 }
 
 impl Expanded {
@@ -25,8 +26,13 @@ impl Expanded {
         Expanded { text: text.to_owned(), added: Vec::new() }
     }
 
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The line of the file for a line of the text; both from 1.
-    pub(super) fn file_line(&self, line: usize) -> usize {
+    pub fn file_line(&self, line: usize) -> usize {
         let added =
             self.added.iter().take_while(|(from, _)| *from <= line).last().map_or(0, |(_, added)| *added);
         line.saturating_sub(added).max(1)
@@ -37,7 +43,7 @@ impl Expanded {
 ///
 /// # Errors
 /// Every variable that is unset and has no default, and every `${{` that is never closed.
-pub(super) fn expand(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Expanded, Vec<Unset>> {
+pub fn expand(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Expanded, Vec<Unset>> {
     let mut expanded = Expanded { text: String::with_capacity(text.len()), added: Vec::new() };
     let mut unset = Vec::new();
     let mut added = 0;

@@ -1,0 +1,151 @@
+//! A `config.yaml` of APISIX, read as settings. What is here goes through the file key by key; what a key means is told by
+//! the files beneath, and whether a value is any good by the settings' own parsers.
+
+mod admin;
+mod deployment;
+mod draft;
+mod keys;
+mod listeners;
+mod logs;
+mod plugins;
+mod profile;
+#[cfg(test)]
+mod reference;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod units;
+
+use std::path::Path;
+
+use control::source::file::expand;
+use stdx::nearest::nearest;
+
+use super::fault::{Fault, Place};
+use super::remark::Remarks;
+use super::written::Written;
+use super::{Environment, SETTINGS};
+use draft::{Draft, Spot};
+use keys::{Act, KEYS, Key};
+pub(super) use profile::of_profile;
+use tree::{Content, Node};
+
+/// What the text of the file `path` writes as settings, and what it has that means nothing here.
+pub(super) fn parse(
+    path: &Path,
+    text: &str,
+    environment: &Environment<'_>,
+    faults: &mut Vec<Fault>,
+) -> (Written, Remarks) {
+    let mut fault = |line, reason| {
+        faults.push(Fault {
+            place: Place::File { path: path.to_owned(), line },
+            name: String::new(),
+            reason,
+        });
+    };
+    let expanded = match expand(text, environment) {
+        Ok(expanded) => expanded,
+        Err(unset) => {
+            unset.into_iter().for_each(|unset| fault(unset.line, unset.reason));
+            return Default::default();
+        }
+    };
+    let root = match tree::parse(&expanded) {
+        Ok(root) => root,
+        Err((line, reason)) => {
+            fault(line, reason);
+            return Default::default();
+        }
+    };
+    let mut draft = Draft::new(path, environment, faults);
+    section(&mut draft, "", &root);
+    deployment::finish(&mut draft);
+    listeners::finish(&mut draft);
+    logs::finish(&mut draft);
+    plugins::finish(&mut draft);
+    draft.finish()
+}
+
+/// Goes through a map whose keys lie beneath `prefix`.
+fn section(draft: &mut Draft<'_>, prefix: &str, node: &Node) {
+    let entries = match &node.content {
+        Content::Map(entries) => entries,
+        Content::Null => return,
+        Content::List(_) | Content::Scalar { .. } => {
+            return draft.fault(prefix, node.line, "is a map of keys, not a value of its own".to_owned());
+        }
+    };
+    for (name, value) in entries {
+        let full = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+        match known(prefix, &full) {
+            Some(key) => apply(draft, key, &Spot { key: &full, node: value }),
+            None if is_section(&full) => section(draft, &full, value),
+            None => draft.remark(&full, value.line, unknown(prefix, name)),
+        }
+    }
+}
+
+fn apply(draft: &mut Draft<'_>, key: &Key, spot: &Spot<'_>) {
+    // Nothing behind a key takes APISIX's default away, which is of interest at one key only.
+    if matches!(spot.node.content, Content::Null) && !key.takes_null {
+        return;
+    }
+    match key.act {
+        Act::Setting(setting) => draft.copy(spot, setting),
+        Act::Time(setting) => units::time(draft, spot, setting),
+        Act::Honour(honour) => honour(draft, spot),
+        Act::Same(value) if spot.node.text() == Some(value) => {}
+        Act::Moot => {}
+        Act::Ignore | Act::Same(_) => draft.remark(spot.key, spot.node.line, key.says.to_owned()),
+        Act::Refuse => draft.fault(spot.key, spot.node.line, key.says.to_owned()),
+    }
+}
+
+/// The row of a key: its own, or the one that stands for all of its section.
+fn known(prefix: &str, full: &str) -> Option<&'static Key> {
+    let is_any = |path: &str| path.strip_suffix(".*").is_some_and(|section| section == prefix);
+    let own = KEYS.iter().find(|key| key.path == full);
+    own.or_else(|| KEYS.iter().find(|key| is_any(key.path) && !is_section(full)))
+}
+
+/// Whether keys lie beneath this one.
+fn is_section(full: &str) -> bool {
+    KEYS.iter().any(|key| key.path.strip_prefix(full).is_some_and(|rest| rest.starts_with('.')))
+}
+
+/// What is said of a key that APISIX does not have either, or had elsewhere.
+fn unknown(prefix: &str, name: &str) -> String {
+    let children = KEYS.iter().filter_map(|key| {
+        let rest = match prefix {
+            "" => key.path,
+            _ => key.path.strip_prefix(prefix)?.strip_prefix('.')?,
+        };
+        rest.split('.').next().filter(|child| *child != "*")
+    });
+    if let Some(near) = nearest(name, children) {
+        return format!("there is no such key; did you mean `{near}`?");
+    }
+    let elsewhere = |key: &&Key| key.path.rsplit('.').next() == Some(name);
+    if let Some(key) = KEYS.iter().find(elsewhere) {
+        return format!("there is no such key; did you mean `{}`?", key.path);
+    }
+    let as_section = |key: &&Key| key.path.split('.').any(|part| part == name);
+    if let Some(key) = KEYS.iter().find(as_section) {
+        let end = key.path.find(name).map_or(0, |start| start + name.len());
+        return format!("there is no such key; did you mean `{}`?", &key.path[..end]);
+    }
+    match SETTINGS.iter().find(|setting| prefix.is_empty() && setting.is_called(name)) {
+        Some(setting) if setting.is_secret() => {
+            format!("is a setting of Weir; set the environment variable {}", setting.variable())
+        }
+        Some(setting) => {
+            format!(
+                "is a setting of Weir; beside APISIX's keys, write it as `{}` or --{}",
+                setting.variable(),
+                setting.flag()
+            )
+        }
+        None => "there is no such key".to_owned(),
+    }
+}

@@ -1,0 +1,110 @@
+//! Who may use the Admin API: `deployment.admin`. Makes no key.
+
+use super::draft::{Draft, Spot};
+use super::tree::{Content, Node};
+
+/// `deployment.admin.admin_key`: a list of keys with roles. An empty key is made at random, as without the list.
+pub(super) fn admin_key(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    let items = match &spot.node.content {
+        Content::List(items) => items,
+        // APISIX takes an empty text for no key.
+        Content::Scalar { text, .. } if text.is_empty() => return,
+        _ => {
+            let reason = "is a list of keys, each with `name`, `key` and `role`".to_owned();
+            return draft.fault(spot.key, spot.node.line, reason);
+        }
+    };
+    let mut keys = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        let key = format!("{}[{index}]", spot.key);
+        keys.extend(one_key(draft, &Spot { key: &key, node: item }));
+    }
+    if !keys.is_empty() {
+        draft.set(&spot.at(), "admin_keys", keys);
+    }
+}
+
+/// One key as the setting has it, `role:key`; nothing for an empty one.
+fn one_key(draft: &mut Draft<'_>, spot: &Spot<'_>) -> Option<String> {
+    super::listeners::names(draft, spot, &["name", "key", "role"]);
+    let role = spot.node.get("role").and_then(Node::text).unwrap_or("admin");
+    if !["admin", "viewer"].contains(&role) {
+        let reason = format!("`{role}` is no role; write `admin` or `viewer`");
+        draft.fault(&format!("{}.role", spot.key), spot.node.line, reason);
+        return None;
+    }
+    let name = format!("{}.key", spot.key);
+    let node = spot.node.get("key");
+    let line = node.map_or(spot.node.line, |node| node.line);
+    let key = match node.map(|node| &node.content) {
+        // A number loses its leading zeros, and more, before anybody sees it.
+        Some(Content::Scalar { text: _, is_text: false }) => {
+            draft.fault(&name, line, "is read as a number by YAML; put it in quotes".to_owned());
+            return None;
+        }
+        Some(Content::Scalar { text, is_text: true }) => text.as_str(),
+        _ => "",
+    };
+    if key.is_empty() {
+        if role == "viewer" {
+            draft.remark(&name, line, "is empty: nobody is a viewer by it".to_owned());
+        }
+        return None;
+    }
+    if PUBLISHED_KEYS.contains(&key) {
+        draft.remark(&name, line, "is published in APISIX's documentation; replace it".to_owned());
+    } else if key.len() < SAFE_LENGTH {
+        draft.remark(&name, line, "is short enough to be guessed; replace it".to_owned());
+    }
+    Some(format!("{role}:{key}"))
+}
+
+/// `deployment.admin.allow_admin`: an empty list lets everybody connect, as in APISIX. Who lets others in than this machine
+/// wants to be reached by them, and so APISIX's own address counts where none is written.
+pub(super) fn allow_admin(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    let everybody = match &spot.node.content {
+        Content::Null => true,
+        Content::List(items) => items.is_empty(),
+        Content::Scalar { .. } | Content::Map(_) => false,
+    };
+    let networks = if everybody { Some(EVERYBODY.map(str::to_owned).to_vec()) } else { draft.texts(spot) };
+    let Some(networks) = networks else { return };
+    let is_local =
+        |text: &String| router::cidr::network(text).is_none_or(|network| network.addr().is_loopback());
+    if !networks.iter().all(is_local) {
+        draft.listening.admin_opened = Some(spot.at());
+    }
+    draft.set(&spot.at(), "admin_allow", networks);
+}
+
+/// `deployment.admin.admin_api_version`.
+pub(super) fn admin_api_version(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    if let Some(version) = draft.text(spot).filter(|version| *version != "v3") {
+        let reason = format!("`{version}` is not spoken here; the Admin API is `v3`");
+        draft.fault(spot.key, spot.node.line, reason);
+    }
+}
+
+/// `deployment.admin.https_admin`: the key must not travel in plain text because TLS is missing.
+pub(super) fn https_admin(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    if draft.switch(spot) == Some(true) {
+        let reason = "this version has no TLS yet; write `false`, and bind `admin_listen` to 127.0.0.1 or end TLS \
+                      in front of it";
+        draft.fault(spot.key, spot.node.line, reason.to_owned());
+    }
+}
+
+/// `apisix.enable_server_tokens`: without them the version is left out.
+pub(super) fn server_tokens(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    if draft.switch(spot) == Some(false) {
+        draft.set_one(&spot.at(), "server_header", "weir");
+    }
+}
+
+const EVERYBODY: [&str; 2] = ["0.0.0.0/0", "::/0"];
+
+/// As long as what `WEIR_ADMIN_KEY` asks for. Shorter ones are taken, since scripts that exist have them.
+const SAFE_LENGTH: usize = 16;
+
+/// The keys of the sample configurations of APISIX 2, which are in use everywhere.
+const PUBLISHED_KEYS: [&str; 2] = ["edd1c9f034335f136f87ad84b625c8f1", "4054f7cf07e344346cd3f287985e76a2"];

@@ -1,0 +1,158 @@
+//! The table: every key of APISIX's `config.yaml` that is known here, and what becomes of it. The page of the reference is
+//! made from it. Reads no file.
+
+use super::draft::{Draft, Spot};
+use super::{admin, deployment, listeners, logs, plugins};
+
+/// A key and what becomes of it.
+pub(super) struct Key {
+    /// `apisix.node_listen`; `discovery.*` stands for each key beneath that has no row.
+    pub(super) path: &'static str,
+    pub(super) act: Act,
+    /// For the page; of one without effect, refused or fixed, also the reason that is told.
+    pub(super) says: &'static str,
+    /// Whether it says something when nothing stands behind it.
+    pub(super) takes_null: bool,
+}
+
+/// What becomes of a key.
+#[derive(Clone, Copy)]
+pub(super) enum Act {
+    /// Its value is that of a setting.
+    Setting(&'static str),
+    /// A time of nginx; the setting is in milliseconds.
+    Time(&'static str),
+    /// Something of its own.
+    Honour(fn(&mut Draft<'_>, &Spot<'_>)),
+    /// Weir does as this value says; any other has no effect.
+    Same(&'static str),
+    /// Nothing, and nothing is missing.
+    Moot,
+    /// No effect, told in the warning.
+    Ignore,
+    /// Asks for what does not exist: no start.
+    Refuse,
+}
+
+const fn key(path: &'static str, act: Act, says: &'static str) -> Key {
+    Key { path, act, says, takes_null: false }
+}
+
+use Act::{Honour, Ignore, Moot, Refuse, Same, Setting, Time};
+
+/// The table, in the order of the page.
+#[rustfmt::skip]
+pub(super) const KEYS: &[Key] = &[
+    key("apisix.node_listen", Honour(listeners::node_listen), "`proxy`; HTTP/1.1 only"),
+    key("apisix.enable_ipv6", Honour(listeners::enable_ipv6), "`true`: `proxy` has `[::]` too for ports without an address"),
+    key("apisix.ssl", Honour(listeners::ssl), "no TLS yet: told, refused if `listen` names anything but 9443; `ssl_trusted_certificate` is `etcd_ca`"),
+    key("apisix.enable_http2", Same("false"), "this version speaks HTTP/1.1 only"),
+    key("apisix.proxy_protocol", Refuse, "there is no PROXY protocol yet; leave it out"),
+    key("apisix.proxy_mode", Honour(listeners::proxy_mode), "`http`; layer 4 is not served yet"),
+    key("apisix.stream_proxy", Refuse, "layer 4 is not served yet; leave it out"),
+    key("apisix.enable_reuseport", Same("true"), "each worker has a socket of its own"),
+    key("apisix.enable_admin", Honour(listeners::enable_admin), "`false`: `admin: off`"),
+    key("apisix.enable_control", Honour(listeners::enable_control), "`false`: `control: off`"),
+    key("apisix.control", Honour(listeners::control), "`control`"),
+    key("apisix.status", Honour(listeners::status), "`status`"),
+    key("apisix.enable_dev_mode", Honour(logs::dev_mode), "`true`: `workers: 1`"),
+    key("apisix.enable_server_tokens", Honour(admin::server_tokens), "`false`: `server_header: weir`"),
+    key("apisix.show_upstream_status_in_response_header", Setting("show_upstream_status_in_response_header"), ""),
+    key("apisix.router.http", Setting("router_mode"), ""),
+    key("apisix.router.ssl", Same("radixtree_sni"), "certificates are found by SNI"),
+    key("apisix.delete_uri_tail_slash", Setting("delete_uri_tail_slash"), ""),
+    key("apisix.normalize_uri_like_servlet", Setting("normalize_uri_like_servlet"), ""),
+    key("apisix.match_uri_encoded_slash", Setting("match_uri_encoded_slash"), ""),
+    key("apisix.trusted_addresses", Setting("trusted_addresses"), ""),
+    key("apisix.max_post_args_readable_size", Honour(plugins::body_limit), "`max_matched_body_bytes`, the larger of this and `graphql.max_size`"),
+    key("apisix.dns_resolver", Setting("dns_servers"), ""),
+    key("apisix.dns_resolver_valid", Honour(logs::dns_valid), "`dns_ttl_min_ms` and `dns_ttl_max_ms`"),
+    key("apisix.resolver_timeout", Time("dns_timeout_ms"), ""),
+    key("apisix.enable_resolv_search_opt", Setting("dns_search"), ""),
+    key("apisix.data_encryption", Honour(deployment::data_encryption), "`encryption_keyring`; with etcd and nothing written, APISIX's published keys, told"),
+    key("apisix.proxy_cache", Ignore, "no plugin keeps a cache yet"),
+    key("apisix.disable_upstream_healthcheck", Ignore, "there are no health checks yet"),
+    key("apisix.extra_lua_path", Same(""), "there is no Lua"),
+    key("apisix.extra_lua_cpath", Same(""), "there is no Lua"),
+    key("apisix.lua_module_hook", Ignore, "there is no Lua"),
+    key("apisix.disable_sync_configuration_during_start", Same("false"), "a node is ready when it has its configuration"),
+    key("apisix.worker_startup_time_threshold", Moot, "a worker that ended is started again at once"),
+    key("apisix.events", Moot, "workers need no bus"),
+    key("apisix.lru", Ignore, "memos have bounds of their own"),
+    key("apisix.tracing", Ignore, "there is no tracing yet"),
+
+    key("nginx_config.error_log", Honour(logs::error_log), "`error_log`; a relative path lies in the folder above `conf`"),
+    key("nginx_config.error_log_level", Honour(logs::error_log_level), "`log_level`; `notice` is `info`, what is above `error` is `error`"),
+    key("nginx_config.worker_processes", Setting("workers"), ""),
+    key("nginx_config.enable_cpu_affinity", Setting("pin"), ""),
+    key("nginx_config.worker_shutdown_timeout", Honour(logs::shutdown_timeout), "`grace`"),
+    key("nginx_config.event", Ignore, "`max_connections` bounds the whole process"),
+    key("nginx_config.worker_rlimit_nofile", Ignore, "the limit of the process counts: `ulimit -n`"),
+    key("nginx_config.user", Ignore, "the process keeps the user it is started as"),
+    key("nginx_config.envs", Moot, "every variable can be seen"),
+    key("nginx_config.max_pending_timers", Moot, "there are no such timers"),
+    key("nginx_config.max_running_timers", Moot, "there are no such timers"),
+    key("nginx_config.meta", Ignore, "memory is not split beforehand"),
+    key("nginx_config.stream", Ignore, "layer 4 is not served yet"),
+    key("nginx_config.main_configuration_snippet", Same(""), "there is no nginx"),
+    key("nginx_config.http_configuration_snippet", Same(""), "there is no nginx"),
+    key("nginx_config.http_server_configuration_snippet", Same(""), "there is no nginx"),
+    key("nginx_config.http_server_location_configuration_snippet", Same(""), "there is no nginx"),
+    key("nginx_config.http_admin_configuration_snippet", Same(""), "there is no nginx"),
+    key("nginx_config.http_end_configuration_snippet", Same(""), "there is no nginx"),
+    key("nginx_config.stream_configuration_snippet", Same(""), "there is no nginx"),
+    key("nginx_config.http.enable_access_log", Honour(logs::enable_access_log), "`false`: `access_log: off`"),
+    key("nginx_config.http.access_log", Honour(logs::access_log), "`access_log`; a relative path lies in the folder above `conf`"),
+    key("nginx_config.http.access_log_format", Honour(logs::access_log_format), "`access_log_format`, if every variable of it exists"),
+    key("nginx_config.http.access_log_format_escape", Moot, "fields are escaped so that they stay one line"),
+    key("nginx_config.http.access_log_buffer", Moot, "lines are written in batches"),
+    key("nginx_config.http.keepalive_timeout", Honour(logs::keepalive_timeout), "`idle_timeout_ms`; 0 is `max_requests_per_connection: 1`"),
+    key("nginx_config.http.client_header_timeout", Time("head_timeout_ms"), ""),
+    key("nginx_config.http.client_body_timeout", Time("client_body_timeout_ms"), ""),
+    key("nginx_config.http.send_timeout", Time("client_send_timeout_ms"), ""),
+    key("nginx_config.http.client_max_body_size", Honour(logs::client_max_body_size), "`max_body_bytes`"),
+    key("nginx_config.http.real_ip_header", Setting("real_ip_header"), ""),
+    key("nginx_config.http.real_ip_from", Honour(logs::real_ip_from), "`real_ip_from`, without `unix:`"),
+    key("nginx_config.http.real_ip_recursive", Setting("real_ip_recursive"), ""),
+    key("nginx_config.http.underscores_in_headers", Same("on"), "fields with underscores pass"),
+    key("nginx_config.http.proxy_ssl_server_name", Same("true"), "there is no TLS to nodes yet"),
+    key("nginx_config.http.upstream.keepalive", Same("320"), "`keepalive_pool` of an upstream says it"),
+    key("nginx_config.http.upstream.keepalive_requests", Same("1000"), "`keepalive_pool` of an upstream says it"),
+    key("nginx_config.http.upstream.keepalive_timeout", Same("60s"), "`keepalive_pool` of an upstream says it"),
+    key("nginx_config.http.charset", Ignore, "no charset is added to `Content-Type`"),
+    key("nginx_config.http.variables_hash_max_size", Moot, "there is no such table"),
+    key("nginx_config.http.lua_shared_dict", Ignore, "memory is not split beforehand"),
+    key("nginx_config.http.custom_lua_shared_dict", Ignore, "there is no Lua"),
+
+    key("deployment.role", Honour(deployment::role), "`data_plane`: `admin: off`; `control_plane`: `proxy: off`"),
+    key("deployment.role_traditional.config_provider", Honour(deployment::provider), "`etcd`; `yaml`, `json`: `resources`, if apisix.yaml or .json lies beside, else the Admin API alone"),
+    key("deployment.role_data_plane.config_provider", Honour(deployment::provider), "`etcd`; `yaml`, `json`: `resources`, apisix.yaml or .json beside"),
+    key("deployment.role_control_plane.config_provider", Honour(deployment::provider), "`etcd`"),
+    key("deployment.role_control_plane.conf_server", Ignore, "data planes ask etcd themselves"),
+    key("deployment.admin.admin_listen", Honour(listeners::admin), "`admin`"),
+    key("deployment.admin.admin_key", Honour(admin::admin_key), "`admin_keys`; an empty key of an admin is made at random and kept in the data folder"),
+    key("deployment.admin.admin_key_required", Setting("admin_key_required"), ""),
+    Key { path: "deployment.admin.allow_admin", act: Honour(admin::allow_admin), says: "`admin_allow`; an empty list lets everybody in; `admin` is `0.0.0.0:9180` if others than this machine are let in and `admin_listen` is not written", takes_null: true },
+    key("deployment.admin.enable_admin_cors", Setting("admin_cors"), ""),
+    key("deployment.admin.enable_admin_ui", Same("false"), "there is no dashboard yet"),
+    key("deployment.admin.admin_api_version", Honour(admin::admin_api_version), "`v3`; another one is refused"),
+    key("deployment.admin.https_admin", Honour(admin::https_admin), "`true` is refused: there is no TLS yet"),
+    key("deployment.admin.admin_api_mtls", Ignore, "there is no TLS yet"),
+    key("deployment.etcd", Honour(deployment::etcd), "the `etcd_` settings, where the provider is etcd or none is named"),
+    key("deployment.certs", Ignore, "data planes ask etcd themselves"),
+
+    key("plugins", Honour(plugins::list), "`plugins`, those that are built in"),
+    key("stream_plugins", Ignore, "layer 4 is not served yet"),
+    key("plugin_attr.prometheus.export_addr", Honour(listeners::metrics), "`metrics`"),
+    key("plugin_attr.prometheus.enable_export_server", Honour(listeners::enable_export_server), "`false`: `metrics: off`"),
+    key("plugin_attr.prometheus.export_uri", Same("/apisix/prometheus/metrics"), "metrics are at /apisix/prometheus/metrics"),
+    key("plugin_attr.prometheus.metric_prefix", Same("apisix_"), "names begin with apisix_"),
+    key("plugin_attr.prometheus.refresh_interval", Moot, "figures are those of the moment they are asked for"),
+    key("plugin_attr.prometheus.*", Ignore, "metrics have the labels and buckets they have"),
+    key("plugin_attr.*", Ignore, "no plugin here reads it"),
+    key("discovery.*", Ignore, "no registry is asked yet; upstreams with `discovery_type` are refused"),
+    key("graphql.max_size", Honour(plugins::body_limit), "`max_matched_body_bytes`, the larger of this and `apisix.max_post_args_readable_size`"),
+    key("ext-plugin", Ignore, "there are no external plugins yet"),
+    key("wasm", Ignore, "there is no WebAssembly yet"),
+    key("xrpc", Ignore, "layer 4 is not served yet"),
+];

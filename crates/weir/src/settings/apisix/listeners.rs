@@ -1,0 +1,240 @@
+//! Where the node listens: `apisix.node_listen`, `ssl`, `control`, `status`, the Admin API and the metrics. Opens nothing.
+
+use stdx::nearest::nearest;
+
+use super::super::fault::Place;
+use super::super::parse;
+use super::super::written::Given;
+use super::draft::{At, Draft, Spot};
+use super::tree::{Content, Node};
+
+/// What several keys say together.
+#[derive(Default)]
+pub(super) struct Listening {
+    admin: Option<(At, String)>,
+    control: Option<(At, String)>,
+    metrics: Option<(At, String)>,
+    admin_off: Option<At>,
+    /// Where others than this machine are let in: APISIX's address of the Admin API then counts if none is written.
+    pub(super) admin_opened: Option<At>,
+    control_off: Option<At>,
+    metrics_off: Option<At>,
+    proxy: Option<(At, Vec<Entry>)>,
+    ipv6: Option<At>,
+}
+
+/// One entry of `node_listen`.
+struct Entry {
+    ip: Option<String>,
+    port: String,
+}
+
+/// `apisix.node_listen`: a port, or a list of ports and of maps.
+pub(super) fn node_listen(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    let mut entries = Vec::new();
+    let items = match &spot.node.content {
+        Content::List(items) => items.as_slice(),
+        _ => std::slice::from_ref(spot.node),
+    };
+    for (index, item) in items.iter().enumerate() {
+        let is_list = matches!(spot.node.content, Content::List(_));
+        let key = if is_list { format!("{}[{index}]", spot.key) } else { spot.key.to_owned() };
+        let spot = Spot { key: &key, node: item };
+        let entry = match &item.content {
+            Content::Map(_) => {
+                names(draft, &spot, &["ip", "port", "enable_http2", "enable_http3"]);
+                no_http2(draft, &spot);
+                let text = |name: &str| item.get(name).and_then(Node::text).map(str::to_owned);
+                Entry { ip: text("ip"), port: text("port").unwrap_or_else(|| "9080".to_owned()) }
+            }
+            _ => match draft.text(&spot) {
+                Some(port) => Entry { ip: None, port: port.to_owned() },
+                None => continue,
+            },
+        };
+        if check(draft, &spot.at(), &address(entry.ip.as_deref().unwrap_or("0.0.0.0"), &entry.port)) {
+            entries.push(entry);
+        }
+    }
+    draft.listening.proxy = Some((spot.at(), entries));
+}
+
+/// An entry of a listener that asks for a protocol which is not there: clients that speak HTTP/1.1 are served.
+fn no_http2(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    for name in ["enable_http2", "enable_http3"] {
+        if let Some(asked) = spot.node.get(name).filter(|node| node.text() == Some("true")) {
+            let reason = "this version speaks HTTP/1.1 only".to_owned();
+            draft.remark(&format!("{}.{name}", spot.key), asked.line, reason);
+        }
+    }
+}
+
+/// `apisix.enable_ipv6`: APISIX then listens on `[::]` as well wherever no address is named.
+pub(super) fn enable_ipv6(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    draft.listening.ipv6 = draft.switch(spot).filter(|on| *on).map(|_| spot.at());
+}
+
+/// `apisix.enable_admin`.
+pub(super) fn enable_admin(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    draft.listening.admin_off = draft.switch(spot).filter(|on| !on).map(|_| spot.at());
+}
+
+/// `apisix.enable_control`.
+pub(super) fn enable_control(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    draft.listening.control_off = draft.switch(spot).filter(|on| !on).map(|_| spot.at());
+}
+
+/// `plugin_attr.prometheus.enable_export_server`.
+pub(super) fn enable_export_server(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    draft.listening.metrics_off = draft.switch(spot).filter(|on| !on).map(|_| spot.at());
+}
+
+/// `deployment.admin.admin_listen`.
+pub(super) fn admin(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    draft.listening.admin = socket(draft, spot, "0.0.0.0", "9180").map(|address| (spot.at(), address));
+}
+
+/// `apisix.control`.
+pub(super) fn control(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    draft.listening.control = socket(draft, spot, "127.0.0.1", "9090").map(|address| (spot.at(), address));
+}
+
+/// `apisix.status`.
+pub(super) fn status(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    if let Some(address) = socket(draft, spot, "127.0.0.1", "7085") {
+        draft.set_one(&spot.at(), "status", address);
+    }
+}
+
+/// `plugin_attr.prometheus.export_addr`.
+pub(super) fn metrics(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    draft.listening.metrics = socket(draft, spot, "127.0.0.1", "9091").map(|address| (spot.at(), address));
+}
+
+/// `apisix.ssl`. What APISIX's own defaults say must not keep a node from starting; whoever names another listener asks
+/// for TLS, and is not given plain text or silence.
+pub(super) fn ssl(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    names(draft, spot, &SSL_KEYS);
+    let ca = spot.node.get("ssl_trusted_certificate").and_then(Node::text);
+    draft.deployment.ca = ca.filter(|path| *path != "system").map(|path| (spot.at(), path.to_owned()));
+    let enable = spot.node.get("enable");
+    if enable.and_then(Node::text) == Some("false") {
+        return;
+    }
+    let listen = spot.node.get("listen").map(|node| &node.content);
+    for item in if let Some(Content::List(items)) = listen { items.as_slice() } else { &[] } {
+        let is_default = item.get("ip").is_none()
+            && item.get("port").and_then(Node::text).is_none_or(|port| port == DEFAULT_TLS_PORT);
+        if !is_default {
+            let reason =
+                "this version has no TLS yet; write `apisix.ssl.enable: false` and end TLS in front of it";
+            return draft.fault("apisix.ssl.listen", item.line, reason.to_owned());
+        }
+    }
+    let reason = "this version has no TLS yet: nothing listens on 9443, end TLS in front of it";
+    draft.remark(spot.key, spot.node.line, reason.to_owned());
+}
+
+/// `apisix.proxy_mode`.
+pub(super) fn proxy_mode(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    let reason = "layer 4 is not served yet";
+    match draft.text(spot) {
+        None | Some("http") => {}
+        Some("http&stream") => draft.remark(spot.key, spot.node.line, format!("{reason}, HTTP is")),
+        Some("stream") => draft.fault(spot.key, spot.node.line, format!("{reason}; write `http`")),
+        Some(other) => {
+            let reason = format!("`{other}` is not `http`, `stream` or `http&stream`");
+            draft.fault(spot.key, spot.node.line, reason);
+        }
+    }
+}
+
+/// Settles what depends on more than one key. The roles have spoken by now.
+pub(super) fn finish(draft: &mut Draft<'_>) {
+    let listening = std::mem::take(&mut draft.listening);
+    let opened = listening.admin_opened.map(|at| (at, "0.0.0.0:9180".to_owned()));
+    let no_admin = draft.deployment.without_admin().or(listening.admin_off);
+    for (setting, address, off) in [
+        ("admin", listening.admin.or(opened), no_admin),
+        ("control", listening.control, listening.control_off),
+        ("metrics", listening.metrics, listening.metrics_off),
+    ] {
+        match (address, off) {
+            (_, Some(at)) => draft.set_one(&at, setting, "off"),
+            (Some((at, address)), None) => draft.set_one(&at, setting, address),
+            (None, None) => {}
+        }
+    }
+    if let Some(at) = draft.deployment.without_proxy() {
+        return draft.set_one(&at, "proxy", "off");
+    }
+    let (at, entries) = match (listening.proxy, &listening.ipv6) {
+        (Some(proxy), _) => proxy,
+        (None, Some(at)) => (at.clone(), vec![Entry { ip: None, port: "9080".to_owned() }]),
+        (None, None) => return,
+    };
+    let mut addresses = Vec::new();
+    for Entry { ip, port } in &entries {
+        addresses.push(address(ip.as_deref().unwrap_or("0.0.0.0"), port));
+        if ip.is_none() && listening.ipv6.is_some() {
+            addresses.push(address("::", port));
+        }
+    }
+    // Port 0 takes any, each time another.
+    addresses.dedup_by(|one, other| one == other && !one.ends_with(":0"));
+    draft.set(&at, "proxy", addresses);
+}
+
+/// The address of a map with `ip` and `port`; a fault if it is none.
+fn socket(draft: &mut Draft<'_>, spot: &Spot<'_>, ip: &str, port: &str) -> Option<String> {
+    if !matches!(spot.node.content, Content::Map(_)) {
+        draft.fault(spot.key, spot.node.line, "is a map of `ip` and `port`".to_owned());
+        return None;
+    }
+    names(draft, spot, &["ip", "port"]);
+    let text =
+        |name: &str, default: &str| spot.node.get(name).and_then(Node::text).unwrap_or(default).to_owned();
+    let address = address(&text("ip", ip), &text("port", port));
+    check(draft, &spot.at(), &address).then_some(address)
+}
+
+/// Refuses an address at its own line rather than at that of a whole list.
+fn check(draft: &mut Draft<'_>, at: &At, address: &str) -> bool {
+    let given = Given { values: vec![address.to_owned()], place: Place::Default };
+    let parsed = parse::listener(&given);
+    if let Err(reason) = &parsed {
+        draft.fault(&at.key, at.line, reason.clone());
+    }
+    parsed.is_ok()
+}
+
+/// Tells of names in a map that mean nothing, with the one that was probably meant.
+pub(super) fn names(draft: &mut Draft<'_>, spot: &Spot<'_>, known: &[&str]) {
+    for (name, line) in spot.node.names().filter(|(name, _)| !known.contains(name)) {
+        let reason = match nearest(name, known.iter().copied()) {
+            Some(near) => format!("there is no such key; did you mean `{near}`?"),
+            None => "there is no such key".to_owned(),
+        };
+        draft.remark(&format!("{}.{name}", spot.key), line, reason);
+    }
+}
+
+fn address(ip: &str, port: &str) -> String {
+    if ip.contains(':') && !ip.starts_with('[') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
+}
+
+const DEFAULT_TLS_PORT: &str = "9443";
+
+/// What APISIX knows beneath `apisix.ssl`.
+const SSL_KEYS: [&str; 10] = [
+    "enable",
+    "listen",
+    "ssl_protocols",
+    "ssl_ciphers",
+    "ssl_session_tickets",
+    "ssl_trusted_certificate",
+    "fallback_sni",
+    "enable_http2",
+    "enable_http3",
+    "key_encrypt_salt",
+];

@@ -1,0 +1,40 @@
+//! `APISIX_PROFILE`: which of several files of one folder counts. Reads none of them.
+
+use std::path::{Path, PathBuf};
+
+use super::super::Environment;
+
+/// `config-dev.yaml` for `config.yaml`, where the environment names the profile `dev`.
+pub(in crate::settings) fn of_profile(path: &Path, environment: &Environment<'_>) -> Option<PathBuf> {
+    let stem = path.file_stem()?.to_str()?;
+    let suffix = suffix(environment);
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or("yaml");
+    (!suffix.is_empty()).then(|| path.with_file_name(format!("{stem}{suffix}.{extension}")))
+}
+
+/// What the name of a file gets at its end: `-dev`, or nothing without a profile.
+pub(super) fn suffix(environment: &Environment<'_>) -> String {
+    let profile = environment(PROFILE_VARIABLE).filter(|profile| !profile.is_empty());
+    profile.map_or_else(String::new, |profile| format!("-{profile}"))
+}
+
+const PROFILE_VARIABLE: &str = "APISIX_PROFILE";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_names_the_file_beside() {
+        let check = |path: &str, profile: Option<&str>, expected: Option<&str>| {
+            let environment = |name: &str| profile.filter(|_| name == "APISIX_PROFILE").map(str::to_owned);
+            let found = of_profile(Path::new(path), &environment);
+            assert_eq!(found.as_deref(), expected.map(Path::new), "{path} {profile:?}");
+        };
+        check("conf/config.yaml", Some("dev"), Some("conf/config-dev.yaml"));
+        check("config.yml", Some("dev"), Some("config-dev.yml"));
+        check("/etc/config", Some("a"), Some("/etc/config-a.yaml"));
+        check("config.yaml", Some(""), None);
+        check("config.yaml", None, None);
+    }
+}

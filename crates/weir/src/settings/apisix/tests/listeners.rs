@@ -1,0 +1,97 @@
+//! Tables: where the node listens, and what it cannot listen with yet.
+
+use super::{check, gives, refused, told};
+
+#[test]
+fn the_proxy_listens_where_it_says() {
+    gives("apisix: {node_listen: 9081}", &["proxy [0.0.0.0:9081]"]);
+    gives("apisix: {node_listen: [9081, 9082]}", &["proxy [0.0.0.0:9081, 0.0.0.0:9082]"]);
+    gives(
+        "apisix:\n  node_listen:\n    - {ip: 127.0.0.2, port: 9081}\n    - {port: 9082}\n    - {ip: '::1'}\n",
+        &["proxy [127.0.0.2:9081, 0.0.0.0:9082, [::1]:9080]"],
+    );
+    gives("apisix: {enable_ipv6: true}", &["proxy [0.0.0.0:9080, [::]:9080]"]);
+    gives(
+        "apisix: {enable_ipv6: true, node_listen: [9081, {ip: 127.0.0.1, port: 1}]}",
+        &["proxy [0.0.0.0:9081, [::]:9081, 127.0.0.1:1]"],
+    );
+    gives("apisix: {enable_ipv6: false}", &[]);
+    gives("apisix: {node_listen: ${{PORT}}}", &["proxy [0.0.0.0:9000]"]);
+    gives("apisix: {node_listen: '${{OTHER:=9001}}'}", &["proxy [0.0.0.0:9001]"]);
+    check(
+        "apisix:\n  node_listen:\n    - port: 1\n      enable_http2: true\n      prot: 2\n",
+        &["proxy [0.0.0.0:1]"],
+        &[
+            "4: apisix.node_listen[0].enable_http2: warning: this version speaks HTTP/1.1 only",
+            "5: apisix.node_listen[0].prot: warning: there is no such key; did you mean `port`?",
+        ],
+        &[],
+    );
+    refused(
+        "apisix:\n  node_listen:\n    - 9080\n    - 99999\n    - {ip: gateway, port: 1}\n    - [1]\n",
+        &[
+            "4: apisix.node_listen[1]: `0.0.0.0:99999` is not `IP:PORT`: the port is a number",
+            "5: apisix.node_listen[2]: `gateway:1` is not `IP:PORT`: write an IP address",
+            "6: apisix.node_listen[3]: takes a plain value",
+        ],
+    );
+}
+
+#[test]
+fn the_other_listeners() {
+    gives(
+        "apisix:\n  control: {ip: 0.0.0.0, port: 9190}\n  status: {port: 7086}\n\
+         deployment: {admin: {admin_listen: {ip: 127.0.0.1, port: 9280}}}\n\
+         plugin_attr: {prometheus: {export_addr: {ip: 0.0.0.0, port: 9191}}}\n",
+        &[
+            "admin Some(127.0.0.1:9280)",
+            "control Some(0.0.0.0:9190)",
+            "status Some(127.0.0.1:7086)",
+            "metrics Some(0.0.0.0:9191)",
+        ],
+    );
+    gives("deployment: {admin: {admin_listen: {port: 1}}}", &["admin Some(0.0.0.0:1)"]);
+    gives(
+        "apisix: {enable_admin: false, enable_control: false}\n\
+         deployment: {admin: {admin_listen: {port: 1}}}\n\
+         plugin_attr: {prometheus: {enable_export_server: false, export_addr: {port: 1}}}\n",
+        &["admin None", "control None", "metrics None"],
+    );
+    refused(
+        "apisix:\n  control: 9090\n  status: {ip: here}\n",
+        &["2: apisix.control: is a map of `ip` and `port`", "3: apisix.status: `here:7085` is not `IP:PORT`"],
+    );
+    refused(
+        "apisix:\n  node_listen: 9090\n",
+        &["2: apisix.node_listen: `proxy` and `control` both take 127.0.0.1:9090; give each its own port"],
+    );
+}
+
+#[test]
+fn what_does_not_exist_yet_is_told_or_refused() {
+    told("apisix:\n  ssl: {enable: true}\n", &["2: apisix.ssl: warning: this version has no TLS yet"]);
+    told(
+        "apisix:\n  ssl:\n    listen: [{port: 9443, enable_http3: false}]\n    ssl_protocols: TLSv1.3\n",
+        &["2: apisix.ssl: warning: this version has no TLS yet"],
+    );
+    gives("apisix: {ssl: {enable: false, listen: [{port: 8443}]}}", &[]);
+    let expected = "apisix.ssl.listen: this version has no TLS yet; write `apisix.ssl.enable: false`";
+    refused("apisix:\n  ssl:\n    listen:\n      - port: 8443\n", &[&format!("4: {expected}")]);
+    refused("apisix:\n  ssl: {listen: [{ip: 127.0.0.3, port: 9443}]}\n", &[&format!("2: {expected}")]);
+    refused(
+        "deployment:\n  admin:\n    https_admin: true\n",
+        &["3: deployment.admin.https_admin: this version has no TLS yet"],
+    );
+    refused(
+        "apisix: {proxy_protocol: {listen_http_port: 1}}",
+        &["1: apisix.proxy_protocol: there is no PROXY"],
+    );
+    refused("apisix: {stream_proxy: {tcp: [9100]}}", &["1: apisix.stream_proxy: layer 4 is not served yet"]);
+    refused("apisix: {proxy_mode: stream}", &["1: apisix.proxy_mode: layer 4 is not served yet"]);
+    told("apisix: {proxy_mode: http&stream}", &["1: apisix.proxy_mode: warning: layer 4"]);
+    refused("apisix: {proxy_mode: tcp}", &["1: apisix.proxy_mode: `tcp` is not `http`"]);
+    told(
+        "apisix: {}\ndiscovery:\n  dns: {servers: ['127.0.0.1:53']}\n  nacos: {}\n",
+        &["3: discovery.dns: warning: no registry", "4: discovery.nacos: warning: no registry"],
+    );
+}
