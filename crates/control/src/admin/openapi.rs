@@ -9,6 +9,7 @@ mod examples;
 mod objects;
 mod operation;
 mod others;
+mod whole;
 
 use std::sync::Arc;
 
@@ -34,6 +35,7 @@ pub fn document(catalog: &Catalog) -> Value {
         objects::add(kind, &mut paths);
     }
     others::add(&mut paths);
+    whole::add(&mut paths);
     json!({
         "openapi": "3.1.1",
         "info": {
