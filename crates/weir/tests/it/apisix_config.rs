@@ -303,3 +303,33 @@ fn check_goes_on_to_the_resources_and_prints_warnings() {
     assert_eq!(outcome.code, 0, "{outcome:?}");
     assert!(outcome.stdout.ends_with("config.yaml: ok\n"), "{outcome:?}");
 }
+
+#[test]
+fn a_control_plane_writes_to_etcd_and_a_data_plane_serves_it() {
+    let (etcd, origin) = (testkit::Etcd::start(1), Origin::answering("from a cluster"));
+    let common = "apisix:
+  node_listen: [{ip: 127.0.0.1, port: 0}]
+  control: {ip: 127.0.0.1, port: 0}
+  status: {ip: 127.0.0.1, port: 0}
+  data_encryption: {enable_encrypt_fields: false}
+plugin_attr: {prometheus: {export_addr: {ip: 127.0.0.1, port: 0}}}
+deployment:
+";
+    let admin = format!(
+        "  admin:\n    admin_listen: {{ip: 127.0.0.1, port: 0}}\n    admin_key: [{{name: boss, role: admin, key: {BOSS}}}]\n"
+    );
+    let source = format!("  etcd: {{host: ['{}'], prefix: /gateway, timeout: 5}}\n", etcd.endpoints());
+    let start = |role: &str, admin: &str| {
+        let config =
+            format!("{common}  role: {role}\n  role_{role}: {{config_provider: etcd}}\n{admin}{source}");
+        Node::start(&[("conf/config.yaml", &config)], &[], &[])
+    };
+    let control_plane = start("control_plane", &admin);
+    let data_plane = start("data_plane", "");
+    assert!(control_plane.addresses("proxy").is_empty() && data_plane.addresses("admin").is_empty());
+    let route = json!({"uri": "/a", "upstream": {"nodes": {origin.address().to_string(): 1}}});
+    let (status, answer) = control_plane.ask("admin", "PUT", "/apisix/admin/routes/a", BOSS, &route);
+    assert_eq!(status, 201, "{answer}");
+    assert_eq!(etcd.keys("/gateway/"), ["/gateway/routes/a"]);
+    wait_for("the data plane serves it", || (data_plane.get("/a").text() == "from a cluster").then_some(()));
+}
