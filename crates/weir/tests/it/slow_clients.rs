@@ -4,6 +4,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::net::sockopt;
 use testkit::{Client, Origin, Reply, Signal, Step, Weir, wait_for, wait_until};
@@ -115,17 +116,36 @@ fn a_body_by_the_byte_is_refused_and_a_steady_one_is_not() {
     wait_for_log(&weir, "408 client_body_slow \"the request body arrives too slowly\"");
     assert_eq!(failures(&weir, "client_body_slow"), 1);
 
-    // Over many windows, and well over the rate.
+    // Over many windows, and well over the rate. Where the machine held this test up, the client was not steady.
+    wait_until("a client that was steady is served", || steady_body(&weir, &mut other));
+}
+
+/// Sends a body without a pause as long as a window, other requests between its pieces; false if there was such a pause.
+fn steady_body(weir: &Weir, other: &mut Client) -> bool {
     let mut steady = weir.client();
     steady.send(b"POST /steady HTTP/1.1\r\nHost: h\r\nContent-Length: 2000000\r\n\r\n");
+    let mut last = Instant::now();
     for _ in 0..200 {
-        steady.send(&[b'a'; 10_000]);
+        let sent = steady.try_send(&[b'a'; 10_000]);
+        if last.elapsed() > A_PAUSE {
+            return false;
+        }
+        sent.unwrap();
+        last = Instant::now();
         for _ in 0..3 {
             assert_eq!(other.get("/").status, 200);
         }
     }
-    assert_eq!(steady.read_response(false).unwrap().text(), "2000000");
+    let answer = steady.read_response(false);
+    if last.elapsed() > A_PAUSE {
+        return false;
+    }
+    assert_eq!(answer.unwrap().text(), "2000000");
+    true
 }
+
+/// A good part of the window of 300 ms: a client that sends nothing for so long may miss its rate in one.
+const A_PAUSE: Duration = Duration::from_millis(100);
 
 #[test]
 fn a_body_by_the_byte_lives_where_no_rate_is_asked_for() {
