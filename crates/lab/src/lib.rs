@@ -1,0 +1,11 @@
+//! The laboratory: measures Weir beside other gateways, on the reader's own machine. It starts programs and asks them
+//! over sockets as any client would; it knows nothing of the data plane's inside and shares no code with it.
+//!
+//! A [`Scenario`](scenario::Scenario) says how is asked, a [`Definition`](contender::Definition) what is asked. A run
+//! leaves a [`Report`](result::Report), from which every table, page and comparison is made.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod contender;
+pub mod result;
+pub mod scenario;
