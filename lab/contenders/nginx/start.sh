@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# nginx as Debian ships it, set up as its guide for a proxy in front of an origin that keeps connections says.
+PROGRAM=nginx
+. "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+
+contender_install() { debian nginx nginx; }
+
+contender_version() { nginx -v 2>&1; }
+
+# Where and how it listens, and what that needs.
+listener() {
+  local options=''
+  [ "$PROTOCOL" != https ] || options=' ssl'
+  [ "$PROTOCOL" != http2 ] || options=' ssl http2'
+  echo "listen $LISTEN$options backlog=4096 reuseport;"
+  ! encrypted || cat <<END
+    ssl_certificate $CERTIFICATE;
+    ssl_certificate_key $KEY;
+    ssl_protocols TLSv1.2 TLSv1.3;
+    ssl_session_cache shared:sessions:10m;
+END
+}
+
+# Upgrades have to be passed on by hand; for anything else the field that keeps the connection is an empty one.
+connection_fields() {
+  if [ "$PROTOCOL" = websocket ]; then
+    echo 'proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection "upgrade"; proxy_read_timeout 1h;'
+  else
+    echo 'proxy_set_header Connection "";'
+  fi
+}
+
+contender_configure() {
+  local change=''
+  [ "$1" = 0 ] || change="location = /change { proxy_pass http://origin; add_header X-Configuration $1; }"
+  # As root its workers would become another user, who may not reach $DIRECTORY.
+  local user=''
+  [ "$(id -u)" != 0 ] || user='user root;'
+  routes 'location = @ { proxy_pass http://origin; }' 'location ^~ @ { proxy_pass http://origin; }' \
+    | written "$DIRECTORY/routes.conf"
+  written "$DIRECTORY/nginx.conf" <<END
+daemon off;
+$user
+worker_processes $WORKERS;
+worker_rlimit_nofile $(open_files);
+pid $DIRECTORY/nginx.pid;
+error_log stderr crit;
+events { worker_connections $((2 * CONNECTIONS)); }
+http {
+  access_log off;
+  server_tokens off;
+  sendfile on;
+  tcp_nodelay on;
+  keepalive_requests 1000000000;
+  keepalive_timeout 600s;
+  client_max_body_size 0;
+  client_body_temp_path $DIRECTORY/body;
+  proxy_temp_path $DIRECTORY/proxy;
+  fastcgi_temp_path $DIRECTORY/fastcgi;
+  uwsgi_temp_path $DIRECTORY/uwsgi;
+  scgi_temp_path $DIRECTORY/scgi;
+  upstream origin {
+    server $ORIGIN max_fails=0;
+    keepalive $KEEPALIVE;
+    keepalive_requests 1000000000;
+    keepalive_timeout 600s;
+  }
+  server {
+    $(listener)
+    proxy_http_version 1.1;
+    $(connection_fields)
+    proxy_set_header Host \$host;
+    proxy_set_header X-Real-IP \$remote_addr;
+    proxy_set_header X-Forwarded-For \$proxy_add_x_forwarded_for;
+    # Bodies are streamed, as by the others: no file in between, whatever their length.
+    proxy_request_buffering off;
+    proxy_max_temp_file_size 0;
+    # The larger page fits into these buffers whole.
+    proxy_buffer_size 8k;
+    proxy_buffers 8 16k;
+    location / { proxy_pass http://origin; }
+    location /sodik/ { proxy_pass http://origin/; }
+    $change
+    include $DIRECTORY/routes.conf;
+  }
+}
+END
+}
+
+contender_run() { exec nginx -p "$DIRECTORY" -e stderr -c "$DIRECTORY/nginx.conf"; }
+
+contender_reload() { kill -HUP "$(cat "$DIRECTORY/nginx.pid")"; }
+
+main "$@"

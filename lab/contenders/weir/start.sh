@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# Weir itself: $WEIR. Its resources are brought into force while nobody is served, so that `run` becomes a node that has
+# them. PLUGINS (none, five or ten) says what works on every request; see five.json and ten.json.
+PROGRAM=weir
+. "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+PLUGINS="${PLUGINS:-none}"
+export WEIR_ADMIN_KEY=key-of-the-laboratory
+
+contender_install() {
+  needs WEIR
+  [ -x "$WEIR" ] || fail "$WEIR is no program"
+  debian curl curl
+}
+
+contender_version() { needs WEIR; "$WEIR" version | head -n 1; }
+
+# The objects that a request meets; one object a line, since there may be a hundred thousand of them.
+contender_configure() {
+  needs WEIR
+  [ "$1" = 0 ] || return 0
+  local websocket=false rules='[]' consumers='[]'
+  [ "$PROTOCOL" != websocket ] || websocket=true
+  case "$PLUGINS" in
+    none) ;;
+    five | ten)
+      rules="[ { \"id\": \"plugins\", \"plugins\": $(sed "s/@ORIGIN@/$ORIGIN/" "$SOURCES/$PLUGINS.json") } ]"
+      consumers='[ { "username": "anybody" } ]'
+      ;;
+    *) fail "PLUGINS is none, five or ten, not '$PLUGINS'" ;;
+  esac
+  written "$DIRECTORY/resources.json" <<END
+{
+  "upstreams": [ { "id": "origin", "type": "roundrobin", "nodes": { "$ORIGIN": 1 },
+    "keepalive_pool": { "size": $KEEPALIVE, "idle_timeout": 600, "requests": 1000000000 } } ],
+  "consumers": $consumers,
+  "global_rules": $rules,
+  "routes": [
+$(routes '@' '@*' | awk '{ printf "{ \"id\": \"r%d\", \"uri\": \"%s\", \"upstream_id\": \"origin\" },\n", NR, $0 }')
+{ "id": "stripped", "uri": "/sodik/*", "upstream_id": "origin",
+  "plugins": { "proxy-rewrite": { "regex_uri": ["^/sodik/(.*)", "/\$1"] } } },
+{ "id": "all", "uri": "/*", "upstream_id": "origin", "enable_websocket": $websocket }
+  ]
+}
+END
+}
+
+# weir_run OPTION… : the command of a node on this run's data.
+weir_run() {
+  NODE=("$WEIR" run --workers "$WORKERS" --data "$DIRECTORY/data" --admin 127.0.0.1:0 --control off --status off "$@")
+}
+
+# The address of the Admin API of the node whose output is in this file.
+admin_address() { sed -n 's/^listening admin //p' "$1"; }
+
+# Starts a node that serves nobody, brings the resources into force and stops it: they are then in its store.
+fill_store() {
+  local output="$DIRECTORY/filling" node
+  weir_run --proxy off --metrics off
+  "${NODE[@]}" >"$output" &
+  node=$!
+  trap 'kill "$node" 2>/dev/null || true' EXIT
+  until grep -q '^ready' "$output"; do
+    kill -0 "$node" 2>/dev/null || fail "the node that takes the resources does not start"
+    sleep 0.05
+  done
+  "$WEIR" apply --data "$DIRECTORY/data" --admin "$(admin_address "$output")" "$DIRECTORY/resources.json" >"$DIRECTORY/applied" \
+    || fail "the resources are refused: $(head -n 3 "$DIRECTORY/applied")"
+  kill "$node"
+  wait "$node" || true
+  trap - EXIT
+}
+
+contender_run() {
+  local metrics=off
+  [ "$PLUGINS" = none ] || metrics=127.0.0.1:0
+  fill_store
+  weir_run --proxy "$LISTEN" --metrics "$metrics"
+  exec "${NODE[@]}" >"$DIRECTORY/output"
+}
+
+# One call of the Admin API: the route that the change is about.
+contender_reload() {
+  curl -sS -f -o "$DIRECTORY/changed" -X PUT -H "X-API-KEY: $WEIR_ADMIN_KEY" \
+    -d "{ \"uri\": \"/change\", \"upstream_id\": \"origin\",
+      \"plugins\": { \"response-rewrite\": { \"headers\": { \"set\": { \"X-Configuration\": \"$1\" } } } } }" \
+    "http://$(admin_address "$DIRECTORY/output")/apisix/admin/routes/change"
+}
+
+main "$@"
