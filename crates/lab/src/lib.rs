@@ -7,5 +7,6 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod contender;
+pub mod report;
 pub mod result;
 pub mod scenario;

@@ -167,7 +167,9 @@ impl Scenario {
         if load.connections == 0 || self.workers == 0 || load.threads == 0 {
             bail!("`connections`, `threads` and `workers` are at least 1");
         }
-        if (load.rate.is_some() || load.rate_share.is_some() || load.body_bytes > 0) && load.tool != Tool::Weir {
+        if (load.rate.is_some() || load.rate_share.is_some() || load.body_bytes > 0)
+            && load.tool != Tool::Weir
+        {
             bail!("`rate`, `rate_share` and `body_bytes` need `tool: weir`: {:?} cannot", load.tool);
         }
         if self.protocol == Protocol::Http2 && load.tool != Tool::H2load {

@@ -1,0 +1,159 @@
+//! The figures that a run has, each by one name everywhere: how it is read from a run, in which unit it is shown, and
+//! which direction is good. It knows no medians.
+
+use serde::Serialize;
+
+use super::number;
+use super::statistics::Verdict;
+use crate::result::Run;
+
+/// One figure of a run.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Figure {
+    /// Answers in a second.
+    RequestsPerSecond,
+    /// Latency that half of all are below, in milliseconds.
+    P50Ms,
+    /// Likewise for 90 of a hundred.
+    P90Ms,
+    /// Likewise for 99 of a hundred.
+    P99Ms,
+    /// Likewise for 999 of a thousand.
+    P999Ms,
+    /// The longest latency in milliseconds.
+    MaxMs,
+    /// CPU per answer in microseconds.
+    CpuUs,
+    /// Its part in user space.
+    UserUs,
+    /// Its part in the kernel.
+    SystemUs,
+    /// Context switches per answer, of both kinds.
+    Switches,
+    /// Memory in bytes, shared pages counted once.
+    MemoryBytes,
+}
+
+impl Figure {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::RequestsPerSecond,
+        Self::P50Ms,
+        Self::P90Ms,
+        Self::P99Ms,
+        Self::P999Ms,
+        Self::MaxMs,
+        Self::CpuUs,
+        Self::UserUs,
+        Self::SystemUs,
+        Self::Switches,
+        Self::MemoryBytes,
+    ];
+
+    /// Reads it from one run; `None` where that does not tell it, or tells nonsense.
+    pub fn of(self, run: &Run) -> Option<f64> {
+        let (load, usage) = (&run.load, &run.usage);
+        // A process tree that took no CPU at all was not accounted: the origin alone has none.
+        let accounted = usage.cpu_us_per_request() > 0.0;
+        let value = match self {
+            Self::RequestsPerSecond => Some(load.requests_per_second),
+            Self::P50Ms => load.latency.p50_ms,
+            Self::P90Ms => load.latency.p90_ms,
+            Self::P99Ms => load.latency.p99_ms,
+            Self::P999Ms => load.latency.p99_9_ms,
+            Self::MaxMs => load.latency.max_ms,
+            Self::CpuUs => accounted.then(|| usage.cpu_us_per_request()),
+            Self::UserUs => accounted.then_some(usage.user_us_per_request),
+            Self::SystemUs => accounted.then_some(usage.system_us_per_request),
+            Self::Switches => accounted
+                .then_some(usage.voluntary_switches_per_request + usage.involuntary_switches_per_request),
+            Self::MemoryBytes => (usage.pss_bytes > 0).then_some(usage.pss_bytes as f64),
+        };
+        value.filter(|value| value.is_finite() && *value >= 0.0)
+    }
+
+    /// For headings, with the unit.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::RequestsPerSecond => "requests/s",
+            Self::P50Ms => "p50 ms",
+            Self::P90Ms => "p90 ms",
+            Self::P99Ms => "p99 ms",
+            Self::P999Ms => "p99.9 ms",
+            Self::MaxMs => "max ms",
+            Self::CpuUs => "CPU µs/request",
+            Self::UserUs => "user µs",
+            Self::SystemUs => "system µs",
+            Self::Switches => "switches/request",
+            Self::MemoryBytes => "memory MB",
+        }
+    }
+
+    /// The number in the unit of [`Figure::title`].
+    pub fn shown(self, value: f64) -> String {
+        match self {
+            Self::MemoryBytes => number::megabytes(value),
+            _ => number::plain(value),
+        }
+    }
+
+    /// What a verdict about this figure's ratio means for the one that is compared.
+    pub fn word(self, verdict: Verdict) -> &'static str {
+        let more_is_better = self == Self::RequestsPerSecond;
+        match (verdict, self) {
+            (Verdict::WithinNoise, _) => "within noise",
+            (Verdict::TooFewRounds, _) => "too few rounds",
+            (Verdict::Above, Self::MemoryBytes | Self::Switches) => "more",
+            (Verdict::Below, Self::MemoryBytes | Self::Switches) => "less",
+            (Verdict::Above, _) if more_is_better => "faster",
+            (Verdict::Below, _) if more_is_better => "slower",
+            (Verdict::Above, _) => "slower",
+            (Verdict::Below, _) => "faster",
+        }
+    }
+
+    /// Whether a verdict about this figure's ratio is good (`true`), bad, or neither.
+    pub fn good(self, verdict: Verdict) -> Option<bool> {
+        match verdict {
+            Verdict::Above => Some(self == Self::RequestsPerSecond),
+            Verdict::Below => Some(self != Self::RequestsPerSecond),
+            Verdict::WithinNoise | Verdict::TooFewRounds => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::{Latency, LoadOutcome, Usage};
+
+    #[test]
+    fn what_a_run_does_not_tell_is_not_zero() {
+        let bare = Run { round: 0, load: LoadOutcome::default(), usage: Usage::default() };
+        for figure in Figure::ALL {
+            let expected = (figure == Figure::RequestsPerSecond).then_some(0.0);
+            assert_eq!(figure.of(&bare), expected, "{figure:?}");
+        }
+        let latency = Latency { p99_ms: Some(f64::NAN), p50_ms: Some(-1.0), ..Latency::default() };
+        let broken = Run { load: LoadOutcome { latency, ..LoadOutcome::default() }, ..bare };
+        assert_eq!((Figure::P99Ms.of(&broken), Figure::P50Ms.of(&broken)), (None, None));
+    }
+
+    #[test]
+    fn words_follow_the_direction_that_is_good() {
+        let rows = [
+            (Figure::RequestsPerSecond, Verdict::Above, "faster", Some(true)),
+            (Figure::RequestsPerSecond, Verdict::Below, "slower", Some(false)),
+            (Figure::CpuUs, Verdict::Above, "slower", Some(false)),
+            (Figure::P99Ms, Verdict::Below, "faster", Some(true)),
+            (Figure::MemoryBytes, Verdict::Above, "more", Some(false)),
+            (Figure::Switches, Verdict::Below, "less", Some(true)),
+            (Figure::CpuUs, Verdict::WithinNoise, "within noise", None),
+            (Figure::CpuUs, Verdict::TooFewRounds, "too few rounds", None),
+        ];
+        for (figure, verdict, word, good) in rows {
+            assert_eq!((figure.word(verdict), figure.good(verdict)), (word, good), "{figure:?} {verdict:?}");
+        }
+    }
+}

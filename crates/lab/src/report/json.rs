@@ -1,0 +1,164 @@
+//! The kept form of a run: the measured numbers, and beside them medians and verdicts for readers with a JSON tool. What
+//! is read back are the measured numbers alone.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+
+use super::figure::Figure;
+use super::statistics::{CONFIDENCE_PERCENT, Ratio, Spread};
+use super::summary::{self, Summary};
+use crate::result::{FORMAT, Report, ScenarioResult};
+
+/// Reads a kept run. Fails on what is no report, and on one of another format.
+pub fn read(path: &Path) -> anyhow::Result<Report> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    parse(&text).with_context(|| format!("{} is no result that this program reads", path.display()))
+}
+
+/// Likewise from its text.
+pub fn parse(text: &str) -> anyhow::Result<Report> {
+    let value: Value = serde_json::from_str(text).context("it is no JSON")?;
+    match value.get("format").and_then(Value::as_u64) {
+        Some(format) if format == u64::from(FORMAT) => {}
+        Some(format) => bail!(
+            "its format is {format}, this program writes and reads {FORMAT}: use the program that wrote it, or measure again"
+        ),
+        None => bail!("it has no `format`: only what `weir lab run` keeps can be read"),
+    }
+    serde_json::from_value(value).context("it is damaged or was changed by hand")
+}
+
+/// Writes a run, whole or not at all: a reader never finds half of one.
+pub fn write(report: &Report, path: &Path) -> anyhow::Result<()> {
+    let name = path.file_name().with_context(|| format!("{} is no file name", path.display()))?;
+    let mut beside = name.to_owned();
+    beside.push(".part");
+    let beside = path.with_file_name(beside);
+    fs::write(&beside, text(report)?).with_context(|| format!("cannot write {}", beside.display()))?;
+    fs::rename(&beside, path).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// A run as text.
+pub fn text(report: &Report) -> anyhow::Result<String> {
+    let mut value = serde_json::to_value(report).context("a report cannot be written as JSON")?;
+    value["summary"] = summary_of(report);
+    Ok(serde_json::to_string_pretty(&value)? + "\n")
+}
+
+/// Medians, spreads, ratios and verdicts by scenario and contender.
+pub fn summary_of(report: &Report) -> Value {
+    let cores = report.machine.gateway_cores.len();
+    report.scenarios.iter().map(|result| (result.scenario.name.clone(), of_scenario(result, cores))).collect()
+}
+
+fn of_scenario(result: &ScenarioResult, cores: usize) -> Value {
+    let contenders: serde_json::Map<String, Value> = summary::of_scenario(result, cores)
+        .iter()
+        .map(|summary| (summary.name.to_owned(), of_contender(summary)))
+        .collect();
+    json!({
+        "title": result.scenario.title,
+        "baseline": result.baseline,
+        "confidence_percent": CONFIDENCE_PERCENT,
+        "contenders": contenders,
+    })
+}
+
+fn of_contender(summary: &Summary<'_>) -> Value {
+    let figures: serde_json::Map<String, Value> =
+        summary.figures.iter().map(|(figure, spread)| (key(*figure), of_spread(spread))).collect();
+    let ratios: serde_json::Map<String, Value> =
+        summary.ratios.iter().map(|(figure, ratio)| (key(*figure), of_ratio(*figure, ratio))).collect();
+    json!({
+        "absent": summary.absent,
+        "rounds": summary.rounds,
+        "requests": summary.requests,
+        "failures": summary.failures.all(),
+        "warm_up_failures": summary.warm_up_failures,
+        "unsent": summary.unsent,
+        "loss_percent": summary.loss_percent.as_ref().map(of_spread),
+        "busy_percent": summary.busy_percent,
+        "saturated": summary.busy_percent.map(|_| !summary.unsaturated()),
+        "figures": figures,
+        "over_baseline": ratios,
+    })
+}
+
+fn of_spread(spread: &Spread) -> Value {
+    json!({
+        "median": spread.median,
+        "min": spread.min,
+        "max": spread.max,
+        "median_deviation": spread.median_deviation,
+    })
+}
+
+fn of_ratio(figure: Figure, ratio: &Ratio) -> Value {
+    json!({
+        "median": ratio.median,
+        "min": ratio.min,
+        "max": ratio.max,
+        "interval": ratio.interval.map(|(low, high)| [low, high]),
+        "verdict": figure.word(ratio.verdict),
+    })
+}
+
+/// The figure's name in JSON.
+pub fn key(figure: Figure) -> String {
+    match serde_json::to_value(figure) {
+        Ok(Value::String(key)) => key,
+        _ => figure.title().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("result.json");
+        let report = sample::report();
+        write(&report, &path).unwrap();
+        // Once more over the first, as a growing run does.
+        write(&report, &path).unwrap();
+        assert!(read(&path).unwrap() == report);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn a_foreign_file_is_refused_with_the_reason() {
+        let report = text(&sample::small(1, 3, 1.0)).unwrap();
+        let rows = [
+            ("", "it is no JSON"),
+            ("[1, 2]", "it has no `format`"),
+            (r#"{"format": 99}"#, "its format is 99, this program writes and reads 1"),
+            (r#"{"format": 1}"#, "missing field `weir`"),
+            (&report[..report.len() / 2], "it is no JSON"),
+        ];
+        for (given, expected) in rows {
+            let error = format!("{:#}", parse(given).unwrap_err());
+            assert!(error.contains(expected), "{given:.40}: {error}");
+        }
+        let missing = format!("{:#}", read(Path::new("/nowhere/result.json")).unwrap_err());
+        assert!(missing.starts_with("cannot read /nowhere/result.json"), "{missing}");
+    }
+
+    #[test]
+    fn the_summary_is_for_other_readers() {
+        let report = sample::small(1, 5, 2.0);
+        let value: Value = serde_json::from_str(&text(&report).unwrap()).unwrap();
+        let weir = &value["summary"]["small"]["contenders"]["weir"];
+        assert_eq!(weir["rounds"], 5);
+        assert_eq!(weir["over_baseline"]["cpu_us"]["verdict"], "slower");
+        assert!(weir["loss_percent"]["median"].as_f64().unwrap() > 10.0, "{weir}");
+        assert!(weir["figures"]["p99_ms"]["min"].as_f64() <= weir["figures"]["p99_ms"]["median"].as_f64());
+        let direct = &value["summary"]["small"]["contenders"]["direct"];
+        assert_eq!((&direct["loss_percent"], &direct["figures"]["cpu_us"]), (&Value::Null, &Value::Null));
+    }
+}

@@ -1,0 +1,128 @@
+//! Numbers as people read them: the same rules in the terminal, in Markdown and on the page. It rounds; it computes
+//! nothing.
+
+/// With as many digits as are worth reading: three, more only before the point; thousands set apart.
+pub fn plain(value: f64) -> String {
+    if !value.is_finite() {
+        return MISSING.to_owned();
+    }
+    let decimals = match value.abs() {
+        size if size == 0.0 || size >= 99.95 => 0,
+        size if size >= 9.995 => 1,
+        size if size >= 0.0995 => 2,
+        _ => 3,
+    };
+    grouped(&format!("{value:.decimals$}"))
+}
+
+/// A whole number, thousands set apart.
+pub fn count(value: u64) -> String {
+    grouped(&value.to_string())
+}
+
+/// Likewise, or [`MISSING`].
+pub fn optional(value: Option<f64>) -> String {
+    value.map_or_else(|| MISSING.to_owned(), plain)
+}
+
+/// A ratio: two decimals, fewer where they are not worth reading.
+pub fn ratio(value: f64) -> String {
+    match value {
+        small if small < 0.095 => format!("{value:.3}"),
+        large if large >= 99.5 => grouped(&format!("{value:.0}")),
+        large if large >= 9.95 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// A percentage with its sign left to the number.
+pub fn percent(value: f64) -> String {
+    if !value.is_finite() {
+        return MISSING.to_owned();
+    }
+    let decimals = usize::from(value.abs() < 99.95);
+    let text = format!("{value:.decimals$}");
+    if text == "-0.0" { "0.0".to_owned() } else { text }
+}
+
+/// Bytes in MB (10⁶) without the unit.
+pub fn megabytes(bytes: f64) -> String {
+    plain(bytes / 1e6)
+}
+
+/// Seconds as a length of time: `48 s`, `3 min 20 s`, `2 h 5 min`.
+pub fn duration(seconds: f64) -> String {
+    let whole = seconds.round().max(0.0) as u64;
+    match whole {
+        0..60 => format!("{whole} s"),
+        60..3600 if whole.is_multiple_of(60) => format!("{} min", whole / 60),
+        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
+        _ => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
+    }
+}
+
+/// Stands for a number that there is not.
+pub const MISSING: &str = "-";
+
+fn grouped(digits: &str) -> String {
+    let (sign, rest) = digits.strip_prefix('-').map_or(("", digits), |rest| ("-", rest));
+    let (whole, fraction) =
+        rest.split_once('.').map_or((rest, ""), |(whole, _)| (whole, &rest[whole.len()..]));
+    let mut out = String::from(sign);
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out + fraction
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_digits_that_are_worth_reading() {
+        let rows = [
+            (0.0, "0"),
+            (0.0004, "0.000"),
+            (0.0123, "0.012"),
+            (0.1234, "0.12"),
+            (9.994, "9.99"),
+            (9.996, "10.0"),
+            (99.94, "99.9"),
+            (99.96, "100"),
+            (1234.5, "1,234"),
+            (1_234_567.0, "1,234,567"),
+            (-4321.0, "-4,321"),
+            (f64::NAN, "-"),
+        ];
+        for (value, expected) in rows {
+            assert_eq!(plain(value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn percentages_ratios_and_times() {
+        for (value, expected) in
+            [(12.345, "12.3"), (-0.01, "0.0"), (-3.0, "-3.0"), (100.0, "100"), (99.96, "100")]
+        {
+            assert_eq!(percent(value), expected, "{value}");
+        }
+        for (value, expected) in [(1.0, "1.00"), (0.0512, "0.051"), (12.34, "12.3"), (1234.0, "1,234")] {
+            assert_eq!(ratio(value), expected, "{value}");
+        }
+        for (seconds, expected) in [
+            (0.2, "0 s"),
+            (59.6, "1 min"),
+            (200.0, "3 min 20 s"),
+            (3600.0, "1 h 0 min"),
+            (7501.0, "2 h 5 min"),
+        ] {
+            assert_eq!(duration(seconds), expected, "{seconds}");
+        }
+        assert_eq!(count(1000), "1,000");
+        assert_eq!(megabytes(1.5e9), "1,500");
+    }
+}

@@ -1,0 +1,215 @@
+//! One contender of one scenario in medians: what every table, chart and page shows. It formats nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::figure::Figure;
+use super::statistics::{self, Ratio, Spread};
+use crate::result::{ContenderResult, Failures, Run, ScenarioResult};
+
+/// The origin without a gateway: what losses are counted from.
+pub const DIRECT: &str = "direct";
+
+/// Below this a gateway was not what limited the run, and its figures flatter or wrong it.
+pub const SATURATED_PERCENT: f64 = 95.0;
+
+/// Below this share of its busy cores a contender was not alone on them: its CPU per request still stands, its requests
+/// per second and latencies do not. Interrupts, which count as nobody's, take a part of the rest.
+pub const OWN_PERCENT: f64 = 80.0;
+
+/// One contender of one scenario.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Why it did not take part, or with which error it dropped out.
+    pub absent: Option<&'a str>,
+    /// Measured rounds.
+    pub rounds: usize,
+    /// Every figure that at least one round had.
+    pub figures: BTreeMap<Figure, Spread>,
+    /// Every figure over the baseline's of the same round. The baseline itself has none.
+    pub ratios: BTreeMap<Figure, Ratio>,
+    /// How many of a hundred requests in a second it loses against the origin alone, within a round. Nothing is lost or
+    /// won where a rate was given.
+    pub loss_percent: Option<Spread>,
+    /// Answers of all rounds.
+    pub requests: u64,
+    /// What went wrong in all rounds.
+    pub failures: Failures,
+    /// What went wrong while warming up.
+    pub warm_up_failures: u64,
+    /// Requests that were due and never sent, in all rounds.
+    pub unsent: u64,
+    /// How busy the gateway's cores were, in percent of what was pinned; `None` where nothing was.
+    pub busy_percent: Option<f64>,
+    /// How much of the busy time was the contender's own, in percent.
+    pub own_percent: Option<f64>,
+}
+
+impl Summary<'_> {
+    /// The median of a figure.
+    pub fn median(&self, figure: Figure) -> Option<f64> {
+        self.figures.get(&figure).map(|spread| spread.median)
+    }
+
+    /// Something else than the gateway was the limit: the row did not measure it alone.
+    pub fn unsaturated(&self) -> bool {
+        self.busy_percent.is_some_and(|busy| busy < SATURATED_PERCENT)
+    }
+
+    /// Something else ran on its cores.
+    pub fn disturbed(&self) -> bool {
+        !self.unsaturated() && self.own_percent.is_some_and(|own| own < OWN_PERCENT)
+    }
+}
+
+/// Summaries of all contenders, in the order of the run. `gateway_cores` is how many cores were pinned.
+pub fn of_scenario(result: &ScenarioResult, gateway_cores: usize) -> Vec<Summary<'_>> {
+    let find = |name: &str| result.contenders.iter().find(|contender| contender.name == name);
+    let baseline = result.baseline.as_deref().and_then(find);
+    let direct = if paced(result) { None } else { find(DIRECT) };
+    let cores = gateway_cores.min(result.scenario.workers.into()).max(1) as f64;
+    result.contenders.iter().map(|contender| of_contender(contender, baseline, direct, cores)).collect()
+}
+
+/// Requests are due at a given rate: how many are answered says nothing about a contender that keeps up.
+pub fn paced(result: &ScenarioResult) -> bool {
+    result.scenario.load.rate.is_some() || result.scenario.load.rate_share.is_some()
+}
+
+fn of_contender<'a>(
+    contender: &'a ContenderResult,
+    baseline: Option<&ContenderResult>,
+    direct: Option<&ContenderResult>,
+    cores: f64,
+) -> Summary<'a> {
+    let runs = &contender.runs;
+    let figures = Figure::ALL.into_iter().filter_map(|figure| {
+        Some((figure, statistics::spread(runs.iter().filter_map(|run| figure.of(run)))?))
+    });
+    let ratios = baseline.filter(|baseline| baseline.name != contender.name).map(|baseline| {
+        let judged =
+            |figure| Some((figure, statistics::paired(within_rounds(runs, &baseline.runs, figure))?));
+        Figure::ALL.into_iter().filter_map(judged).collect()
+    });
+    let losses = direct.filter(|direct| direct.name != contender.name).and_then(|direct| {
+        let shares = within_rounds(runs, &direct.runs, Figure::RequestsPerSecond);
+        statistics::spread(shares.into_iter().map(|share| (1.0 - share) * 100.0))
+    });
+    let busy = statistics::spread(runs.iter().filter_map(|run| run.usage.cores_busy_percent));
+    let own = runs.iter().filter_map(|run| {
+        let busy = run.usage.cores_busy_percent.filter(|busy| *busy > 0.0)?;
+        Some(run.usage.own_percent / busy * 100.0)
+    });
+    Summary {
+        name: &contender.name,
+        absent: contender.absent.as_deref(),
+        rounds: runs.len(),
+        figures: figures.collect(),
+        ratios: ratios.unwrap_or_default(),
+        loss_percent: losses,
+        requests: runs.iter().map(|run| run.load.requests).sum(),
+        failures: runs.iter().fold(Failures::default(), |sum, run| added(sum, run.load.failures)),
+        warm_up_failures: contender.warm_up.as_ref().map_or(0, |warm_up| warm_up.failures.all()),
+        unsent: runs.iter().map(|run| run.load.unsent).sum(),
+        busy_percent: busy.map(|busy| busy.median / cores),
+        own_percent: statistics::spread(own).map(|own| own.median),
+    }
+}
+
+/// A figure over another contender's of the same round, for the rounds that both have.
+pub fn within_rounds(runs: &[Run], others: &[Run], figure: Figure) -> Vec<f64> {
+    let mut seen = BTreeSet::new();
+    let ratio = |run: &Run| {
+        let other = others.iter().find(|other| other.round == run.round)?;
+        let below = figure.of(other).filter(|below| *below > 0.0)?;
+        let ratio = figure.of(run)? / below;
+        seen.insert(run.round).then_some(ratio)
+    };
+    runs.iter().filter_map(ratio).collect()
+}
+
+fn added(one: Failures, other: Failures) -> Failures {
+    Failures {
+        connect: one.connect + other.connect,
+        broken: one.broken + other.broken,
+        timeout: one.timeout + other.timeout,
+        status: one.status + other.status,
+        content: one.content + other.content,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+    use crate::report::statistics::Verdict;
+
+    #[test]
+    fn losses_and_ratios_are_taken_within_a_round() {
+        let mut report = sample::small(3, 5, 1.0);
+        let result = &mut report.scenarios[0];
+        // The machine is three times as slow in every other round: for all of them, so that nothing comes of it.
+        for contender in &mut result.contenders {
+            for run in contender.runs.iter_mut().filter(|run| run.round % 2 == 1) {
+                run.load.requests_per_second /= 3.0;
+                run.usage.user_us_per_request *= 3.0;
+                run.usage.system_us_per_request *= 3.0;
+            }
+        }
+        let summaries = of_scenario(result, 1);
+        let weir = summaries.iter().find(|summary| summary.name == "weir").unwrap();
+        let throughput = weir.figures[&Figure::RequestsPerSecond];
+        assert!(throughput.max / throughput.min > 2.5, "{throughput:?}");
+        let loss = weir.loss_percent.unwrap();
+        assert!(loss.max - loss.min < 10.0, "{loss:?}");
+        assert_eq!(weir.ratios[&Figure::CpuUs].verdict, Verdict::Below);
+        assert!((0.8..0.9).contains(&weir.ratios[&Figure::CpuUs].median));
+    }
+
+    #[test]
+    fn rounds_that_one_side_lacks_are_left_out() {
+        let mut report = sample::small(4, 5, 1.0);
+        let result = &mut report.scenarios[0];
+        result.contenders[1].runs.retain(|run| run.round != 0);
+        result.contenders[3].runs.retain(|run| run.round != 4);
+        let shared = within_rounds(&result.contenders[3].runs, &result.contenders[1].runs, Figure::CpuUs);
+        assert_eq!(shared.len(), 3);
+        result.contenders[1].runs.clear();
+        let summaries = of_scenario(result, 1);
+        assert!(summaries[3].ratios.is_empty() && summaries[1].figures.is_empty());
+    }
+
+    #[test]
+    fn what_did_not_measure_the_gateway_alone_is_known() {
+        // Busy and own in percent of one core, cores, then: unsaturated, disturbed.
+        let rows = [
+            (Some(99.0), 95.0, 1, (false, false)),
+            (Some(94.0), 90.0, 1, (true, false)),
+            (Some(99.0), 60.0, 1, (false, true)),
+            (Some(198.0), 190.0, 2, (false, false)),
+            (Some(150.0), 140.0, 2, (true, false)),
+            (None, 20.0, 1, (false, false)),
+        ];
+        for (busy, own, cores, expected) in rows {
+            let mut report = sample::small(5, 3, 1.0);
+            let result = &mut report.scenarios[0];
+            result.scenario.workers = cores;
+            for run in &mut result.contenders[3].runs {
+                (run.usage.cores_busy_percent, run.usage.own_percent) = (busy, own);
+            }
+            let summaries = of_scenario(result, cores.into());
+            let weir = &summaries[3];
+            assert_eq!((weir.unsaturated(), weir.disturbed()), expected, "{busy:?} {own} {cores}");
+        }
+    }
+
+    #[test]
+    fn a_given_rate_loses_nothing() {
+        let report = sample::report();
+        for result in &report.scenarios {
+            let loses = of_scenario(result, 1).iter().any(|summary| summary.loss_percent.is_some());
+            assert_eq!(loses, !paced(result), "{}", result.scenario.name);
+        }
+    }
+}
