@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use crate::scenario::Protocol;
+use crate::yaml;
 
 /// One gateway that can be asked, or the origin itself.
 ///
@@ -62,8 +62,12 @@ fn yes() -> bool {
 impl Definition {
     /// Reads one file's text; `name` is the folder's name. Fails with line and reason.
     pub fn parse(name: &str, text: &str) -> anyhow::Result<Self> {
-        let mut definition: Self =
-            serde_saphyr::from_str(text).with_context(|| format!("contender {name} cannot be read"))?;
+        Self::parse_file(name, &format!("{name}/contender.yaml"), text)
+    }
+
+    /// The same; `file` is how the file is called in a fault.
+    pub fn parse_file(name: &str, file: &str, text: &str) -> anyhow::Result<Self> {
+        let mut definition: Self = yaml::read(file, text)?;
         name.clone_into(&mut definition.name);
         Ok(definition)
     }

@@ -6,7 +6,11 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod command;
 pub mod contender;
+pub mod files;
 pub mod report;
 pub mod result;
 pub mod scenario;
+pub mod terminal;
+mod yaml;

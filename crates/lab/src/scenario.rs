@@ -3,6 +3,8 @@
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
+use crate::yaml;
+
 /// One way of asking. Its file is `lab/scenarios/NAME.yaml`; an unknown key is refused.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -154,10 +156,14 @@ fn small_path() -> String {
 impl Scenario {
     /// Reads one file's text; `name` is the file's name without its ending. Fails with line and reason.
     pub fn parse(name: &str, text: &str) -> anyhow::Result<Self> {
-        let mut scenario: Self =
-            serde_saphyr::from_str(text).with_context(|| format!("scenario {name} cannot be read"))?;
+        Self::parse_file(name, &format!("{name}.yaml"), text)
+    }
+
+    /// The same; `file` is how the file is called in a fault.
+    pub fn parse_file(name: &str, file: &str, text: &str) -> anyhow::Result<Self> {
+        let mut scenario: Self = yaml::read(file, text)?;
         name.clone_into(&mut scenario.name);
-        scenario.check().with_context(|| format!("scenario {name}"))?;
+        scenario.check().with_context(|| file.to_owned())?;
         Ok(scenario)
     }
 

@@ -9,6 +9,7 @@ mod check;
 mod completions;
 pub(crate) mod explain;
 mod history;
+mod lab;
 mod origin;
 mod plan;
 mod rollback;
@@ -49,6 +50,8 @@ enum Command {
     /// Serve a built-in echo origin, to try the gateway with
     Origin(origin::OriginArguments),
     Upgrade(upgrade::UpgradeArguments),
+    /// Measure Weir beside other gateways on this machine
+    Lab(lab::LabArguments),
     Completions(completions::CompletionsArguments),
     Version(version::VersionArguments),
 }
@@ -76,6 +79,7 @@ impl Command {
             Self::Rollback(arguments) => rollback::run(&arguments),
             Self::Origin(arguments) => origin::run(arguments).map(|()| ExitCode::SUCCESS),
             Self::Upgrade(arguments) => upgrade::run(&arguments),
+            Self::Lab(arguments) => lab::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments, &mut CommandLine::command()),
             Self::Version(arguments) => version::run(&arguments),
         }
@@ -145,6 +149,11 @@ mod tests {
         for command in command_line.get_subcommands_mut().filter(|command| command.get_name() != "help") {
             let name = format!("weir {}", command.get_name());
             page.push_str(&section(&name, command));
+            for inner in command.get_subcommands_mut().filter(|inner| inner.get_name() != "help") {
+                if !inner.is_hide_set() {
+                    page.push_str(&section(&format!("{name} {}", inner.get_name()), inner));
+                }
+            }
         }
         crate::settings::check_page("command-line.md", &page);
     }

@@ -1,0 +1,26 @@
+//! The laboratory's commands, one file each. What they do is elsewhere; here is how they are called.
+
+pub mod list;
+
+use std::process::ExitCode;
+
+/// What `weir lab` takes.
+#[derive(Clone, Debug, clap::Args)]
+pub struct LabArguments {
+    #[command(subcommand)]
+    command: LabCommand,
+}
+
+/// Every command of the laboratory, in the order help lists them.
+#[derive(Clone, Debug, clap::Subcommand)]
+enum LabCommand {
+    /// List the scenarios and the contenders, and which of those are installed
+    List(list::ListArguments),
+}
+
+/// Runs one; its exit code is the program's.
+pub fn run(arguments: &LabArguments) -> anyhow::Result<ExitCode> {
+    match &arguments.command {
+        LabCommand::List(arguments) => list::run(arguments),
+    }
+}

@@ -1,0 +1,3 @@
+//! `weir lab`: measures Weir beside other gateways. All of it is in the crate `lab`, which shares nothing with the gateway.
+
+pub(super) use lab::command::{LabArguments, run};
