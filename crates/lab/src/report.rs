@@ -2,9 +2,34 @@
 //! It measures nothing and changes nothing that was measured.
 
 pub mod figure;
+#[cfg(test)]
+pub(crate) mod golden;
 pub mod json;
 pub mod number;
 #[cfg(test)]
 pub(crate) mod sample;
 pub mod statistics;
 pub mod summary;
+pub mod table;
+pub mod terminal;
+
+use crate::result::Machine;
+
+/// A machine in one sentence.
+pub fn machine_line(machine: &Machine) -> String {
+    let cores = |cores: &[usize]| {
+        let numbers: Vec<String> = cores.iter().map(usize::to_string).collect();
+        if numbers.is_empty() { "not pinned".to_owned() } else { format!("on core {}", numbers.join(", ")) }
+    };
+    format!(
+        "{}, {} cores, {} GB of memory, {}, kernel {}; gateway {}, load {}, origin {}",
+        machine.cpu,
+        machine.cores,
+        number::plain(machine.memory_bytes as f64 / 1e9),
+        machine.system,
+        machine.kernel,
+        cores(&machine.gateway_cores),
+        cores(&machine.load_cores),
+        cores(&machine.origin_cores),
+    )
+}

@@ -45,6 +45,11 @@ pub fn percent(value: f64) -> String {
     if text == "-0.0" { "0.0".to_owned() } else { text }
 }
 
+/// Likewise, or [`MISSING`].
+pub fn optional_percent(value: Option<f64>) -> String {
+    value.map_or_else(|| MISSING.to_owned(), percent)
+}
+
 /// Bytes in MB (10⁶) without the unit.
 pub fn megabytes(bytes: f64) -> String {
     plain(bytes / 1e6)

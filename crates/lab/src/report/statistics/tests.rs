@@ -6,17 +6,17 @@ use super::*;
 
 #[test]
 fn a_median_is_the_middle_and_the_deviation_its_median() {
-    let rows: &[(&[f64], (f64, f64, f64, f64))] = &[
-        (&[4.0], (4.0, 4.0, 4.0, 0.0)),
-        (&[3.0, 1.0], (2.0, 1.0, 3.0, 1.0)),
-        (&[5.0, 1.0, 2.0], (2.0, 1.0, 5.0, 1.0)),
+    let rows: &[(&[f64], [f64; 4])] = &[
+        (&[4.0], [4.0, 4.0, 4.0, 0.0]),
+        (&[3.0, 1.0], [2.0, 1.0, 3.0, 1.0]),
+        (&[5.0, 1.0, 2.0], [2.0, 1.0, 5.0, 1.0]),
         // One round in which the machine was busy elsewhere moves neither.
-        (&[10.0, 11.0, 12.0, 13.0, 900.0], (12.0, 10.0, 900.0, 1.0)),
-        (&[f64::NAN, 7.0], (7.0, 7.0, 7.0, 0.0)),
+        (&[10.0, 11.0, 12.0, 13.0, 900.0], [12.0, 10.0, 900.0, 1.0]),
+        (&[f64::NAN, 7.0], [7.0, 7.0, 7.0, 0.0]),
     ];
     for (values, expected) in rows {
         let got = spread(values.iter().copied()).unwrap();
-        assert_eq!((got.median, got.min, got.max, got.median_deviation), *expected, "{values:?}");
+        assert_eq!([got.median, got.min, got.max, got.median_deviation], *expected, "{values:?}");
     }
     assert_eq!(spread([]), None);
     assert_eq!(spread([f64::NAN, f64::INFINITY]), None);

@@ -1,0 +1,245 @@
+//! A table before it has a form: cells with a weight, aligned for a terminal or written as Markdown. What stands in the
+//! cells is the business of whoever fills it.
+
+use crate::terminal::Paint;
+
+/// Columns and rows of text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// From the left; the first names the row.
+    pub columns: Vec<Column>,
+    /// Each as long as `columns`.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// What stands above a column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// Its heading.
+    pub heading: String,
+    /// Its cells are numbers, which stand at the right.
+    pub numeric: bool,
+}
+
+/// One cell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cell {
+    /// What stands there.
+    pub text: String,
+    /// How it is marked.
+    pub tone: Tone,
+    /// What it is sorted by, where that is not its text.
+    pub number: Option<f64>,
+}
+
+/// How a cell is marked, where there is colour. Nothing is said by colour alone.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Tone {
+    /// As any other.
+    #[default]
+    Usual,
+    /// It is good.
+    Good,
+    /// It is bad.
+    Bad,
+    /// It is to be looked at.
+    Noted,
+    /// It has less weight.
+    Faint,
+}
+
+impl Table {
+    /// An empty one with these headings; those of numbers follow the first.
+    pub fn with_numbers<T: Into<String>>(headings: impl IntoIterator<Item = T>) -> Self {
+        let column = |(index, heading): (usize, T)| Column { heading: heading.into(), numeric: index > 0 };
+        Self { columns: headings.into_iter().enumerate().map(column).collect(), rows: Vec::new() }
+    }
+
+    /// Aligned lines of at most `width` columns as long as all but the first column leave room: gaps shrink first, then
+    /// names are cut.
+    pub fn aligned(&self, paint: Paint, width: usize) -> String {
+        let mut widths: Vec<usize> = (0..self.columns.len()).map(|index| self.column_width(index)).collect();
+        let whole = |widths: &[usize], gap: usize| widths.iter().sum::<usize>() + gap * widths.len();
+        let gap = if whole(&widths, 2) <= width { 2 } else { 1 };
+        let over = whole(&widths, gap).saturating_sub(width);
+        if let Some(first) = widths.first_mut() {
+            *first = first.saturating_sub(over).max(LEAST_NAME).min(*first);
+        }
+        let heading =
+            |column: &Column| Cell { text: column.heading.clone(), tone: Tone::Faint, number: None };
+        let headings: Vec<Cell> = self.columns.iter().map(heading).collect();
+        let mut out = String::new();
+        for row in std::iter::once(&headings).chain(&self.rows) {
+            let mut line = String::new();
+            for ((cell, width), column) in row.iter().zip(&widths).zip(&self.columns) {
+                line += &" ".repeat(gap);
+                line += &padded(cell, *width, column.numeric, paint);
+            }
+            out += line.trim_end();
+            out.push('\n');
+        }
+        out
+    }
+
+    /// As Markdown; what would end a cell or begin an element is written so that it does not.
+    pub fn markdown(&self) -> String {
+        let row = |cells: &mut dyn Iterator<Item = String>| {
+            format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
+        };
+        let mut out = row(&mut self.columns.iter().map(|column| markdown_text(&column.heading)));
+        out += &row(&mut self
+            .columns
+            .iter()
+            .map(|column| if column.numeric { "---:" } else { "---" }.to_owned()));
+        for cells in &self.rows {
+            out += &row(&mut cells.iter().map(|cell| markdown_text(&cell.text)));
+        }
+        out
+    }
+
+    fn column_width(&self, index: usize) -> usize {
+        let cells = self.rows.iter().map(|row| columns_of(&row[index].text));
+        cells.chain([columns_of(&self.columns[index].heading)]).max().unwrap_or_default()
+    }
+}
+
+impl Cell {
+    /// Text without a mark.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+
+    /// A number as it is shown, and what it is sorted by.
+    pub fn number(text: impl Into<String>, number: Option<f64>) -> Self {
+        Self { text: text.into(), number, ..Self::default() }
+    }
+
+    /// The same, marked.
+    #[must_use]
+    pub fn toned(self, tone: Tone) -> Self {
+        Self { tone, ..self }
+    }
+}
+
+/// Text from a file or a program, with what Markdown and HTML would take for their own written so that they do not.
+pub fn markdown_text(text: &str) -> String {
+    let mut out = String::new();
+    for character in text.chars() {
+        match character {
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '&' => out += "&amp;",
+            '\n' | '\r' => out.push(' '),
+            '|' | '\\' | '`' | '*' | '_' | '[' | ']' => {
+                out.push('\\');
+                out.push(character);
+            }
+            _ => out.push(character),
+        }
+    }
+    out
+}
+
+/// Breaks text into lines of at most `width` columns, the later ones indented by `indent`.
+pub fn wrapped(text: &str, width: usize, indent: usize) -> String {
+    let (mut out, mut column) = (String::new(), 0);
+    for word in text.split_whitespace() {
+        let length = columns_of(word);
+        if column > 0 && column + 1 + length > width {
+            out.push('\n');
+            out += &" ".repeat(indent);
+            column = indent;
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out += word;
+        column += length;
+    }
+    out
+}
+
+fn padded(cell: &Cell, width: usize, right: bool, paint: Paint) -> String {
+    let text = shortened(&cell.text, width);
+    let room = " ".repeat(width - columns_of(&text));
+    let marked = match cell.tone {
+        Tone::Usual => text,
+        Tone::Good => paint.good(&text),
+        Tone::Bad => paint.bad(&text),
+        Tone::Noted => paint.noted(&text),
+        Tone::Faint => paint.faint(&text),
+    };
+    if right { room + &marked } else { marked + &room }
+}
+
+/// Cut to so many columns, with a mark where something is missing. What would move the cursor is left out.
+fn shortened(text: &str, width: usize) -> String {
+    let clean: String = text.chars().filter(|character| !character.is_control()).collect();
+    if columns_of(&clean) <= width {
+        return clean;
+    }
+    clean.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// How many columns text takes; names and figures have no wide characters.
+fn columns_of(text: &str) -> usize {
+    text.chars().filter(|character| !character.is_control()).count()
+}
+
+/// A name keeps at least so much of itself.
+const LEAST_NAME: usize = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(name: &str) -> Table {
+        let mut table = Table::with_numbers(["", "req/s", "×"]);
+        table.rows.push(vec![
+            Cell::text(name),
+            Cell::number("12,345", Some(12_345.0)),
+            Cell::text("1.00").toned(Tone::Good),
+        ]);
+        table.rows.push(vec![Cell::text("b"), Cell::text("9"), Cell::text("-")]);
+        table
+    }
+
+    #[test]
+    fn columns_stand_below_each_other() {
+        assert_eq!(
+            table("nginx").aligned(Paint::Plain, 80),
+            "          req/s     ×\n  nginx  12,345  1.00\n  b           9     -\n"
+        );
+        let painted = table("nginx").aligned(Paint::Colour, 80);
+        assert!(painted.contains("\u{1b}[32m1.00\u{1b}[0m"), "{painted:?}");
+    }
+
+    #[test]
+    fn what_is_too_wide_loses_gaps_first_and_then_names() {
+        let name = "a-contender-with-a-long-name";
+        let rows = [
+            (44, "  a-contender-with-a-long-name  12,345  1.00"),
+            (43, " a-contender-with-a-long-name 12,345 1.00"),
+        ];
+        for (width, expected) in rows.into_iter().chain([(30, " a-contender-with… 12,345 1.00")]) {
+            let aligned = table(name).aligned(Paint::Plain, width);
+            assert_eq!(aligned.lines().nth(1), Some(expected), "{width}");
+        }
+        assert_eq!(
+            table("e\u{1b}[2Jvil").aligned(Paint::Plain, 80).lines().nth(1),
+            Some("  e[2Jvil  12,345  1.00")
+        );
+    }
+
+    #[test]
+    fn markdown_keeps_strange_names_in_their_cell() {
+        let expected = "|  | req/s | × |\n| --- | ---: | ---: |\n| &lt;b&gt;\\|\\`x\\_y | 12,345 | 1.00 |\n| b | 9 | - |\n";
+        assert_eq!(table("<b>|`x_y").markdown(), expected);
+    }
+
+    #[test]
+    fn long_sentences_are_broken_between_words() {
+        assert_eq!(wrapped("one two three", 7, 2), "one two\n  three");
+        assert_eq!(wrapped("unbreakable", 4, 2), "unbreakable");
+    }
+}

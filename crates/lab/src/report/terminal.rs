@@ -1,0 +1,276 @@
+//! A run as a person reads it in a terminal. It decides what is shown of a row; the numbers are made elsewhere, and it
+//! prints nothing itself.
+
+use super::figure::Figure;
+use super::number;
+use super::statistics::{LEAST_ROUNDS, Spread, Verdict};
+use super::summary::{self, OWN_PERCENT, SATURATED_PERCENT, Summary};
+use super::table::{Cell, Table, Tone, wrapped};
+use crate::result::{Report, ScenarioResult};
+use crate::terminal::Paint;
+
+/// One scenario, for standard output.
+pub fn scenario(report: &Report, result: &ScenarioResult) -> String {
+    painted(report, result, Paint::for_stdout())
+}
+
+/// A whole run, for standard output.
+pub fn whole(report: &Report) -> String {
+    whole_painted(report, Paint::for_stdout())
+}
+
+/// One scenario: heading, table, what is to be known of it, who is missing.
+pub fn painted(report: &Report, result: &ScenarioResult, paint: Paint) -> String {
+    let asked = &result.scenario;
+    let mut out = format!("{}  {}\n", paint.strong(&asked.name), asked.title);
+    let summaries = summary::of_scenario(result, report.machine.gateway_cores.len());
+    let measured: Vec<&Summary<'_>> = summaries.iter().filter(|summary| summary.rounds > 0).collect();
+    if measured.is_empty() {
+        out += "  nothing was measured\n";
+    } else {
+        out += &table(result, &measured).aligned(paint, WIDTH);
+    }
+    for sentence in remarks(&summaries, &measured) {
+        out += &line(&sentence);
+    }
+    for note in &result.notes {
+        out += &line(note);
+    }
+    out + &missing(report, &summaries, paint)
+}
+
+/// The machine, every scenario, and who was absent throughout.
+pub fn whole_painted(report: &Report, paint: Paint) -> String {
+    let machine = &report.machine;
+    let mut out = format!("weir {}, {}, {}\n", report.weir, report.started, number::duration(report.seconds));
+    out += &line(&super::machine_line(machine));
+    for warning in &machine.warnings {
+        out += &paint.noted(&line(&format!("(!) {warning}")));
+    }
+    if report.interrupted {
+        out +=
+            &paint.noted(&line("(!) The run was ended before its time; what is here was measured in full."));
+    }
+    for result in &report.scenarios {
+        out.push('\n');
+        out += &painted(report, result, paint);
+    }
+    let absent = report.contenders.iter().filter_map(|facts| Some((facts, facts.absent.as_deref()?)));
+    for (index, (facts, reason)) in absent.enumerate() {
+        if index == 0 {
+            out += "\nabsent\n";
+        }
+        out += &line(&format!("{}: {reason}", facts.definition.name));
+    }
+    out
+}
+
+fn table(result: &ScenarioResult, measured: &[&Summary<'_>]) -> Table {
+    let ratio_heading = result.baseline.as_ref().map_or_else(String::new, |name| format!("CPU ×{name}"));
+    let mut table = Table::with_numbers([
+        "",
+        "req/s",
+        "loss %",
+        "p50 ms",
+        "p99 ms",
+        "max ms",
+        "CPU µs/req",
+        "user+sys",
+        &ratio_heading,
+        "sw/req",
+        "MB",
+        "failed",
+        "core",
+    ]);
+    table.rows = measured.iter().map(|summary| row(summary)).collect();
+    table
+}
+
+fn row(summary: &Summary<'_>) -> Vec<Cell> {
+    let shown = |figure: Figure| match summary.median(figure) {
+        Some(median) => Cell::number(figure.shown(median), Some(median)),
+        None => Cell::text(number::MISSING).toned(Tone::Faint),
+    };
+    let scattering = |figure: Figure| {
+        let Some(spread) = summary.figures.get(&figure) else { return shown(figure) };
+        Cell::number(format!("{} {}", figure.shown(spread.median), around(spread)), Some(spread.median))
+    };
+    let parts = summary.median(Figure::UserUs).zip(summary.median(Figure::SystemUs)).map_or_else(
+        || number::MISSING.to_owned(),
+        |(user, system)| format!("{}+{}", number::plain(user), number::plain(system)),
+    );
+    let failed = summary.failures.all() + summary.unsent;
+    vec![
+        Cell::text(summary.name),
+        scattering(Figure::RequestsPerSecond),
+        Cell::text(number::optional_percent(summary.loss_percent.map(|loss| loss.median))),
+        shown(Figure::P50Ms),
+        shown(Figure::P99Ms),
+        shown(Figure::MaxMs),
+        scattering(Figure::CpuUs),
+        Cell::text(parts),
+        ratio(summary),
+        shown(Figure::Switches),
+        shown(Figure::MemoryBytes),
+        Cell::text(number::count(failed)).toned(if failed > 0 { Tone::Bad } else { Tone::Faint }),
+        core(summary),
+    ]
+}
+
+/// How far the outermost round is from the median, in percent of that.
+fn around(spread: &Spread) -> String {
+    let farthest = (spread.max - spread.median).max(spread.median - spread.min);
+    format!("±{:.0}%", if spread.median > 0.0 { farthest / spread.median * 100.0 } else { 0.0 })
+}
+
+fn ratio(summary: &Summary<'_>) -> Cell {
+    let Some(ratio) = summary.ratios.get(&Figure::CpuUs) else {
+        return Cell::text(number::MISSING).toned(Tone::Faint);
+    };
+    let word = match ratio.verdict {
+        Verdict::WithinNoise => "≈",
+        Verdict::TooFewRounds => "?",
+        verdict => Figure::CpuUs.word(verdict),
+    };
+    let tone = match Figure::CpuUs.good(ratio.verdict) {
+        Some(true) => Tone::Good,
+        Some(false) => Tone::Bad,
+        None => Tone::Faint,
+    };
+    Cell::number(format!("{} {word}", number::ratio(ratio.median)), Some(ratio.median)).toned(tone)
+}
+
+fn core(summary: &Summary<'_>) -> Cell {
+    match summary.busy_percent {
+        None => Cell::text(number::MISSING).toned(Tone::Faint),
+        Some(busy) if summary.unsaturated() && summary.name != summary::DIRECT => {
+            Cell::text(format!("{busy:.0}% (!)")).toned(Tone::Noted)
+        }
+        Some(busy) => Cell::text(format!("{busy:.0}%")),
+    }
+}
+
+/// What the marks mean, where there are any, and what went wrong beside the numbers.
+pub(super) fn remarks(summaries: &[Summary<'_>], measured: &[&Summary<'_>]) -> Vec<String> {
+    let mut out = Vec::new();
+    let verdict = |wanted| {
+        let of = |summary: &&Summary<'_>| {
+            summary.ratios.get(&Figure::CpuUs).is_some_and(|ratio| ratio.verdict == wanted)
+        };
+        measured.iter().any(of)
+    };
+    if verdict(Verdict::WithinNoise) {
+        out.push(
+            "≈ within noise: these rounds do not tell the two apart, or they differ by less than 1 %"
+                .to_owned(),
+        );
+    }
+    if verdict(Verdict::TooFewRounds) {
+        out.push(format!("? too few rounds to tell: {LEAST_ROUNDS} are needed"));
+    }
+    if measured.iter().any(|summary| summary.unsaturated() && summary.name != summary::DIRECT) {
+        out.push(format!(
+            "(!) the gateway's core was less than {SATURATED_PERCENT:.0} % busy: the row did not measure the gateway alone"
+        ));
+    }
+    for summary in measured.iter().filter(|summary| summary.disturbed()) {
+        let own = summary.own_percent.unwrap_or_default();
+        out.push(format!(
+            "{}: had only {own:.0} % of its busy core (under {OWN_PERCENT:.0} %), the rest went to something else on this machine",
+            summary.name
+        ));
+    }
+    for summary in measured.iter().filter(|summary| summary.failures.all() + summary.unsent > 0) {
+        out.push(format!("{}: {}", summary.name, failures(summary)));
+    }
+    for summary in summaries.iter().filter(|summary| summary.warm_up_failures > 0) {
+        out.push(format!(
+            "{}: {} failed while warming up",
+            summary.name,
+            number::count(summary.warm_up_failures)
+        ));
+    }
+    out
+}
+
+/// What went wrong, by kind.
+pub(super) fn failures(summary: &Summary<'_>) -> String {
+    let failures = &summary.failures;
+    let kinds = [
+        (failures.connect, "not connected"),
+        (failures.broken, "broken off"),
+        (failures.timeout, "not answered in time"),
+        (failures.status, "with another status"),
+        (failures.content, "with other bytes"),
+        (summary.unsent, "due and never sent"),
+    ];
+    let told: Vec<String> = kinds
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, kind)| format!("{} {kind}", number::count(*count)))
+        .collect();
+    format!("{}, of {} answers", told.join(", "), number::count(summary.requests))
+}
+
+/// Who has no row, or not all rounds, and why. Those who are absent from the whole run are only named.
+fn missing(report: &Report, summaries: &[Summary<'_>], paint: Paint) -> String {
+    let everywhere = |name: &str| {
+        report.contenders.iter().any(|facts| facts.definition.name == name && facts.absent.is_some())
+    };
+    let mut out = String::new();
+    for summary in summaries.iter().filter(|summary| !everywhere(summary.name)) {
+        let told = match (summary.absent, summary.rounds) {
+            (Some(reason), 0) => format!("{}: absent: {reason}", summary.name),
+            (Some(reason), rounds) => {
+                format!("{}: dropped out after {rounds} rounds: {reason}", summary.name)
+            }
+            (None, 0) => format!("{}: no round was finished", summary.name),
+            (None, _) => continue,
+        };
+        out += &line(&told);
+    }
+    let named: Vec<&str> =
+        summaries.iter().map(|summary| summary.name).filter(|name| everywhere(name)).collect();
+    if !named.is_empty() {
+        out += &paint.faint(line(&format!("absent from the whole run: {}", named.join(", "))).trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+fn line(sentence: &str) -> String {
+    let clean: String = sentence.chars().filter(|character| !character.is_control()).collect();
+    format!("  {}\n", wrapped(&clean, WIDTH - 2, 4))
+}
+
+/// Columns of a terminal that tables may take.
+const WIDTH: usize = 120;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{golden, sample};
+
+    #[test]
+    fn a_whole_run_looks_like_this() {
+        golden::check("whole.txt", &whole_painted(&sample::report(), Paint::Plain));
+    }
+
+    #[test]
+    fn it_fits_a_terminal() {
+        for line in whole_painted(&sample::report(), Paint::Plain).lines() {
+            assert!(line.chars().count() <= WIDTH, "{} columns: {line}", line.chars().count());
+        }
+    }
+
+    #[test]
+    fn colour_changes_no_letter() {
+        let report = sample::report();
+        let mut painted = whole_painted(&report, Paint::Colour);
+        assert!(painted.contains("\u{1b}[3"));
+        for code in ["0", "1", "2", "31", "32", "33"] {
+            painted = painted.replace(&format!("\u{1b}[{code}m"), "");
+        }
+        assert_eq!(painted, whole_painted(&report, Paint::Plain));
+    }
+}
