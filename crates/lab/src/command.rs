@@ -1,6 +1,7 @@
 //! The laboratory's commands, one file each. What they do is elsewhere; here is how they are called.
 
 pub mod list;
+pub mod load;
 
 use std::process::ExitCode;
 
@@ -16,11 +17,14 @@ pub struct LabArguments {
 enum LabCommand {
     /// List the scenarios and the contenders, and which of those are installed
     List(list::ListArguments),
+    /// Ask a server as fast as it answers, or at a rate, and check every answer
+    Load(load::LoadArguments),
 }
 
 /// Runs one; its exit code is the program's.
 pub fn run(arguments: &LabArguments) -> anyhow::Result<ExitCode> {
     match &arguments.command {
         LabCommand::List(arguments) => list::run(arguments),
+        LabCommand::Load(arguments) => load::run(arguments),
     }
 }

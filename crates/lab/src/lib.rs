@@ -9,6 +9,7 @@
 pub mod command;
 pub mod contender;
 pub mod files;
+pub mod load;
 pub mod report;
 pub mod result;
 pub mod scenario;

@@ -139,6 +139,9 @@ pub struct LoadOutcome {
     pub unsent: u64,
     /// CPU of the load generator per answer, user and system, in microseconds.
     pub cpu_us_per_request: f64,
+    /// The first failure of each kind in words, and what else the tool says of itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// What went wrong, by kind.

@@ -308,6 +308,7 @@ fn run(round: u32, cpu_us: f64, bytes: u64, scenario: &Scenario, random: &mut fa
             series_interval_ms: if told { 1000 } else { 0 },
             unsent: 0,
             cpu_us_per_request: 6.0,
+            notes: Vec::new(),
         },
         usage: Usage {
             seconds: 8.0,

@@ -1,0 +1,218 @@
+//! `weir lab load`: the load generator at the command line. It turns arguments into a plan and an outcome into words.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use crate::load::{self, Check, Expectation, Habit, Manner, Plan, Target};
+
+/// What `weir lab load` takes.
+#[derive(Clone, Debug, clap::Args)]
+pub struct LoadArguments {
+    /// Whom to ask: http://HOST:PORT/PATH (also for WebSocket)
+    #[arg(value_name = "URL")]
+    url: String,
+    /// Connections, on all threads together
+    #[arg(short, long, value_name = "N", default_value_t = 64)]
+    connections: u32,
+    /// Threads; connections, requests and rate are divided among them
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    threads: u16,
+    /// How long requests are sent [default: 10, unless --requests is given; slow and idle clients stay until stopped]
+    #[arg(short, long, value_name = "SECONDS")]
+    seconds: Option<f64>,
+    /// End after so many requests
+    #[arg(short = 'n', long, value_name = "N")]
+    requests: Option<u64>,
+    /// Requests that are due in a second, whatever the answers do; latency counts from when a request was due
+    #[arg(short, long, value_name = "PER-SECOND")]
+    rate: Option<f64>,
+    /// A new connection for each request; latency includes connecting
+    #[arg(long, conflicts_with = "requests_per_connection")]
+    close: bool,
+    /// A new connection after so many requests
+    #[arg(long, value_name = "N")]
+    requests_per_connection: Option<u64>,
+    /// Requests are POSTs with a body of so many bytes; with --websocket, the length of a message [default: none, 64]
+    #[arg(short, long, value_name = "N")]
+    body_bytes: Option<u64>,
+    /// How long connecting, and an answer, may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    timeout: f64,
+    /// The status of every answer
+    #[arg(long, value_name = "STATUS", default_value_t = 200)]
+    expect_status: u16,
+    /// The length of every answer's body [default: that of the first good one]
+    #[arg(long, value_name = "N")]
+    expect_bytes: Option<u64>,
+    /// Compare every answer's body with that of this URL, asked once before [default: with the first good answer]
+    #[arg(long, value_name = "URL")]
+    expect_like: Option<String>,
+    /// One answer in so many may be a 500; the origin fails on purpose
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    expect_failing_one_in: u32,
+    /// How much of every answer is compared
+    #[arg(long, value_enum, default_value_t)]
+    check: Check,
+    /// Send WebSocket messages, each when the one before has been echoed, or at the --rate
+    #[arg(long)]
+    websocket: bool,
+    /// Be slow clients on all connections; prints `ready` when they stand
+    #[arg(long, value_enum, value_name = "KIND", conflicts_with_all = ["websocket", "idle"])]
+    slow: Option<Slow>,
+    /// A slow client's turn, in which it sends one byte or takes eight, comes once in this time
+    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    slow_interval_ms: u64,
+    /// Ask once on each connection and leave it open; prints `ready` when they stand
+    #[arg(long, conflicts_with = "websocket")]
+    idle: bool,
+    /// Print the outcome as JSON, on one line
+    #[arg(long)]
+    json: bool,
+}
+
+/// What slow clients are slow at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Slow {
+    /// A request's head, sent by the byte
+    Heads,
+    /// A request's body, sent by the byte; see --body-bytes
+    Bodies,
+    /// The answer, taken by eight bytes; ask for a large one
+    Readers,
+}
+
+/// Asks, and prints what came of it, also when it is ended by SIGINT or SIGTERM. Exit code 1 if nothing was answered
+/// where something should have been; other failures are in the outcome.
+pub fn run(arguments: &LoadArguments) -> anyhow::Result<ExitCode> {
+    let plan = arguments.plan()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("signals cannot be waited for")?;
+    }
+    let outcome = load::run(&plan, &stop, || print("ready\n"))?;
+    if arguments.json {
+        print(&format!("{}\n", serde_json::to_string(&outcome)?));
+    } else {
+        print(&load::summary(&outcome));
+    }
+    let is_crowd = matches!(plan.manner, Manner::Crowd(_));
+    Ok(if outcome.requests == 0 && !is_crowd { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+impl LoadArguments {
+    fn plan(&self) -> anyhow::Result<Plan> {
+        let every = Duration::from_millis(self.slow_interval_ms);
+        let manner = match self.slow {
+            _ if self.websocket => Manner::Websocket,
+            _ if self.idle => Manner::Crowd(Habit::Idle),
+            Some(Slow::Heads) => Manner::Crowd(Habit::Heads { every }),
+            Some(Slow::Bodies) => Manner::Crowd(Habit::Bodies { every }),
+            Some(Slow::Readers) => Manner::Crowd(Habit::Readers { every }),
+            None => Manner::Http,
+        };
+        let is_crowd = matches!(manner, Manner::Crowd(_));
+        if !(self.timeout > 0.0 && self.timeout <= LONGEST_TIMEOUT_SECONDS) {
+            bail!("--timeout is more than 0 and no more than {LONGEST_TIMEOUT_SECONDS} seconds");
+        }
+        let timeout = Duration::from_secs_f64(self.timeout);
+        let usual_seconds = (self.requests.is_none() && !is_crowd).then_some(USUAL_SECONDS);
+        let usual_body_bytes = if manner == Manner::Websocket { USUAL_MESSAGE_BYTES } else { 0 };
+        Ok(Plan {
+            target: Target::parse(&self.url)?,
+            manner,
+            connections: self.connections,
+            threads: self.threads,
+            seconds: self.seconds.or(usual_seconds),
+            requests: self.requests,
+            rate: self.rate,
+            per_connection: if self.close { Some(1) } else { self.requests_per_connection },
+            body_bytes: self.body_bytes.unwrap_or(usual_body_bytes),
+            timeout,
+            expect: Expectation {
+                status: self.expect_status,
+                bytes: self.expect_bytes,
+                failing_one_in: self.expect_failing_one_in,
+                check: self.check,
+                body: self.expected_body(timeout)?,
+            },
+        })
+    }
+
+    /// What `--expect-like` answers.
+    fn expected_body(&self, timeout: Duration) -> anyhow::Result<Option<Vec<u8>>> {
+        let Some(url) = &self.expect_like else { return Ok(None) };
+        let (status, body) = load::fetch(&Target::parse(url)?, timeout).context("--expect-like")?;
+        if status != self.expect_status {
+            bail!("--expect-like {url} answers with status {status} instead of {}", self.expect_status);
+        }
+        Ok(Some(body))
+    }
+}
+
+/// A reader that went away is no error.
+fn print(text: &str) {
+    let mut output = io::stdout().lock();
+    let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
+}
+
+const USUAL_SECONDS: f64 = 10.0;
+const USUAL_MESSAGE_BYTES: u64 = 64;
+const LONGEST_TIMEOUT_SECONDS: f64 = 3600.0;
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        load: LoadArguments,
+    }
+
+    fn plan(line: &str) -> anyhow::Result<Plan> {
+        let words = format!("load http://127.0.0.1:9/x {line}");
+        Line::try_parse_from(words.split_whitespace())?.load.plan()
+    }
+
+    #[test]
+    fn arguments_become_a_plan() {
+        let usual = plan("").unwrap();
+        assert_eq!((usual.connections, usual.threads, usual.seconds), (64, 1, Some(10.0)));
+        let check = |line: &str, test: fn(&Plan) -> bool| assert!(test(&plan(line).unwrap()), "{line}");
+        check("", |plan| plan.expect.status == 200 && plan.expect.check == Check::Bytes);
+        check("-n 100", |plan| plan.seconds.is_none() && plan.requests == Some(100));
+        check("-n 100 -s 5", |plan| plan.seconds == Some(5.0));
+        check("--close", |plan| plan.per_connection == Some(1));
+        check("--requests-per-connection 7", |plan| plan.per_connection == Some(7));
+        check("--websocket", |plan| plan.manner == Manner::Websocket && plan.body_bytes == 64);
+        check("--websocket -b 9", |plan| plan.body_bytes == 9);
+        check("--idle", |plan| plan.manner == Manner::Crowd(Habit::Idle) && plan.seconds.is_none());
+        check("--slow heads --slow-interval-ms 10", |plan| {
+            plan.manner == Manner::Crowd(Habit::Heads { every: Duration::from_millis(10) })
+        });
+        check("--check length --expect-bytes 21", |plan| {
+            plan.expect.check == Check::Length && plan.expect.bytes == Some(21)
+        });
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_refused() {
+        let check = |line: &str, reason: &str| {
+            let error = format!("{:#}", plan(line).unwrap_err());
+            assert!(error.contains(reason), "{line}: {error}");
+        };
+        check("--close --requests-per-connection 2", "cannot be used with");
+        check("--idle --slow heads", "cannot be used with");
+        check("--websocket --idle", "cannot be used with");
+        check("--timeout 0", "--timeout is more than 0");
+        check("--expect-like https://x/", "use wrk or h2load");
+        check("--slow tails", "invalid value");
+    }
+}

@@ -1,0 +1,258 @@
+//! The load generator: asks one server as a plan says, checks every answer and tells what it saw. One epoll loop a
+//! thread, no runtime, no allocation for a request: it is to cost less than what it measures. It speaks HTTP/1.1 and
+//! WebSocket in clear text; it knows nothing of gateways, and prints nothing. [`tools`] drives the load generators of others.
+
+mod asker;
+mod connection;
+mod crowd;
+mod expect;
+mod fetch;
+mod reading;
+mod schedule;
+mod socket;
+mod tally;
+mod target;
+mod timer;
+pub mod tools;
+pub mod websocket;
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::result::LoadOutcome;
+use asker::{Asker, Limits, Source};
+use connection::{Job, Upgrade};
+use crowd::Crowd;
+use expect::Measure;
+use schedule::Schedule;
+use tally::{Kind, Run, Tally};
+
+pub use crowd::Habit;
+pub use expect::{Check, Expectation};
+pub use fetch::fetch;
+pub use tally::summary;
+pub use target::Target;
+
+/// One run of the load generator.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Whom to ask.
+    pub target: Target,
+    /// What the clients do.
+    pub manner: Manner,
+    /// Connections, on all threads together.
+    pub connections: u32,
+    /// Threads, with a share of connections, requests and rate each.
+    pub threads: u16,
+    /// How long requests are sent, in seconds; without an end where absent.
+    pub seconds: Option<f64>,
+    /// How many requests are sent.
+    pub requests: Option<u64>,
+    /// How many are due in a second whatever the answers do; as fast as answers come where absent.
+    pub rate: Option<f64>,
+    /// Requests of a connection before it ends; it is kept where absent.
+    pub per_connection: Option<u64>,
+    /// Bytes of a request's body, which makes it a POST, or of a WebSocket message.
+    pub body_bytes: u64,
+    /// For connecting, and for each request from when it was sent.
+    pub timeout: Duration,
+    /// What every answer must be.
+    pub expect: Expectation,
+}
+
+/// What the clients do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Manner {
+    /// They ask, and ask again.
+    Http,
+    /// They send messages, which are to be echoed.
+    Websocket,
+    /// They hold connections and hardly use them.
+    Crowd(Habit),
+}
+
+/// Does what the plan says, until its end or until `stop` is set; `ready` is called when the connections of a crowd
+/// stand. Fails when the plan cannot be, or the machine has not what it takes; what goes wrong with the server is in the
+/// outcome.
+pub fn run(plan: &Plan, stop: &AtomicBool, ready: impl FnOnce()) -> anyhow::Result<LoadOutcome> {
+    plan.check()?;
+    grant_descriptors(u64::from(plan.connections))?;
+    let job = plan.job();
+    if let Manner::Crowd(habit) = plan.manner {
+        let seconds = plan.seconds.map(Duration::from_secs_f64);
+        return Crowd::new(&job, habit, plan)?.run(seconds, stop, ready);
+    }
+    let threads = usize::from(plan.threads);
+    let mut askers = Vec::with_capacity(threads);
+    for thread in 0..threads {
+        askers.push(plan.asker(&job, thread)?);
+    }
+    // Nobody begins before all stand: a thread alone would find the server idle.
+    let barrier = Barrier::new(threads + 1);
+    let (tallies, elapsed, cpu) = thread::scope(|scope| {
+        let running: Vec<_> = askers
+            .into_iter()
+            .map(|mut asker| {
+                let barrier = &barrier;
+                scope.spawn(move || {
+                    asker.connect(stop);
+                    barrier.wait();
+                    asker.run(stop)
+                })
+            })
+            .collect();
+        barrier.wait();
+        let (began, cpu_before) = (Instant::now(), cpu_time());
+        let tallies: Vec<_> = running.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        (tallies, began.elapsed(), cpu_time().saturating_sub(cpu_before))
+    });
+    let mut sum = Tally::new(0.0);
+    for tally in tallies {
+        sum.add(&tally.ok().context("a thread of the load generator panicked; its message is above")?);
+    }
+    for _ in 0..job.measure.differing_early_ones() {
+        sum.fail(Kind::Content, || "answers at the beginning differ from each other".to_owned());
+    }
+    let asked = plan.asked(elapsed, stop.load(Ordering::Relaxed), sum.requests());
+    let from_due_time = plan.rate.is_some();
+    Ok(sum.outcome(&Run { asked, cpu, from_due_time, failing_one_in: plan.expect.failing_one_in }))
+}
+
+impl Plan {
+    fn check(&self) -> anyhow::Result<()> {
+        if self.connections == 0 || self.threads == 0 || u32::from(self.threads) > self.connections {
+            bail!("connections and threads are at least 1, and threads no more than connections");
+        }
+        if self.seconds.is_some_and(|seconds| !(seconds > 0.0 && seconds <= LONGEST_SECONDS)) {
+            bail!("seconds are more than 0 and no more than {LONGEST_SECONDS}");
+        }
+        if self.rate.is_some_and(|rate| !(rate > 0.0 && rate <= HIGHEST_RATE)) {
+            bail!("the rate is more than 0 and no more than {HIGHEST_RATE} a second");
+        }
+        if self.requests == Some(0) || self.per_connection == Some(0) {
+            bail!("requests, and those of a connection, are at least 1");
+        }
+        if self.body_bytes > LARGEST_BODY_BYTES {
+            bail!("a body has no more than {LARGEST_BODY_BYTES} bytes");
+        }
+        if self.timeout.is_zero() {
+            bail!("the timeout is more than 0");
+        }
+        match self.manner {
+            Manner::Websocket if self.per_connection.is_some() => {
+                bail!("WebSocket connections are kept: leave out what ends them")
+            }
+            Manner::Crowd(Habit::Bodies { .. }) if self.body_bytes == 0 => {
+                bail!("slow bodies need a length: give --body-bytes")
+            }
+            Manner::Crowd(_) if self.rate.is_some() || self.requests.is_some() || self.threads > 1 => {
+                bail!("slow and idle clients have a pace of their own: leave out rate, requests and threads")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What is said on every connection.
+    fn job(&self) -> Job {
+        let websocket = (self.manner == Manner::Websocket).then(|| Upgrade {
+            handshake: websocket::handshake(&self.target.host, &self.target.path),
+            payload: pattern(self.body_bytes),
+        });
+        let (request, last_request) = match &websocket {
+            Some(upgrade) => (websocket::message(&upgrade.payload), Vec::new()),
+            None => (self.request(""), self.request("Connection: close\r\n")),
+        };
+        Job {
+            target: self.target.clone(),
+            request,
+            last_request,
+            per_connection: self.per_connection.unwrap_or(u64::MAX),
+            websocket,
+            measure: Measure::new(self.expect.clone()),
+        }
+    }
+
+    fn request(&self, fields: &str) -> Vec<u8> {
+        let Target { host, path, .. } = &self.target;
+        if self.body_bytes == 0 {
+            return format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n").into_bytes();
+        }
+        let length = self.body_bytes;
+        let head =
+            format!("POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n{fields}\r\n");
+        [head.as_bytes(), &pattern(length)].concat()
+    }
+
+    /// The asker of one thread, with its share.
+    fn asker<'a>(&self, job: &'a Job, thread: usize) -> anyhow::Result<Asker<'a>> {
+        let threads = usize::from(self.threads);
+        let share = |all: u64| all / threads as u64 + u64::from((thread as u64) < all % threads as u64);
+        let end_ns = self.seconds.map_or(u64::MAX, |seconds| (seconds * 1e9) as u64);
+        let limits = Limits {
+            connections: share(u64::from(self.connections)) as usize,
+            end_ns,
+            timeout_ns: self.timeout.as_nanos() as u64,
+        };
+        let most = self.requests.map_or(u64::MAX, share);
+        let source = match self.rate {
+            Some(rate) => Source::Open(Schedule::new(rate, thread, threads, end_ns, most)),
+            None => Source::Closed { left: most },
+        };
+        Asker::new(job, limits, source, Tally::new(self.seconds.unwrap_or(0.0)))
+    }
+
+    /// How long was asked: as long as planned, unless the requests were over before (then until the last answer, which
+    /// the tally knows) or it was stopped.
+    fn asked(&self, elapsed: Duration, stopped: bool, answers: u64) -> Duration {
+        match self.seconds.map(Duration::from_secs_f64) {
+            Some(planned) if elapsed >= planned => planned,
+            _ if stopped || answers == 0 => elapsed,
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+/// A body that a shifted or repeated piece of itself differs from.
+fn pattern(bytes: u64) -> Vec<u8> {
+    (0..bytes).map(|at| b'a' + (at % 23) as u8 + u8::from(at % 251 == 0)).collect()
+}
+
+/// Raises the soft limit of descriptors as far as these connections need. Fails when the hard limit is below.
+fn grant_descriptors(connections: u64) -> anyhow::Result<()> {
+    let needed = connections + OTHER_DESCRIPTORS;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    if let Some(most) = limit.maximum.filter(|most| *most < needed) {
+        bail!(
+            "{connections} connections need {needed} descriptors, and {most} are allowed: raise `ulimit -Hn`"
+        );
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum: limit.maximum })
+        .with_context(|| format!("the limit of descriptors cannot be raised to {needed}"))
+}
+
+/// What this process took of the processors, user and system.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// A month; a number that is meant in another unit is found out.
+const LONGEST_SECONDS: f64 = 31.0 * 24.0 * 3600.0;
+/// Far beyond what a thread can send.
+const HIGHEST_RATE: f64 = 1e8;
+/// A request is kept in memory once.
+const LARGEST_BODY_BYTES: u64 = 1 << 30;
+/// Standard streams, epoll instances, timers, and what a process has besides.
+const OTHER_DESCRIPTORS: u64 = 1100;
+
+#[cfg(test)]
+mod tests;

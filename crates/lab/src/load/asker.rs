@@ -1,0 +1,318 @@
+//! One thread of the load generator: connections on one epoll instance, and the loop that gives them requests, by the
+//! answers (closed loop) or by the clock (open loop). What is said and what an answer must be is the connections'
+//! business.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use anyhow::Context;
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, Event, EventFlags};
+use rustix::io::Errno;
+
+use super::connection::{Connection, Job, Phase, Step, nanoseconds};
+use super::schedule::Schedule;
+use super::tally::{Kind, Tally};
+use super::timer::Timer;
+
+/// See the module.
+pub(super) struct Asker<'a> {
+    job: &'a Job,
+    limits: Limits,
+    source: Source,
+    epoll: OwnedFd,
+    timer: Option<Timer>,
+    connections: Vec<Connection>,
+    /// Connections without a request, the one that waits longest first. Some may be closed.
+    free: VecDeque<usize>,
+    in_flight: usize,
+    /// Before the run begins, connections are only opened.
+    begun: bool,
+    clock: Instant,
+    tally: Tally,
+    buffer: Vec<u8>,
+}
+
+/// Limits of one thread's run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) connections: usize,
+    /// Requests are sent until then; nanoseconds since the beginning.
+    pub(super) end_ns: u64,
+    /// For connecting, and for each request.
+    pub(super) timeout_ns: u64,
+}
+
+/// Where requests come from.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// As soon as a connection is free, so many.
+    Closed { left: u64 },
+    /// When they are due.
+    Open(Schedule),
+}
+
+impl<'a> Asker<'a> {
+    /// Takes what the run needs of the machine; connects nothing yet.
+    pub(super) fn new(job: &'a Job, limits: Limits, source: Source, tally: Tally) -> anyhow::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("no epoll instance to be had")?;
+        let timer = match source {
+            Source::Open(_) => Some(Timer::new(&epoll, TIMER).context("no timer to be had")?),
+            Source::Closed { .. } => None,
+        };
+        Ok(Self {
+            job,
+            limits,
+            source,
+            epoll,
+            timer,
+            connections: (0..limits.connections).map(|_| Connection::new()).collect(),
+            free: VecDeque::with_capacity(limits.connections),
+            in_flight: 0,
+            begun: false,
+            clock: Instant::now(),
+            tally,
+            buffer: vec![0; BUFFER_BYTES],
+        })
+    }
+
+    /// Opens the connections that are kept, so that this is no part of the run: each is tried once.
+    pub(super) fn connect(&mut self, stop: &AtomicBool) {
+        if self.job.per_connection == 1 {
+            return;
+        }
+        let (mut opened, mut events) = (0, Vec::with_capacity(EVENTS));
+        loop {
+            let opening =
+                |connection: &&Connection| matches!(connection.phase, Phase::Connecting | Phase::Upgrading);
+            let under_way = self.connections[..opened].iter().filter(opening).count();
+            if stop.load(Ordering::Relaxed) || (under_way == 0 && opened == self.connections.len()) {
+                return;
+            }
+            let until = (opened + CONNECTING_AT_ONCE - under_way).min(self.connections.len());
+            for number in opened..until {
+                let now_ns = self.now_ns();
+                self.open(number, now_ns);
+            }
+            opened = until;
+            self.turn(&mut events);
+            self.sweep();
+        }
+    }
+
+    /// Asks until the source or the time is over and every request has an answer or has run out of time, or until
+    /// `stop`. Gives what was counted.
+    pub(super) fn run(mut self, stop: &AtomicBool) -> Tally {
+        self.clock = Instant::now();
+        self.begun = true;
+        for connection in &mut self.connections {
+            connection.since_ns = 0;
+        }
+        for number in 0..self.connections.len() {
+            if matches!(self.connections[number].phase, Phase::Idle | Phase::Closed) {
+                self.release(number, 0);
+            }
+        }
+        let mut events = Vec::with_capacity(EVENTS);
+        let mut next_sweep_ns = SWEEP_NS;
+        while !stop.load(Ordering::Relaxed) {
+            let now_ns = self.now_ns();
+            if let Source::Open(schedule) = &mut self.source {
+                schedule.advance(now_ns);
+                self.give(now_ns);
+            }
+            if now_ns >= next_sweep_ns {
+                self.sweep();
+                next_sweep_ns = now_ns + SWEEP_NS;
+            }
+            if self.is_over(now_ns) {
+                break;
+            }
+            self.turn(&mut events);
+        }
+        if let Source::Open(schedule) = &self.source {
+            self.tally.leave(schedule.unsent());
+        }
+        if !stop.load(Ordering::Relaxed) {
+            // What is in flight that late in an open loop was due longer ago than an answer may take.
+            for _ in 0..self.in_flight {
+                self.tally.fail(Kind::Timeout, || "no whole answer came in time".to_owned());
+            }
+        }
+        self.tally
+    }
+
+    /// Waits for events, no longer than until the next sweep, and does what they ask for.
+    fn turn(&mut self, events: &mut Vec<Event>) {
+        if let (Some(timer), Source::Open(schedule)) = (&mut self.timer, &self.source)
+            && let Some(next_ns) = schedule.next_ns().filter(|_| self.begun)
+        {
+            timer.set(next_ns, nanoseconds(&self.clock));
+        }
+        events.clear();
+        match epoll::wait(&self.epoll, spare_capacity(events), Some(&SWEEP)) {
+            // A signal: whoever waits for one looks at its flag.
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => unreachable!("epoll_wait on an own descriptor and buffer: {error}"),
+        }
+        for event in events.iter() {
+            if event.data.u64() != TIMER {
+                self.event(event.data.u64() as usize, event.flags);
+            }
+        }
+    }
+
+    fn event(&mut self, number: usize, flags: EventFlags) {
+        let connection = &mut self.connections[number];
+        let step = connection.event(self.job, flags, &mut self.buffer, &mut self.tally, &self.clock);
+        self.follow(number, step);
+    }
+
+    /// What an event or a try of a connection means for its requests.
+    fn follow(&mut self, number: usize, step: Step) {
+        match step {
+            Step::Wait => {}
+            Step::Ready => {
+                let now_ns = self.now_ns();
+                self.release(number, now_ns);
+            }
+            Step::Answered(now_ns) => {
+                self.in_flight -= 1;
+                if self.connections[number].phase != Phase::Ending {
+                    self.release(number, now_ns);
+                }
+            }
+            Step::Ended => {
+                let now_ns = self.now_ns();
+                self.release(number, now_ns);
+            }
+            Step::Failed(kind, words) => self.fail(number, kind, words),
+        }
+    }
+
+    /// A connection is free: it takes the next request, or waits for one.
+    fn release(&mut self, number: usize, now_ns: u64) {
+        if !self.begun {
+            return;
+        }
+        match self.source.take(now_ns, self.limits.end_ns) {
+            Some(due_ns) => self.assign(number, due_ns, now_ns),
+            None => self.free.push_back(number),
+        }
+    }
+
+    /// Gives due requests to connections that wait for one.
+    fn give(&mut self, now_ns: u64) {
+        while !self.free.is_empty() {
+            let Some(due_ns) = self.source.take(now_ns, self.limits.end_ns) else { return };
+            let Some(number) = self.free.pop_front() else { return };
+            self.assign(number, due_ns, now_ns);
+        }
+    }
+
+    fn assign(&mut self, number: usize, due_ns: u64, now_ns: u64) {
+        self.in_flight += 1;
+        self.connections[number].due_ns = Some(due_ns);
+        if self.connections[number].phase == Phase::Closed {
+            self.open(number, now_ns);
+        } else {
+            let step = self.connections[number].ask(self.job, now_ns);
+            self.follow(number, step);
+        }
+    }
+
+    fn open(&mut self, number: usize, now_ns: u64) {
+        if let Err(words) = self.connections[number].open(self.job, &self.epoll, number as u64, now_ns) {
+            self.fail(number, Kind::Connect, words);
+        }
+    }
+
+    /// Counts a failure, with the request in hand if there is one, and closes the connection.
+    fn fail(&mut self, number: usize, kind: Kind, words: String) {
+        self.tally.fail(kind, || words);
+        let now_ns = self.now_ns();
+        let connection = &mut self.connections[number];
+        if connection.due_ns.take().is_some() {
+            self.in_flight -= 1;
+        }
+        if kind == Kind::Connect || connection.is_unused() {
+            connection.close(Phase::Resting);
+            connection.since_ns = now_ns;
+        } else {
+            connection.close(Phase::Closed);
+            self.release(number, now_ns);
+        }
+    }
+
+    /// Looks at every connection for what lasts too long.
+    fn sweep(&mut self) {
+        let now_ns = self.now_ns();
+        for number in 0..self.connections.len() {
+            let connection = &mut self.connections[number];
+            let lasted_ns = now_ns.saturating_sub(connection.since_ns);
+            match connection.phase {
+                Phase::Connecting if lasted_ns > self.limits.timeout_ns => {
+                    self.fail(number, Kind::Connect, "no connection was made in time".to_owned());
+                }
+                Phase::Asking | Phase::Upgrading if lasted_ns > self.limits.timeout_ns => {
+                    self.fail(number, Kind::Timeout, "no whole answer came in time".to_owned());
+                }
+                // It was told that this is the last request. Not closing is no failure, and nothing to wait for.
+                Phase::Ending if lasted_ns > LONGEST_ENDING_NS => {
+                    connection.close(Phase::Closed);
+                    self.release(number, now_ns);
+                }
+                Phase::Resting if self.begun && lasted_ns > REST_NS => {
+                    connection.phase = Phase::Closed;
+                    self.release(number, now_ns);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn is_over(&self, now_ns: u64) -> bool {
+        let is_exhausted = match &self.source {
+            Source::Closed { left } => *left == 0 || now_ns >= self.limits.end_ns,
+            Source::Open(schedule) => schedule.is_over(),
+        };
+        let is_late = now_ns > self.limits.end_ns.saturating_add(self.limits.timeout_ns);
+        (is_exhausted && self.in_flight == 0) || (is_late && matches!(self.source, Source::Open(_)))
+    }
+
+    fn now_ns(&self) -> u64 {
+        nanoseconds(&self.clock)
+    }
+}
+
+impl Source {
+    /// The next request, if one is due: when it was.
+    fn take(&mut self, now_ns: u64, end_ns: u64) -> Option<u64> {
+        match self {
+            Source::Closed { left } if *left > 0 && now_ns < end_ns => {
+                *left -= 1;
+                Some(now_ns)
+            }
+            Source::Closed { .. } => None,
+            Source::Open(schedule) => schedule.take(),
+        }
+    }
+}
+
+/// The timer's number among the connections'.
+const TIMER: u64 = u64::MAX;
+/// Read at once: large answers in few calls, and within the nearer caches.
+const BUFFER_BYTES: usize = 64 * 1024;
+/// Events of one look; more wait for the next.
+const EVENTS: usize = 256;
+/// The queue of a listener holds these; beyond it connections are made only after a second.
+const CONNECTING_AT_ONCE: usize = 256;
+/// How often connections are looked at for what lasts too long; how exact timeouts are.
+const SWEEP: Timespec = Timespec { tv_sec: 0, tv_nsec: SWEEP_NS as i64 };
+const SWEEP_NS: u64 = 100_000_000;
+/// Between two tries to connect, so that a server that is away is not tried all the time.
+const REST_NS: u64 = 100_000_000;
+const LONGEST_ENDING_NS: u64 = 1_000_000_000;

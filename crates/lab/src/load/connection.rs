@@ -1,0 +1,449 @@
+//! One connection of the load generator: from its beginning through many requests to its end. It moves bytes and judges
+//! answers; what is asked next and when, it does not know.
+
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+
+use super::expect::{Comparison, Measure, Verdict};
+use super::reading::{Fault, Reading};
+use super::socket;
+use super::tally::{Kind, Tally};
+use super::target::Target;
+use super::websocket::{self, Echo, Heard, Refusal};
+
+/// What is said on every connection of a run, and what every answer must be.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) target: Target,
+    /// The bytes of a request; of a message, in WebSocket.
+    pub(super) request: Vec<u8>,
+    /// The last request of a connection asks the server to close it.
+    pub(super) last_request: Vec<u8>,
+    /// Requests of one connection.
+    pub(super) per_connection: u64,
+    pub(super) websocket: Option<Upgrade>,
+    pub(super) measure: Measure,
+}
+
+/// What WebSocket needs beside a request.
+#[derive(Debug)]
+pub(super) struct Upgrade {
+    pub(super) handshake: Vec<u8>,
+    /// What a message carries, and what is to come back.
+    pub(super) payload: Vec<u8>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Connection {
+    socket: Option<OwnedFd>,
+    pub(super) phase: Phase,
+    /// Since when the phase lasts, where it has a limit.
+    pub(super) since_ns: u64,
+    /// When the request in hand was due; `None` without one.
+    pub(super) due_ns: Option<u64>,
+    /// Requests answered on this connection.
+    served: u64,
+    /// Bytes of what is being said that are on their way.
+    sent: usize,
+    reading: Reading,
+    comparison: Comparison,
+    frames: Echo,
+    /// A handshake's answer as far as it came.
+    came: Vec<u8>,
+    /// Pongs to send behind the message.
+    owed: Vec<u8>,
+}
+
+/// Where in its life a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Closed,
+    Connecting,
+    /// The WebSocket handshake is under way.
+    Upgrading,
+    /// Open, without a request.
+    Idle,
+    Asking,
+    /// The last answer is whole; the server is to close.
+    Ending,
+    /// Closed after it could not be opened, or was closed unasked, so that not all time goes into trying.
+    Resting,
+}
+
+/// What an event led to.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// More events are needed.
+    Wait,
+    /// It stands, and has no request.
+    Ready,
+    /// The request in hand was answered, at this time; [`Phase`] tells whether it stands, ends or is closed.
+    Answered(u64),
+    /// Its end, that was waited for, came.
+    Ended,
+    Failed(Kind, String),
+}
+
+impl Connection {
+    pub(super) fn new() -> Connection {
+        Connection {
+            socket: None,
+            phase: Phase::Closed,
+            since_ns: 0,
+            due_ns: None,
+            served: 0,
+            sent: 0,
+            reading: Reading::default(),
+            comparison: Comparison::default(),
+            frames: Echo::default(),
+            came: Vec::new(),
+            owed: Vec::new(),
+        }
+    }
+
+    /// Begins to connect.
+    pub(super) fn open(
+        &mut self,
+        job: &Job,
+        epoll: &OwnedFd,
+        number: u64,
+        now_ns: u64,
+    ) -> Result<(), String> {
+        let socket = socket::connect(job.target.address, epoll, number).map_err(socket::cannot_connect)?;
+        self.socket = Some(socket);
+        (self.phase, self.since_ns, self.served) = (Phase::Connecting, now_ns, 0);
+        Ok(())
+    }
+
+    /// Begins the request in hand on a connection that stands.
+    pub(super) fn ask(&mut self, job: &Job, now_ns: u64) -> Step {
+        (self.phase, self.since_ns, self.sent) = (Phase::Asking, now_ns, 0);
+        if job.websocket.is_none() {
+            self.reading.begin();
+            self.comparison.begin(&job.measure);
+        }
+        self.push(job)
+    }
+
+    /// Nothing of it is left but its memory.
+    pub(super) fn close(&mut self, phase: Phase) {
+        self.socket = None;
+        self.phase = phase;
+    }
+
+    /// It broke before it was of any use.
+    pub(super) fn is_unused(&self) -> bool {
+        self.served == 0
+    }
+
+    /// Something happened on its socket.
+    pub(super) fn event(
+        &mut self,
+        job: &Job,
+        flags: EventFlags,
+        buffer: &mut [u8],
+        tally: &mut Tally,
+        clock: &Instant,
+    ) -> Step {
+        match self.phase {
+            Phase::Closed | Phase::Resting => Step::Wait,
+            Phase::Connecting => self.connected(job, clock),
+            Phase::Upgrading | Phase::Asking => {
+                if flags.contains(EventFlags::OUT) && self.has_unsent(job) {
+                    match self.push(job) {
+                        Step::Wait => {}
+                        failed => return failed,
+                    }
+                }
+                self.receive(job, flags, buffer, tally, clock)
+            }
+            Phase::Idle => self.disturbed(job, buffer),
+            Phase::Ending => self.ended(flags, buffer),
+        }
+    }
+
+    fn connected(&mut self, job: &Job, clock: &Instant) -> Step {
+        let Some(socket) = &self.socket else { return Step::Wait };
+        if let Err(error) = socket::connected(socket) {
+            return Step::Failed(Kind::Connect, socket::cannot_connect(error));
+        }
+        self.sent = 0;
+        if job.websocket.is_some() {
+            self.phase = Phase::Upgrading;
+            self.came.clear();
+            self.owed.clear();
+            self.frames = Echo::default();
+            return self.push(job);
+        }
+        self.stands(job, clock)
+    }
+
+    /// The connection can be asked, and is if it was opened for a request.
+    fn stands(&mut self, job: &Job, clock: &Instant) -> Step {
+        self.phase = Phase::Idle;
+        if self.due_ns.is_some() { self.ask(job, nanoseconds(clock)) } else { Step::Ready }
+    }
+
+    /// What is being said in this phase.
+    fn saying<'a>(&self, job: &'a Job) -> &'a [u8] {
+        match (&job.websocket, self.phase) {
+            (Some(upgrade), Phase::Upgrading) => &upgrade.handshake,
+            (None, _) if self.served + 1 >= job.per_connection => &job.last_request,
+            _ => &job.request,
+        }
+    }
+
+    fn has_unsent(&self, job: &Job) -> bool {
+        self.sent < self.saying(job).len() || !self.owed.is_empty()
+    }
+
+    /// Sends what the kernel takes of what is to be said. A pong that is owed goes before or behind a message, never into
+    /// it.
+    fn push(&mut self, job: &Job) -> Step {
+        let saying = self.saying(job);
+        let Some(socket) = &self.socket else { return Step::Wait };
+        loop {
+            let is_pong = !self.owed.is_empty() && (self.sent == 0 || self.sent == saying.len());
+            let rest = if is_pong { &self.owed[..] } else { &saying[self.sent..] };
+            if rest.is_empty() {
+                return Step::Wait;
+            }
+            match socket::send(socket, rest) {
+                Ok(0) => return Step::Wait,
+                Ok(bytes) if is_pong => drop(self.owed.drain(..bytes)),
+                Ok(bytes) => self.sent += bytes,
+                // The answer that explains it may be there to be read.
+                Err(Errno::PIPE | Errno::CONNRESET) if self.sent > 0 => {
+                    self.sent = saying.len();
+                    self.owed.clear();
+                }
+                Err(error) => return broken(error),
+            }
+        }
+    }
+
+    /// Reads what is there of an answer.
+    fn receive(
+        &mut self,
+        job: &Job,
+        flags: EventFlags,
+        buffer: &mut [u8],
+        tally: &mut Tally,
+        clock: &Instant,
+    ) -> Step {
+        loop {
+            let Some(socket) = &self.socket else { return Step::Wait };
+            let bytes = match socket::receive(socket, buffer) {
+                Ok(None) => return Step::Wait,
+                Ok(Some(0)) => return self.closed_by_peer(job, tally, clock),
+                Ok(Some(bytes)) => bytes,
+                Err(error) => return broken(error),
+            };
+            tally.read(bytes);
+            let step = match (&job.websocket, self.phase) {
+                (None, _) => self.take_answer(job, flags, &buffer[..bytes], tally, clock),
+                (Some(_), Phase::Upgrading) => self.take_handshake(job, &buffer[..bytes], clock),
+                (Some(upgrade), _) => self.take_frames(job, upgrade, &buffer[..bytes], tally, clock),
+            };
+            match step {
+                // Less than there was room for: the rest makes another event, unless its end was told with this one.
+                Step::Wait if bytes < buffer.len() && !socket::is_over(flags) => return Step::Wait,
+                Step::Wait => {}
+                step => return step,
+            }
+        }
+    }
+
+    fn take_answer(
+        &mut self,
+        job: &Job,
+        flags: EventFlags,
+        bytes: &[u8],
+        tally: &mut Tally,
+        clock: &Instant,
+    ) -> Step {
+        let Connection { reading, comparison, .. } = self;
+        let used = match reading.take(bytes, |status, piece| comparison.take(&job.measure, status, piece)) {
+            Ok(used) => used,
+            Err(Fault(fault)) => {
+                return Step::Failed(Kind::Content, format!("an answer is no HTTP: {fault}"));
+            }
+        };
+        if !self.reading.is_whole() {
+            return Step::Wait;
+        }
+        if used < bytes.len() {
+            let rest = bytes.len() - used;
+            return Step::Failed(
+                Kind::Content,
+                format!("{rest} bytes behind an answer belong to no request"),
+            );
+        }
+        self.whole(job, socket::is_over(flags), tally, clock)
+    }
+
+    /// The answer is whole: it is judged, and what becomes of the connection decided.
+    fn whole(&mut self, job: &Job, is_over: bool, tally: &mut Tally, clock: &Instant) -> Step {
+        let now_ns = nanoseconds(clock);
+        let verdict = self.comparison.end(&job.measure, self.reading.status);
+        // A server that answers before it has read the request cannot be asked again behind its body's rest.
+        let is_cut = self.sent < self.saying(job).len();
+        self.served += 1;
+        if is_over || is_cut {
+            self.close(Phase::Closed);
+        } else if !self.reading.keeps || self.served >= job.per_connection {
+            (self.phase, self.since_ns) = (Phase::Ending, now_ns);
+        } else {
+            self.phase = Phase::Idle;
+        }
+        self.answered(now_ns, &verdict, tally)
+    }
+
+    fn answered(&mut self, now_ns: u64, verdict: &Verdict, tally: &mut Tally) -> Step {
+        let due_ns = self.due_ns.take().unwrap_or(now_ns);
+        tally.answer(now_ns, now_ns.saturating_sub(due_ns), verdict);
+        Step::Answered(now_ns)
+    }
+
+    fn closed_by_peer(&mut self, job: &Job, tally: &mut Tally, clock: &Instant) -> Step {
+        if self.phase == Phase::Asking && job.websocket.is_none() && self.reading.take_end() {
+            return self.whole(job, true, tally, clock);
+        }
+        let how = match self.phase {
+            Phase::Upgrading => "the server closed in the handshake",
+            _ if self.reading.is_untouched() => "the server closed without an answer",
+            _ => "the server closed in the middle of an answer",
+        };
+        Step::Failed(Kind::Broken, how.to_owned())
+    }
+
+    fn take_handshake(&mut self, job: &Job, bytes: &[u8], clock: &Instant) -> Step {
+        self.came.extend_from_slice(bytes);
+        match websocket::check_handshake(&self.came) {
+            Ok(None) => Step::Wait,
+            Ok(Some(length)) if length == self.came.len() => {
+                self.came.clear();
+                self.stands(job, clock)
+            }
+            Ok(Some(_)) => Step::Failed(Kind::Content, "frames came before any was sent".to_owned()),
+            Err(Refusal::Status(status)) => {
+                Step::Failed(Kind::Status, format!("the handshake was answered with status {status}"))
+            }
+            Err(Refusal::Content(fault)) => Step::Failed(Kind::Content, fault.to_owned()),
+        }
+    }
+
+    fn take_frames(
+        &mut self,
+        job: &Job,
+        upgrade: &Upgrade,
+        mut bytes: &[u8],
+        tally: &mut Tally,
+        clock: &Instant,
+    ) -> Step {
+        let mut answered = Step::Wait;
+        while !bytes.is_empty() {
+            let (used, heard) = match self.frames.take(bytes, &upgrade.payload) {
+                Ok(taken) => taken,
+                Err(Fault(fault)) => return Step::Failed(Kind::Content, fault.to_owned()),
+            };
+            bytes = &bytes[used..];
+            match heard {
+                None => {}
+                Some(Heard::Close) => {
+                    return Step::Failed(Kind::Broken, "the server closed the WebSocket".to_owned());
+                }
+                Some(Heard::Ping(payload)) => {
+                    self.owed.extend(websocket::pong(&payload));
+                    match self.push(job) {
+                        Step::Wait => {}
+                        failed => return failed,
+                    }
+                }
+                Some(Heard::Message { .. }) if self.due_ns.is_none() => {
+                    return Step::Failed(Kind::Content, "a message that answers none".to_owned());
+                }
+                Some(Heard::Message { same, bytes: had }) => {
+                    let (wanted, had) = (upgrade.payload.len() as u64, had as u64);
+                    let verdict = match same {
+                        true => Verdict::Good,
+                        false if had == wanted => Verdict::Bytes,
+                        false => Verdict::Length { wanted, had },
+                    };
+                    self.served += 1;
+                    self.phase = Phase::Idle;
+                    answered = self.answered(nanoseconds(clock), &verdict, tally);
+                }
+            }
+        }
+        answered
+    }
+
+    /// Something happened on a connection without a request: usually the server closed it, as it may.
+    fn disturbed(&mut self, job: &Job, buffer: &mut [u8]) -> Step {
+        let Some(socket) = &self.socket else { return Step::Wait };
+        match socket::receive(socket, buffer) {
+            Ok(None) => Step::Wait,
+            Ok(Some(0)) | Err(_) => {
+                self.close(Phase::Closed);
+                Step::Wait
+            }
+            Ok(Some(bytes)) if job.websocket.is_some() => self.ping_while_idle(job, &buffer[..bytes]),
+            Ok(Some(bytes)) => Step::Failed(
+                Kind::Content,
+                format!("{bytes} bytes on an idle connection belong to no request"),
+            ),
+        }
+    }
+
+    fn ping_while_idle(&mut self, job: &Job, mut bytes: &[u8]) -> Step {
+        while !bytes.is_empty() {
+            match self.frames.take(bytes, &[]) {
+                Ok((used, None)) => bytes = &bytes[used..],
+                Ok((used, Some(Heard::Ping(payload)))) => {
+                    bytes = &bytes[used..];
+                    self.owed.extend(websocket::pong(&payload));
+                    self.sent = self.saying(job).len();
+                    match self.push(job) {
+                        Step::Wait => {}
+                        failed => return failed,
+                    }
+                }
+                Ok((_, Some(Heard::Close))) => {
+                    self.close(Phase::Closed);
+                    return Step::Wait;
+                }
+                _ => return Step::Failed(Kind::Content, "a frame that answers none".to_owned()),
+            }
+        }
+        Step::Wait
+    }
+
+    fn ended(&mut self, flags: EventFlags, buffer: &mut [u8]) -> Step {
+        let Some(socket) = &self.socket else { return Step::Wait };
+        match socket::receive(socket, buffer) {
+            Ok(Some(bytes)) if bytes > 0 => Step::Failed(
+                Kind::Content,
+                format!("{bytes} bytes behind the last answer belong to no request"),
+            ),
+            Ok(None) if !socket::is_over(flags) => Step::Wait,
+            _ => {
+                self.close(Phase::Closed);
+                Step::Ended
+            }
+        }
+    }
+}
+
+/// Nanoseconds on a clock that began with the run.
+pub(super) fn nanoseconds(clock: &Instant) -> u64 {
+    clock.elapsed().as_nanos() as u64
+}
+
+fn broken(error: Errno) -> Step {
+    Step::Failed(Kind::Broken, format!("a connection broke: {}", std::io::Error::from(error)))
+}

@@ -1,0 +1,395 @@
+//! Clients that hold a connection and hardly use it: heads and bodies by the byte, answers taken by a few bytes, and
+//! connections that are idle. One thread holds thousands. Whoever is cut comes again.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventFlags};
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use socket2::SockRef;
+
+use super::connection::{Job, nanoseconds};
+use super::expect::{Comparison, Verdict};
+use super::reading::{Fault, Reading};
+use super::schedule::Schedule;
+use super::tally::{Kind, Run, Tally};
+use super::{Plan, cpu_time, socket};
+use crate::result::LoadOutcome;
+
+/// What these clients do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Habit {
+    /// They ask once and keep the connection.
+    Idle,
+    /// They send a request's head by the byte.
+    Heads {
+        /// One byte in this time, from each.
+        every: Duration,
+    },
+    /// They send a request's body by the byte.
+    Bodies {
+        /// One byte in this time, from each.
+        every: Duration,
+    },
+    /// They take an answer by eight bytes.
+    Readers {
+        /// So much in this time, from each.
+        every: Duration,
+    },
+}
+
+/// All of them.
+pub(super) struct Crowd<'a> {
+    job: &'a Job,
+    habit: Habit,
+    /// What is said before the slow part, and the slow part.
+    quick: Vec<u8>,
+    slow: Vec<u8>,
+    failing_one_in: u32,
+    epoll: OwnedFd,
+    clients: Vec<Client>,
+    turns: Option<Schedule>,
+    turned: usize,
+    clock: Instant,
+    tally: Tally,
+    buffer: Vec<u8>,
+}
+
+/// One connection.
+#[derive(Debug)]
+struct Client {
+    socket: Option<OwnedFd>,
+    stage: Stage,
+    since_ns: u64,
+    /// Of `quick` and `slow` together.
+    sent: usize,
+    reading: Reading,
+    comparison: Comparison,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Not tried yet.
+    New,
+    Connecting,
+    Open,
+    /// Waits before it comes again.
+    Away,
+}
+
+impl<'a> Crowd<'a> {
+    pub(super) fn new(job: &'a Job, habit: Habit, plan: &Plan) -> anyhow::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("no epoll instance to be had")?;
+        let (quick, slow) = said(job, habit);
+        let client = || Client {
+            socket: None,
+            stage: Stage::New,
+            since_ns: 0,
+            sent: 0,
+            reading: Reading::default(),
+            comparison: Comparison::default(),
+        };
+        let turns = habit.every().map(|every| {
+            // Each has its turn once in that time, one behind the other.
+            let rate = f64::from(plan.connections) / every.as_secs_f64().max(SHORTEST_TURN_SECONDS);
+            Schedule::new(rate, 0, 1, u64::MAX, u64::MAX)
+        });
+        Ok(Self {
+            job,
+            habit,
+            quick,
+            slow,
+            failing_one_in: plan.expect.failing_one_in,
+            epoll,
+            clients: (0..plan.connections).map(|_| client()).collect(),
+            turns,
+            turned: 0,
+            clock: Instant::now(),
+            tally: Tally::new(0.0),
+            buffer: vec![0; BUFFER_BYTES],
+        })
+    }
+
+    /// Lives until `stop` or for `seconds` behind the moment in which all were there, of which `ready` is told.
+    pub(super) fn run(
+        mut self,
+        seconds: Option<Duration>,
+        stop: &AtomicBool,
+        ready: impl FnOnce(),
+    ) -> anyhow::Result<LoadOutcome> {
+        let (cpu_before, mut ready, mut end) = (cpu_time(), Some(ready), None);
+        let (mut events, mut next_sweep_ns) = (Vec::with_capacity(EVENTS), 0);
+        while !stop.load(Ordering::Relaxed) && end.is_none_or(|end| Instant::now() < end) {
+            let now_ns = nanoseconds(&self.clock);
+            if now_ns >= next_sweep_ns {
+                self.sweep(now_ns);
+                next_sweep_ns = now_ns + SWEEP_NS;
+            }
+            self.take_turns(now_ns);
+            let is_gathered =
+                self.clients.iter().all(|client| matches!(client.stage, Stage::Open | Stage::Away));
+            if is_gathered && let Some(ready) = ready.take() {
+                ready();
+                end = seconds.map(|seconds| Instant::now() + seconds);
+            }
+            events.clear();
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&TICK)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error).context("waiting for events failed"),
+            }
+            for event in &events {
+                self.event(event.data.u64() as usize, event.flags);
+            }
+        }
+        let open = self.clients.iter().filter(|client| client.stage == Stage::Open).count();
+        let run = Run {
+            asked: self.clock.elapsed(),
+            cpu: cpu_time().saturating_sub(cpu_before),
+            from_due_time: false,
+            failing_one_in: self.failing_one_in,
+        };
+        let all = self.clients.len();
+        let mut outcome = self.tally.outcome(&run);
+        outcome.notes.insert(0, format!("{open} of {all} connections stood at the end"));
+        Ok(outcome)
+    }
+
+    /// Opens who is new, a few at a time, and who has been away long enough; gives up who does not get through.
+    fn sweep(&mut self, now_ns: u64) {
+        let under_way = self.clients.iter().filter(|client| client.stage == Stage::Connecting).count();
+        let mut room = CONNECTING_AT_ONCE.saturating_sub(under_way);
+        for number in 0..self.clients.len() {
+            let lasted_ns = now_ns.saturating_sub(self.clients[number].since_ns);
+            match self.clients[number].stage {
+                Stage::Connecting if lasted_ns > CONNECTING_NS => {
+                    self.cut(number, Kind::Connect, "no connection was made in time".to_owned());
+                }
+                Stage::New if room > 0 => {
+                    room -= 1;
+                    self.open(number);
+                }
+                Stage::Away if room > 0 && lasted_ns > AWAY_NS => {
+                    room -= 1;
+                    self.open(number);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn open(&mut self, number: usize) {
+        let client = &mut self.clients[number];
+        client.since_ns = nanoseconds(&self.clock);
+        match connect(self.job, self.habit, &self.epoll, number) {
+            Ok(socket) => {
+                client.socket = Some(socket);
+                client.stage = Stage::Connecting;
+                client.restart(self.job);
+            }
+            Err(error) => self.cut(number, Kind::Connect, socket::cannot_connect(error)),
+        }
+    }
+
+    /// Counts a failure; the client comes again.
+    fn cut(&mut self, number: usize, kind: Kind, words: String) {
+        self.tally.fail(kind, || words);
+        self.leave(number);
+    }
+
+    fn leave(&mut self, number: usize) {
+        let client = &mut self.clients[number];
+        (client.socket, client.stage) = (None, Stage::Away);
+        client.since_ns = nanoseconds(&self.clock);
+    }
+
+    /// Lets those do their little whose turn it is.
+    fn take_turns(&mut self, now_ns: u64) {
+        let Some(turns) = &mut self.turns else { return };
+        turns.advance(now_ns);
+        let due = std::iter::from_fn(|| turns.take()).count();
+        for _ in 0..due {
+            let number = self.turned;
+            self.turned = (self.turned + 1) % self.clients.len();
+            if self.clients[number].stage != Stage::Open {
+                continue;
+            }
+            if let Habit::Readers { .. } = self.habit {
+                self.read(number, READ_BYTES);
+            } else {
+                self.send(number, 1);
+            }
+        }
+    }
+
+    fn event(&mut self, number: usize, flags: EventFlags) {
+        match self.clients[number].stage {
+            Stage::New | Stage::Away => {}
+            Stage::Connecting => {
+                let Some(socket) = &self.clients[number].socket else { return };
+                if let Err(error) = socket::connected(socket) {
+                    return self.cut(number, Kind::Connect, socket::cannot_connect(error));
+                }
+                self.clients[number].stage = Stage::Open;
+                self.send(number, 0);
+            }
+            // What has come is taken when it is their turn; that it broke is known at once.
+            Stage::Open if matches!(self.habit, Habit::Readers { .. }) => {
+                if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
+                    self.cut(number, Kind::Broken, "a slow reader was cut".to_owned());
+                }
+            }
+            Stage::Open => while self.read(number, BUFFER_BYTES) {},
+        }
+    }
+
+    /// Sends what is to come quickly, and `slowly` bytes of the rest.
+    fn send(&mut self, number: usize, slowly: usize) {
+        let client = &mut self.clients[number];
+        let Some(socket) = &client.socket else { return };
+        while client.sent < self.quick.len() {
+            match socket::send(socket, &self.quick[client.sent..]) {
+                Ok(0) => return,
+                Ok(bytes) => client.sent += bytes,
+                Err(error) => return self.broke(number, error),
+            }
+        }
+        let at = client.sent - self.quick.len();
+        let rest = &self.slow[at.min(self.slow.len())..];
+        if slowly > 0 && !rest.is_empty() {
+            match socket::send(socket, &rest[..slowly.min(rest.len())]) {
+                Ok(bytes) => client.sent += bytes,
+                Err(error) => self.broke(number, error),
+            }
+        }
+    }
+
+    fn broke(&mut self, number: usize, error: Errno) {
+        self.cut(number, Kind::Broken, format!("a connection was cut: {}", std::io::Error::from(error)));
+    }
+
+    /// Reads once, no more than `most`; whether there may be more.
+    fn read(&mut self, number: usize, most: usize) -> bool {
+        let client = &mut self.clients[number];
+        let Some(socket) = &client.socket else { return false };
+        let bytes = match socket::receive(socket, &mut self.buffer[..most]) {
+            Ok(None) => return false,
+            Ok(Some(0)) => {
+                self.cut(number, Kind::Broken, "the server closed the connection".to_owned());
+                return false;
+            }
+            Ok(Some(bytes)) => bytes,
+            Err(error) => {
+                self.broke(number, error);
+                return false;
+            }
+        };
+        self.tally.read(bytes);
+        let Client { reading, comparison, .. } = client;
+        let measure = &self.job.measure;
+        let taken =
+            reading.take(&self.buffer[..bytes], |status, piece| comparison.take(measure, status, piece));
+        match taken {
+            Err(Fault(fault)) => {
+                self.cut(number, Kind::Content, format!("an answer is no HTTP: {fault}"));
+                false
+            }
+            Ok(_) if self.clients[number].reading.is_whole() => {
+                self.answered(number);
+                true
+            }
+            Ok(_) => true,
+        }
+    }
+
+    /// An answer is whole. Idle clients rest on it; others begin again.
+    fn answered(&mut self, number: usize) {
+        let client = &mut self.clients[number];
+        let now_ns = nanoseconds(&self.clock);
+        let verdict = client.comparison.end(&self.job.measure, client.reading.status);
+        self.tally.answer(now_ns, now_ns.saturating_sub(client.since_ns), &verdict);
+        client.since_ns = now_ns;
+        if !client.reading.keeps || matches!(verdict, Verdict::Status(_)) {
+            self.leave(number);
+        } else if self.habit == Habit::Idle {
+            client.reading.begin();
+            client.comparison.begin(&self.job.measure);
+        } else {
+            client.restart(self.job);
+            self.send(number, 0);
+        }
+    }
+}
+
+impl Client {
+    /// Before a request's first byte.
+    fn restart(&mut self, job: &Job) {
+        self.sent = 0;
+        self.reading.begin();
+        self.comparison.begin(&job.measure);
+    }
+}
+
+impl Habit {
+    fn every(self) -> Option<Duration> {
+        match self {
+            Habit::Idle => None,
+            Habit::Heads { every } | Habit::Bodies { every } | Habit::Readers { every } => Some(every),
+        }
+    }
+}
+
+/// What a client says: quickly, and slowly.
+fn said(job: &Job, habit: Habit) -> (Vec<u8>, Vec<u8>) {
+    let head_bytes = memchr::memmem::find(&job.request, b"\r\n\r\n").map_or(0, |at| at + 2);
+    match habit {
+        Habit::Idle | Habit::Readers { .. } => (job.request.clone(), Vec::new()),
+        // A field of its own makes it long: it is to last.
+        Habit::Heads { .. } => {
+            let (head, rest) = job.request.split_at(head_bytes);
+            let padding = format!("X-Slow: {}\r\n", "s".repeat(PADDING_BYTES));
+            (Vec::new(), [head, padding.as_bytes(), rest].concat())
+        }
+        Habit::Bodies { .. } => {
+            let (head, body) = job.request.split_at(head_bytes + 2);
+            (head.to_vec(), body.to_vec())
+        }
+    }
+}
+
+/// Begins a connection. A reader's has the segments of a network and little room, so that a large answer does not fit
+/// into this side's kernel and the server sees who is slow.
+fn connect(job: &Job, habit: Habit, epoll: &OwnedFd, number: usize) -> Result<OwnedFd, Errno> {
+    let socket = socket::open(job.target.address)?;
+    if matches!(habit, Habit::Readers { .. }) {
+        sockopt::set_socket_recv_buffer_size(&socket, READER_BUFFER_BYTES)?;
+        // Without it the reader is a little less slow.
+        let _ = SockRef::from(&socket).set_tcp_mss(SEGMENT_BYTES);
+    }
+    socket::begin(&socket, job.target.address)?;
+    socket::watch(&socket, epoll, number as u64)?;
+    Ok(socket)
+}
+
+const BUFFER_BYTES: usize = 16 * 1024;
+const EVENTS: usize = 256;
+/// Turns are taken this exactly: a little late for many at once is cheaper than in time for each.
+const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+const SWEEP_NS: u64 = 20_000_000;
+/// The queue of a listener holds these.
+const CONNECTING_AT_ONCE: usize = 200;
+const CONNECTING_NS: u64 = 5_000_000_000;
+/// Before a client that was cut comes again.
+const AWAY_NS: u64 = 500_000_000;
+/// What a reader takes in a turn.
+const READ_BYTES: usize = 8;
+const READER_BUFFER_BYTES: usize = 4096;
+const SEGMENT_BYTES: u32 = 1460;
+/// Of a slow head's field.
+const PADDING_BYTES: usize = 1000;
+/// A thread can give this many turns; below, slow clients would be quick ones.
+const SHORTEST_TURN_SECONDS: f64 = 0.001;

@@ -1,0 +1,39 @@
+//! One request apart, on a connection of its own that may block: what an answer is compared with.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use super::reading::{Fault, Reading};
+use super::target::Target;
+
+/// Asks once; status and body. Fails when no whole answer comes in time.
+pub fn fetch(target: &Target, timeout: Duration) -> anyhow::Result<(u16, Vec<u8>)> {
+    let address = target.address;
+    let mut stream = TcpStream::connect_timeout(&address, timeout)
+        .with_context(|| format!("cannot connect to {address}: is it running?"))?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
+    let Target { host, path, .. } = target;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).with_context(|| format!("{address} does not take a request"))?;
+    let (mut reading, mut body, mut buffer) = (Reading::default(), Vec::new(), vec![0; BUFFER_BYTES]);
+    while !reading.is_whole() {
+        let bytes = stream.read(&mut buffer).with_context(|| format!("{address} does not answer"))?;
+        if bytes == 0 {
+            if !reading.take_end() {
+                bail!("{address} closed the connection in the middle of an answer");
+            }
+            break;
+        }
+        let taken = reading.take(&buffer[..bytes], |_, piece| body.extend_from_slice(piece));
+        if let Err(Fault(fault)) = taken {
+            bail!("what {address} answers is no HTTP/1: {fault}");
+        }
+    }
+    Ok((reading.status, body))
+}
+
+const BUFFER_BYTES: usize = 64 * 1024;

@@ -1,0 +1,143 @@
+//! When requests are due in an open loop: a fixed rate, whatever the answers do. It reads no clock; times are handed in,
+//! as nanoseconds since the run began.
+
+use std::collections::VecDeque;
+
+/// The due requests of one thread: every `threads`th of all, beginning with its own.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    /// Nanoseconds between two of this thread's requests, and before the first.
+    interval_ns: f64,
+    offset_ns: f64,
+    /// None becomes due at or behind this time.
+    end_ns: u64,
+    /// How many have become due.
+    due: u64,
+    most: u64,
+    waiting: VecDeque<u64>,
+    /// Became due when the queue was full.
+    refused: u64,
+}
+
+impl Schedule {
+    /// `rate` requests a second are due on all threads together, from 0 until before `end_ns`, and no more than `most`
+    /// on this one.
+    pub(super) fn new(rate: f64, thread: usize, threads: usize, end_ns: u64, most: u64) -> Schedule {
+        let apart_ns = NANOSECONDS / rate;
+        Schedule {
+            interval_ns: apart_ns * threads as f64,
+            offset_ns: apart_ns * thread as f64,
+            end_ns,
+            due: 0,
+            most,
+            waiting: VecDeque::new(),
+            refused: 0,
+        }
+    }
+
+    /// Puts what has become due by `now_ns` into the queue.
+    pub(super) fn advance(&mut self, now_ns: u64) {
+        while let Some(at) = self.next_ns().filter(|at| *at <= now_ns) {
+            self.due += 1;
+            if self.waiting.len() < LONGEST_QUEUE {
+                self.waiting.push_back(at);
+            } else {
+                self.refused += 1;
+            }
+        }
+    }
+
+    /// The oldest request that waits: when it was due.
+    pub(super) fn take(&mut self) -> Option<u64> {
+        self.waiting.pop_front()
+    }
+
+    /// When the next request becomes due; `None` when all have.
+    pub(super) fn next_ns(&self) -> Option<u64> {
+        // From the number, not from the one before: a sum of rounded intervals would drift.
+        let at = (self.offset_ns + self.due as f64 * self.interval_ns).round() as u64;
+        (at < self.end_ns && self.due < self.most).then_some(at)
+    }
+
+    /// No request is due or will be.
+    pub(super) fn is_over(&self) -> bool {
+        self.waiting.is_empty() && self.next_ns().is_none()
+    }
+
+    /// Requests that were due and were not taken; to be asked when nothing is sent any more.
+    pub(super) fn unsent(&self) -> u64 {
+        self.refused + self.waiting.len() as u64
+    }
+}
+
+const NANOSECONDS: f64 = 1e9;
+/// Due requests of one thread that wait for a connection: beyond it, whoever is asked is so far behind that waiting tells
+/// nothing more. At 100,000 in a second it is a standstill of two and a half seconds; two megabytes.
+const LONGEST_QUEUE: usize = 1 << 18;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn taken(schedule: &mut Schedule) -> Vec<u64> {
+        std::iter::from_fn(|| schedule.take()).collect()
+    }
+
+    #[test]
+    fn requests_are_due_at_their_time_whatever_the_answers_do() {
+        let mut schedule = Schedule::new(4.0, 0, 1, SECOND, u64::MAX);
+        let mut check = |now_ms: u64, wanted_ms: &[u64]| {
+            schedule.advance(now_ms * 1_000_000);
+            let wanted: Vec<u64> = wanted_ms.iter().map(|ms| ms * 1_000_000).collect();
+            assert_eq!(taken(&mut schedule), wanted, "at {now_ms}");
+        };
+        check(0, &[0]);
+        check(249, &[]);
+        check(250, &[250]);
+        // Nobody looked for half a second: both are due, each at its own time.
+        check(800, &[500, 750]);
+        check(5000, &[]);
+        assert!(schedule.is_over() && schedule.unsent() == 0);
+    }
+
+    #[test]
+    fn threads_take_turns() {
+        let all: Vec<u64> = (0..3)
+            .flat_map(|thread| {
+                let mut schedule = Schedule::new(1000.0, thread, 3, SECOND / 100, u64::MAX);
+                schedule.advance(SECOND);
+                taken(&mut schedule)
+            })
+            .collect();
+        let mut sorted = all.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..10).map(|number| number * 1_000_000).collect::<Vec<_>>());
+        assert_eq!(all[..2], [0, 3_000_000], "the first thread has every third");
+    }
+
+    #[test]
+    fn an_odd_rate_does_not_drift() {
+        let mut schedule = Schedule::new(333.3, 0, 1, 1000 * SECOND, u64::MAX);
+        let mut count = 0;
+        for second in 1..=1000 {
+            schedule.advance(second * SECOND);
+            count += taken(&mut schedule).len();
+        }
+        assert_eq!(count, 333_300);
+    }
+
+    #[test]
+    fn the_queue_and_the_number_have_limits() {
+        let mut schedule = Schedule::new(1e6, 0, 1, SECOND, u64::MAX);
+        schedule.advance(SECOND);
+        assert_eq!(schedule.unsent(), 1_000_000);
+        assert_eq!(taken(&mut schedule).len(), LONGEST_QUEUE);
+        assert_eq!(schedule.unsent(), 1_000_000 - LONGEST_QUEUE as u64);
+        let mut schedule = Schedule::new(10.0, 0, 1, u64::MAX, 3);
+        schedule.advance(60 * SECOND);
+        assert_eq!(taken(&mut schedule), [0, SECOND / 10, SECOND / 5]);
+        assert!(schedule.is_over());
+    }
+}

@@ -1,0 +1,86 @@
+//! Sockets that do not block, as the load generator uses them. It knows no protocol.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+/// Begins a connection and has `epoll` tell of it once and for all, at edges, under `number`. The kernel's refusal comes
+/// later, by [`connected`].
+pub(super) fn connect(address: SocketAddr, epoll: &OwnedFd, number: u64) -> Result<OwnedFd, Errno> {
+    let socket = open(address)?;
+    begin(&socket, address)?;
+    watch(&socket, epoll, number)?;
+    Ok(socket)
+}
+
+/// A socket that is not connected yet.
+pub(super) fn open(address: SocketAddr) -> Result<OwnedFd, Errno> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
+    net::sockopt::set_tcp_nodelay(&socket, true)?;
+    Ok(socket)
+}
+
+/// Begins to connect it.
+pub(super) fn begin(socket: &OwnedFd, address: SocketAddr) -> Result<(), Errno> {
+    match net::connect(socket, &address) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Has `epoll` tell of it at edges, under `number`: one call in a connection's life.
+pub(super) fn watch(socket: &OwnedFd, epoll: &OwnedFd, number: u64) -> Result<(), Errno> {
+    let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+    epoll::add(epoll, socket, EventData::new_u64(number), flags)
+}
+
+/// What became of a connection that was begun.
+pub(super) fn connected(socket: &OwnedFd) -> Result<(), Errno> {
+    net::sockopt::socket_error(socket)?
+}
+
+/// Sends what the kernel takes, which may be nothing; the number of bytes.
+pub(super) fn send(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
+    loop {
+        match net::send(socket, bytes, SendFlags::NOSIGNAL) {
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Ok(0),
+            other => return other,
+        }
+    }
+}
+
+/// Reads what is there: `None` if nothing is, 0 when the peer closed.
+pub(super) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
+    loop {
+        match net::recv(socket, &mut *buffer, RecvFlags::empty()) {
+            Ok((bytes, _)) => return Ok(Some(bytes)),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The peer closed, or the connection broke, as far as an event tells.
+pub(super) fn is_over(flags: EventFlags) -> bool {
+    flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR)
+}
+
+/// What a failure to connect means to somebody who started the load.
+pub(super) fn cannot_connect(error: Errno) -> String {
+    let advice = match error {
+        Errno::CONNREFUSED => ": nobody listens there, or its queue is full",
+        Errno::ADDRNOTAVAIL => {
+            ": this machine is out of local ports; fewer connections, or fewer new ones, go on"
+        }
+        Errno::MFILE | Errno::NFILE => ": out of descriptors; raise the limit (`ulimit -n`)",
+        _ => "",
+    };
+    format!("cannot connect: {}{advice}", std::io::Error::from(error))
+}

@@ -1,0 +1,337 @@
+//! What is counted during a run, one tally a thread, and the outcome they make together. It reads no clock.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use super::expect::{Verdict, allowed_failing};
+use crate::result::{Failures, Latency, LoadOutcome};
+
+/// Counters of one thread.
+#[derive(Debug)]
+pub(super) struct Tally {
+    requests: u64,
+    bytes: u64,
+    failures: Failures,
+    failing: u64,
+    latency: Histogram<u64>,
+    /// Answers in each step of the series.
+    steps: Vec<u64>,
+    /// When the last answer was whole, in nanoseconds since the beginning.
+    last_ns: u64,
+    unsent: u64,
+    notes: Notes,
+}
+
+/// The first failure of each kind, in words.
+#[derive(Clone, Debug, Default)]
+struct Notes([Option<String>; 5]);
+
+/// Kinds of failures, as [`Failures`] has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Connect,
+    Broken,
+    Timeout,
+    Status,
+    Content,
+}
+
+impl Tally {
+    /// `seconds` is how long the run is likely to take; it may take longer.
+    pub(super) fn new(seconds: f64) -> Tally {
+        let steps =
+            (seconds.clamp(0.0, LONGEST_PREPARED_SECONDS) * 1000.0 / SERIES_INTERVAL_MS as f64) as usize;
+        Tally {
+            requests: 0,
+            bytes: 0,
+            failures: Failures::default(),
+            failing: 0,
+            latency: Histogram::new_with_bounds(LEAST_NS, GREATEST_NS, DIGITS)
+                .expect("the bounds are constants that a histogram can have"),
+            steps: Vec::with_capacity(steps + 16),
+            last_ns: 0,
+            unsent: 0,
+            notes: Notes::default(),
+        }
+    }
+
+    /// A whole answer: when it was, how long it took, and what it was.
+    pub(super) fn answer(&mut self, now_ns: u64, took_ns: u64, verdict: &Verdict) {
+        self.requests += 1;
+        self.last_ns = now_ns;
+        self.latency.saturating_record(took_ns);
+        let step = (now_ns / (SERIES_INTERVAL_MS * 1_000_000)) as usize;
+        if step >= self.steps.len() {
+            self.steps.resize(step + 1, 0);
+        }
+        self.steps[step] += 1;
+        match verdict {
+            Verdict::Good => {}
+            Verdict::Failing => self.failing += 1,
+            Verdict::Status(status) => self.fail(Kind::Status, || format!("an answer had status {status}")),
+            Verdict::Length { wanted, had } => {
+                self.fail(Kind::Content, || format!("an answer's body had {had} bytes instead of {wanted}"));
+            }
+            Verdict::Bytes => {
+                self.fail(Kind::Content, || {
+                    "an answer's body had other bytes of the right length".to_owned()
+                });
+            }
+        }
+    }
+
+    /// Something went wrong; the words are kept for the first of its kind.
+    pub(super) fn fail(&mut self, kind: Kind, words: impl FnOnce() -> String) {
+        let failures = &mut self.failures;
+        *match kind {
+            Kind::Connect => &mut failures.connect,
+            Kind::Broken => &mut failures.broken,
+            Kind::Timeout => &mut failures.timeout,
+            Kind::Status => &mut failures.status,
+            Kind::Content => &mut failures.content,
+        } += 1;
+        self.notes.0[kind as usize].get_or_insert_with(words);
+    }
+
+    /// Bytes that were read.
+    pub(super) fn read(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+    }
+
+    /// Requests that were due and never sent.
+    pub(super) fn leave(&mut self, unsent: u64) {
+        self.unsent += unsent;
+    }
+
+    /// Answers so far.
+    pub(super) fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// Adds another thread's.
+    pub(super) fn add(&mut self, other: &Tally) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.failing += other.failing;
+        self.unsent += other.unsent;
+        self.last_ns = self.last_ns.max(other.last_ns);
+        let (sum, added) = (&mut self.failures, &other.failures);
+        sum.connect += added.connect;
+        sum.broken += added.broken;
+        sum.timeout += added.timeout;
+        sum.status += added.status;
+        sum.content += added.content;
+        self.latency.add(&other.latency).expect("all have the same bounds");
+        if self.steps.len() < other.steps.len() {
+            self.steps.resize(other.steps.len(), 0);
+        }
+        for (sum, added) in self.steps.iter_mut().zip(&other.steps) {
+            *sum += added;
+        }
+        for (first, other) in self.notes.0.iter_mut().zip(&other.notes.0) {
+            if first.is_none() {
+                first.clone_from(other);
+            }
+        }
+    }
+
+    /// What the run gave. `asked` is how long requests were sent; answers that came later make it longer. 500s beyond
+    /// what an origin that fails on purpose accounts for become failures here.
+    pub(super) fn outcome(mut self, run: &Run) -> LoadOutcome {
+        let allowed = allowed_failing(self.requests, run.failing_one_in);
+        for _ in allowed..self.failing {
+            self.fail(Kind::Status, || {
+                format!("more than one 500 in {}: {allowed} of these answers may be one", run.failing_one_in)
+            });
+        }
+        let seconds = run.asked.as_secs_f64().max(self.last_ns as f64 / 1e9);
+        let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+        // What is left of a step at the end would look like a loss of speed.
+        let whole_steps = (seconds * 1000.0 / SERIES_INTERVAL_MS as f64) as usize;
+        self.steps.resize(whole_steps, 0);
+        let scale = 1000.0 / SERIES_INTERVAL_MS as f64;
+        LoadOutcome {
+            seconds,
+            requests: self.requests,
+            failures: self.failures,
+            requests_per_second: per_second(self.requests),
+            bytes_per_second: per_second(self.bytes),
+            latency: self.latency(run.from_due_time),
+            requests_per_second_series: self.steps.iter().map(|count| *count as f64 * scale).collect(),
+            series_interval_ms: SERIES_INTERVAL_MS,
+            unsent: self.unsent,
+            cpu_us_per_request: match self.requests {
+                0 => 0.0,
+                requests => run.cpu.as_secs_f64() * 1e6 / requests as f64,
+            },
+            notes: self.notes.0.into_iter().flatten().collect(),
+        }
+    }
+
+    fn latency(&self, from_due_time: bool) -> Latency {
+        let latency = &self.latency;
+        let at = |quantile| (!latency.is_empty()).then(|| latency.value_at_quantile(quantile) as f64 / 1e6);
+        Latency {
+            from_due_time,
+            mean_ms: (!latency.is_empty()).then(|| latency.mean() / 1e6),
+            p50_ms: at(0.5),
+            p75_ms: at(0.75),
+            p90_ms: at(0.9),
+            p99_ms: at(0.99),
+            p99_9_ms: at(0.999),
+            max_ms: (!latency.is_empty()).then(|| latency.max() as f64 / 1e6),
+        }
+    }
+}
+
+/// What the outcome depends on besides what was counted.
+#[derive(Debug)]
+pub(super) struct Run {
+    /// How long requests were sent.
+    pub(super) asked: Duration,
+    /// What the load generator took of the processors.
+    pub(super) cpu: Duration,
+    pub(super) from_due_time: bool,
+    pub(super) failing_one_in: u32,
+}
+
+/// A run's outcome for a reader.
+pub fn summary(outcome: &LoadOutcome) -> String {
+    let mut text = String::new();
+    let (latency, failures) = (&outcome.latency, &outcome.failures);
+    let ms = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "{} answers in {:.2} s: {:.1} a second, {:.3} MB/s",
+        outcome.requests,
+        outcome.seconds,
+        outcome.requests_per_second,
+        outcome.bytes_per_second / 1e6
+    );
+    let from = if latency.from_due_time { "from when it was due" } else { "from when it was sent" };
+    let _ = writeln!(
+        text,
+        "latency in ms, {from}: mean {}, 50 % {}, 75 % {}, 90 % {}, 99 % {}, 99.9 % {}, longest {}",
+        ms(latency.mean_ms),
+        ms(latency.p50_ms),
+        ms(latency.p75_ms),
+        ms(latency.p90_ms),
+        ms(latency.p99_ms),
+        ms(latency.p99_9_ms),
+        ms(latency.max_ms)
+    );
+    let _ = writeln!(text, "CPU of this load generator: {:.2} µs an answer", outcome.cpu_us_per_request);
+    if outcome.unsent > 0 {
+        let _ = writeln!(text, "{} requests were due and not sent", outcome.unsent);
+    }
+    if failures.all() == 0 {
+        let _ = writeln!(text, "no failures");
+    } else {
+        let _ = writeln!(
+            text,
+            "failures: {} connecting, {} broken, {} timeouts, {} of status, {} of content",
+            failures.connect, failures.broken, failures.timeout, failures.status, failures.content
+        );
+    }
+    for note in &outcome.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    text
+}
+
+/// Length of a step of the series.
+pub(super) const SERIES_INTERVAL_MS: u64 = 250;
+/// Latencies are kept with three digits between these; a slower one counts as the greatest.
+const LEAST_NS: u64 = 1000;
+const GREATEST_NS: u64 = 3_600_000_000_000;
+const DIGITS: u8 = 3;
+/// A longer run's series grows as it goes.
+const LONGEST_PREPARED_SECONDS: f64 = 3600.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn run(seconds: u64) -> Run {
+        Run {
+            asked: Duration::from_secs(seconds),
+            cpu: Duration::from_millis(3),
+            from_due_time: true,
+            failing_one_in: 100,
+        }
+    }
+
+    #[test]
+    fn threads_add_up_to_one_outcome() {
+        let (mut one, mut two) = (Tally::new(1.0), Tally::new(1.0));
+        for number in 0..600 {
+            one.answer(number * MS, 2 * MS, &Verdict::Good);
+        }
+        for number in 0..400 {
+            two.answer(number * MS, 8 * MS, &Verdict::Good);
+        }
+        two.read(5_000);
+        two.leave(7);
+        one.add(&two);
+        let outcome = one.outcome(&run(1));
+        assert_eq!((outcome.seconds, outcome.requests, outcome.requests_per_second), (1.0, 1000, 1000.0));
+        assert_eq!(outcome.requests_per_second_series, [2000.0, 1600.0, 400.0, 0.0]);
+        assert_eq!((outcome.bytes_per_second, outcome.unsent, outcome.series_interval_ms), (5000.0, 7, 250));
+        assert!((outcome.cpu_us_per_request - 3.0).abs() < 1e-9);
+        let near = |value: Option<f64>, wanted: f64| {
+            assert!((value.unwrap() / wanted - 1.0).abs() < 0.002, "{value:?} instead of {wanted}");
+        };
+        near(outcome.latency.mean_ms, 4.4);
+        near(outcome.latency.p50_ms, 2.0);
+        near(outcome.latency.p75_ms, 8.0);
+        near(outcome.latency.max_ms, 8.0);
+        assert!(outcome.latency.from_due_time);
+    }
+
+    #[test]
+    fn failures_count_by_kind_and_the_first_of_each_says_what_it_was() {
+        let mut tally = Tally::new(1.0);
+        for status in [502, 503] {
+            tally.answer(0, 0, &Verdict::Status(status));
+        }
+        tally.answer(0, 0, &Verdict::Bytes);
+        tally.answer(0, 0, &Verdict::Length { wanted: 5, had: 4 });
+        tally.fail(Kind::Connect, || "refused".to_owned());
+        tally.fail(Kind::Broken, || "reset".to_owned());
+        tally.fail(Kind::Timeout, || "too late".to_owned());
+        let outcome = tally.outcome(&run(1));
+        assert_eq!(outcome.failures, Failures { connect: 1, broken: 1, timeout: 1, status: 2, content: 2 });
+        assert_eq!(outcome.requests, 4, "whole answers only");
+        let words = "refused|reset|too late|an answer had status 502|an answer's body had other bytes of the right length";
+        assert_eq!(outcome.notes.join("|"), words);
+        let text = summary(&outcome);
+        assert!(text.contains("1 connecting, 1 broken, 1 timeouts, 2 of status, 2 of content"), "{text}");
+    }
+
+    #[test]
+    fn failing_on_purpose_is_allowed_up_to_its_share() {
+        let check = |failing: u64, wanted: u64| {
+            let mut tally = Tally::new(1.0);
+            for number in 0..10_000 {
+                tally.answer(0, 0, if number < failing { &Verdict::Failing } else { &Verdict::Good });
+            }
+            assert_eq!(tally.outcome(&run(1)).failures.status, wanted, "{failing}");
+        };
+        check(0, 0);
+        check(100, 0);
+        check(131, 0);
+        check(141, 10);
+    }
+
+    #[test]
+    fn nothing_at_all() {
+        let outcome = Tally::new(0.0).outcome(&Run { asked: Duration::ZERO, ..run(0) });
+        assert_eq!((outcome.requests_per_second, outcome.latency.p50_ms), (0.0, None));
+        assert!(summary(&outcome).contains("50 % -"));
+    }
+}

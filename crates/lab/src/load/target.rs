@@ -1,0 +1,79 @@
+//! Whom to ask: a URL taken apart, its name resolved once. It opens no connection.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use anyhow::{Context, bail};
+
+/// Where requests go and what they name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Where to connect.
+    pub address: SocketAddr,
+    /// The value of `Host`.
+    pub host: String,
+    /// Path and query.
+    pub path: String,
+}
+
+impl Target {
+    /// Takes `http://HOST[:PORT]/PATH` or `ws://…` apart. Fails on other schemes and on names that do not resolve.
+    pub fn parse(url: &str) -> anyhow::Result<Target> {
+        let rest = match url.split_once("://") {
+            Some(("http" | "ws", rest)) => rest,
+            Some(("https" | "wss", _)) => {
+                bail!("{url} asks for TLS, which this load generator does not speak: use wrk or h2load")
+            }
+            Some((scheme, _)) => bail!("{url} has the scheme {scheme}: http and ws are known"),
+            None => bail!("{url} is no URL: write http://HOST:PORT/PATH"),
+        };
+        let (host, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
+        if host.is_empty() || host.contains(['@', '?', '#']) || path.contains('#') {
+            bail!("{url} is no URL to ask: write http://HOST:PORT/PATH");
+        }
+        if url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+            bail!("{url:?} has blanks or control characters: write them percent-encoded");
+        }
+        // A port is behind the last colon, unless that is within the brackets of an IPv6 address.
+        let has_port = host.rfind(':').is_some_and(|colon| host.rfind(']').is_none_or(|end| end < colon));
+        let with_port = if has_port { host.to_owned() } else { format!("{host}:80") };
+        let address = with_port
+            .to_socket_addrs()
+            .with_context(|| format!("{host} cannot be resolved"))?
+            .next()
+            .with_context(|| format!("{host} has no address"))?;
+        Ok(Target { address, host: host.to_owned(), path: path.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls() {
+        let check = |url: &str, wanted: (&str, &str, &str)| {
+            let target = Target::parse(url).unwrap();
+            let had = (target.address.to_string(), target.host, target.path);
+            assert_eq!((had.0.as_str(), had.1.as_str(), had.2.as_str()), wanted, "{url}");
+        };
+        check("http://127.0.0.1:8080/a/b?c=d", ("127.0.0.1:8080", "127.0.0.1:8080", "/a/b?c=d"));
+        check("http://127.0.0.1", ("127.0.0.1:80", "127.0.0.1", "/"));
+        check("ws://[::1]:9/echo", ("[::1]:9", "[::1]:9", "/echo"));
+        check("http://[::1]/", ("[::1]:80", "[::1]", "/"));
+    }
+
+    #[test]
+    fn what_cannot_be_asked_is_said() {
+        let check = |url: &str, reason: &str| {
+            let error = format!("{:#}", Target::parse(url).unwrap_err());
+            assert!(error.contains(reason), "{url}: {error}");
+        };
+        check("https://127.0.0.1/", "use wrk or h2load");
+        check("ftp://127.0.0.1/", "scheme ftp");
+        check("127.0.0.1:80/", "write http://");
+        check("http:///", "write http://");
+        check("http://user@127.0.0.1/", "write http://");
+        check("http://127.0.0.1/a b", "percent-encoded");
+        check("http://127.0.0.1:99999/", "cannot be resolved");
+    }
+}

@@ -1,0 +1,392 @@
+//! The load generator against servers on loopback that do what they should, or one thing that they should not.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use super::*;
+use crate::result::Failures;
+
+/// Serves connections, each in a thread of its own, with `serve`, which is told the number of the connection.
+fn server(serve: impl Fn(u64, &mut TcpStream) + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let serve = Arc::new(serve);
+    thread::spawn(move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let (serve, mut stream) = (Arc::clone(&serve), stream.unwrap());
+            stream.set_nodelay(true).unwrap();
+            thread::spawn(move || serve(number as u64, &mut stream));
+        }
+    });
+    address
+}
+
+/// Reads one request with its body; `None` when the client is gone.
+fn request(stream: &mut TcpStream) -> Option<String> {
+    let (mut bytes, mut byte) = (Vec::new(), [0]);
+    while !bytes.ends_with(b"\r\n\r\n") {
+        if stream.read(&mut byte).ok()? == 0 {
+            return None;
+        }
+        bytes.push(byte[0]);
+    }
+    let head = String::from_utf8(bytes).unwrap();
+    let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")?.parse().ok());
+    let mut body = vec![0; length.unwrap_or(0)];
+    stream.read_exact(&mut body).ok()?;
+    Some(head + &String::from_utf8(body).unwrap())
+}
+
+/// Answers every request with what `answer` says to its number, counted over all connections; an empty answer is none.
+/// Closes when asked to.
+fn answering(answer: impl Fn(u64) -> String + Send + Sync + 'static) -> SocketAddr {
+    let count = AtomicU64::new(0);
+    server(move |_, stream| {
+        while let Some(request) = request(stream) {
+            let text = answer(count.fetch_add(1, Ordering::SeqCst));
+            if stream.write_all(text.as_bytes()).is_err() || request.contains("Connection: close") {
+                return;
+            }
+        }
+    })
+}
+
+fn good(body: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+fn plan(address: SocketAddr) -> Plan {
+    Plan {
+        target: Target { address, host: address.to_string(), path: "/x".to_owned() },
+        manner: Manner::Http,
+        connections: 3,
+        threads: 1,
+        seconds: None,
+        requests: Some(60),
+        rate: None,
+        per_connection: None,
+        body_bytes: 0,
+        // Where nothing stalls, as long as a busy machine may take.
+        timeout: Duration::from_secs(60),
+        expect: Expectation { status: 200, bytes: None, failing_one_in: 0, check: Check::Bytes, body: None },
+    }
+}
+
+fn go(plan: &Plan) -> LoadOutcome {
+    run(plan, &AtomicBool::new(false), || {}).unwrap()
+}
+
+#[test]
+fn every_answer_is_asked_for_and_counted() {
+    let address = answering(|_| good("hello"));
+    let usual = plan(address);
+    let check = |plan: Plan, wanted: u64| {
+        let outcome = go(&plan);
+        let had = (outcome.requests, outcome.failures, outcome.unsent);
+        assert_eq!(had, (wanted, Failures::default(), 0), "{plan:?}: {:?}", outcome.notes);
+        assert!(outcome.latency.p50_ms.is_some() && outcome.cpu_us_per_request > 0.0);
+    };
+    check(usual.clone(), 60);
+    check(Plan { threads: 3, requests: Some(61), ..usual.clone() }, 61);
+    check(Plan { connections: 1, ..usual.clone() }, 60);
+    check(Plan { per_connection: Some(1), ..usual.clone() }, 60);
+    check(Plan { per_connection: Some(7), threads: 2, ..usual.clone() }, 60);
+    check(Plan { rate: Some(10_000.0), threads: 2, ..usual.clone() }, 60);
+    check(Plan { rate: Some(10_000.0), per_connection: Some(1), ..usual.clone() }, 60);
+    check(Plan { body_bytes: 300_000, requests: Some(9), ..usual }, 9);
+}
+
+#[test]
+fn every_shape_of_answer_is_understood() {
+    let check = |answer: &'static str| {
+        let outcome = go(&plan(answering(move |_| answer.to_owned())));
+        assert_eq!((outcome.requests, outcome.failures.all()), (60, 0), "{answer:?}: {:?}", outcome.notes);
+    };
+    check("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n");
+    check("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+}
+
+#[test]
+fn a_server_may_close_between_requests() {
+    // Each connection serves one request, says so or not, and is closed.
+    let check = |answer: &'static str| {
+        let address = server(move |_, stream| {
+            request(stream);
+            let _ = stream.write_all(answer.as_bytes());
+        });
+        let outcome = go(&plan(address));
+        assert_eq!((outcome.requests, outcome.failures.all()), (60, 0), "{answer:?}: {:?}", outcome.notes);
+    };
+    check("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello");
+    check("HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+    check("HTTP/1.1 200 OK\r\n\r\nhello");
+}
+
+#[test]
+fn each_failure_is_counted_under_its_kind() {
+    // Every tenth answer is another one than it should be.
+    let check = |bad: &'static str, kind: fn(&Failures) -> u64, note: &str| {
+        let address = answering(move |number| if number % 10 == 9 { bad.to_owned() } else { good("hello") });
+        let outcome = go(&Plan { connections: 1, ..plan(address) });
+        let failures = outcome.failures;
+        assert_eq!((kind(&failures), failures.all()), (6, 6), "{bad:?}: {failures:?} {:?}", outcome.notes);
+        assert!(outcome.notes.iter().any(|said| said.contains(note)), "{bad:?}: {:?}", outcome.notes);
+    };
+    let (status, content) = (|failures: &Failures| failures.status, |failures: &Failures| failures.content);
+    check("HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n", status, "status 500");
+    check("HTTP/1.1 204 No Content\r\n\r\n", status, "status 204");
+    check("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhell", content, "4 bytes instead of 5");
+    check("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", content, "0 bytes instead of 5");
+    check("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhallo", content, "other bytes");
+    check("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello!!", content, "belong to no request");
+    check("HTTP/2.0 200 OK\r\nContent-Length: 5\r\n\r\nhello", content, "no HTTP");
+}
+
+#[test]
+fn a_cut_answer_is_a_broken_connection() {
+    let address = server(|number, stream| {
+        while request(stream).is_some() {
+            let text = if number % 2 == 0 { good("hello") } else { good("hello")[..40].to_owned() };
+            let _ = stream.write_all(text.as_bytes());
+            if number % 2 == 1 || stream.peer_addr().is_err() {
+                return;
+            }
+        }
+    });
+    let outcome = go(&Plan { connections: 2, requests: Some(20), ..plan(address) });
+    assert_eq!(outcome.requests + outcome.failures.broken, 20);
+    assert!(outcome.failures.broken > 0 && outcome.failures.broken == outcome.failures.all(), "{outcome:?}");
+    assert!(outcome.notes.concat().contains("in the middle of an answer"), "{:?}", outcome.notes);
+}
+
+#[test]
+fn a_server_that_hangs_up_at_once_is_a_broken_connection_too() {
+    let outcome = go(&Plan { requests: Some(6), ..plan(server(|_, stream| drop(request(stream)))) });
+    let broken = Failures { broken: 6, ..Failures::default() };
+    assert_eq!((outcome.requests, outcome.failures), (0, broken), "{:?}", outcome.notes);
+    assert!(outcome.notes.concat().contains("without an answer"), "{:?}", outcome.notes);
+}
+
+#[test]
+fn nobody_listening_is_a_failure_to_connect() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let outcome = go(&Plan { connections: 2, requests: Some(4), ..plan(address) });
+    assert_eq!(outcome.requests, 0);
+    // Two are tried before the run, four with a request each.
+    assert_eq!(outcome.failures, Failures { connect: 6, ..Failures::default() }, "{:?}", outcome.notes);
+    assert!(outcome.notes.concat().contains("nobody listens there"), "{:?}", outcome.notes);
+}
+
+#[test]
+fn a_stalled_server_is_a_timeout() {
+    let address = answering(|number| if number < 3 { good("hello") } else { String::new() });
+    let stalled = Plan { requests: Some(6), timeout: Duration::from_millis(300), ..plan(address) };
+    let outcome = go(&stalled);
+    let three = Failures { timeout: 3, ..Failures::default() };
+    assert_eq!((outcome.requests, outcome.failures), (3, three), "{:?}", outcome.notes);
+    // In an open loop no request that was due is forgotten: it is answered, out of time, or unsent.
+    let address = answering(|number| if number < 3 { good("hello") } else { String::new() });
+    let due = Plan { requests: None, seconds: Some(0.2), rate: Some(500.0), ..stalled };
+    let outcome = go(&Plan { target: plan(address).target, ..due });
+    assert_eq!(outcome.requests + outcome.failures.all() + outcome.unsent, 100, "{outcome:?}");
+    assert!(outcome.unsent > 0 && outcome.failures.timeout > 0 && outcome.latency.from_due_time);
+}
+
+#[test]
+fn an_origin_that_fails_on_purpose_is_no_failure() {
+    let failing = "HTTP/1.1 500 Oops\r\nContent-Length: 4\r\n\r\nfail";
+    let address = answering(move |number| if number % 10 == 9 { failing.to_owned() } else { good("hello") });
+    let expect = Expectation { failing_one_in: 10, ..plan(address).expect };
+    let outcome = go(&Plan { expect, ..plan(address) });
+    assert_eq!((outcome.requests, outcome.failures.all()), (60, 0), "{:?}", outcome.notes);
+    let expect = Expectation { failing_one_in: 1000, ..plan(address).expect };
+    let outcome = go(&Plan { expect, ..plan(address) });
+    assert_eq!(outcome.failures, Failures { status: 4, ..Failures::default() }, "6 of 60, and 2 are allowed");
+}
+
+#[test]
+fn bodies_arrive_as_they_were_sent() {
+    let seen = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&seen);
+    let address = server(move |_, stream| {
+        while let Some(text) = request(stream) {
+            let (head, body) = text.split_once("\r\n\r\n").unwrap();
+            assert!(head.starts_with("POST /x HTTP/1.1\r\n"), "{head}");
+            if body.as_bytes() == pattern(100_000) {
+                count.fetch_add(1, Ordering::SeqCst);
+            }
+            let _ = stream.write_all(good("hello").as_bytes());
+        }
+    });
+    let outcome = go(&Plan { body_bytes: 100_000, requests: Some(12), ..plan(address) });
+    assert_eq!((outcome.requests, outcome.failures.all(), seen.load(Ordering::SeqCst)), (12, 0, 12));
+}
+
+/// Accepts a WebSocket and lets `serve` have the payload of each message, to say which frame is the answer.
+fn websocket(proof: fn(&str) -> String, serve: fn(u64, &[u8]) -> Vec<u8>) -> SocketAddr {
+    server(move |_, stream| {
+        let Some(head) = request(stream) else { return };
+        let key = head.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: ")).unwrap();
+        let answer = format!(
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Accept: {}\r\n\r\n",
+            proof(key)
+        );
+        stream.write_all(answer.as_bytes()).unwrap();
+        let (mut header, mut payload) = ([0; 6], [0; 64]);
+        for number in 0.. {
+            if stream.read_exact(&mut header).is_err() {
+                return;
+            }
+            let payload = &mut payload[..usize::from(header[1] & 0x7f)];
+            stream.read_exact(payload).unwrap();
+            for (at, byte) in payload.iter_mut().enumerate() {
+                *byte ^= header[2 + at % 4];
+            }
+            if header[0] == 0x82 && stream.write_all(&serve(number, payload)).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+fn echoed(payload: &[u8]) -> Vec<u8> {
+    [&[0x82, payload.len() as u8][..], payload].concat()
+}
+
+#[test]
+fn websocket_messages_are_echoed_and_compared() {
+    let check = |serve: fn(u64, &[u8]) -> Vec<u8>, wanted: (u64, Failures)| {
+        let address = websocket(websocket::accept, serve);
+        let outcome = go(&Plan {
+            manner: Manner::Websocket,
+            body_bytes: 40,
+            connections: 2,
+            requests: Some(8),
+            ..plan(address)
+        });
+        assert_eq!((outcome.requests, outcome.failures), wanted, "{:?}", outcome.notes);
+    };
+    check(|_, payload| echoed(payload), (8, Failures::default()));
+    // A ping before the echo is answered, not counted.
+    check(|_, payload| [b"\x89\x01p", &echoed(payload)[..]].concat(), (8, Failures::default()));
+    check(|_, payload| echoed(&payload[1..]), (8, Failures { content: 8, ..Failures::default() }));
+    check(
+        |_, payload| echoed(&[b"x", &payload[1..]].concat()),
+        (8, Failures { content: 8, ..Failures::default() }),
+    );
+    // A masked frame ends the connection.
+    check(|_, _| websocket::message(b"x"), (0, Failures { content: 8, ..Failures::default() }));
+    check(|_, _| vec![0x88, 0], (0, Failures { broken: 8, ..Failures::default() }));
+}
+
+#[test]
+fn a_handshake_without_proof_is_refused() {
+    let address = websocket(|_| "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=".to_owned(), |_, payload| echoed(payload));
+    let short = Plan { manner: Manner::Websocket, connections: 1, requests: Some(2), ..plan(address) };
+    let outcome = go(&short);
+    assert_eq!((outcome.requests, outcome.failures), (0, Failures { content: 3, ..Failures::default() }));
+    let address = answering(|_| "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n".to_owned());
+    let outcome = go(&Plan { target: plan(address).target, ..short });
+    assert_eq!((outcome.requests, outcome.failures), (0, Failures { status: 3, ..Failures::default() }));
+}
+
+/// Runs such a crowd until its server has seen `wanted`.
+fn crowd(plan: &Plan, seen: &AtomicU64, wanted: u64) -> LoadOutcome {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let running = scope.spawn(|| run(plan, &stop, || {}).unwrap());
+        while seen.load(Ordering::SeqCst) < wanted && !running.is_finished() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        stop.store(true, Ordering::SeqCst);
+        running.join().unwrap()
+    })
+}
+
+#[test]
+fn slow_clients_get_through_in_the_end() {
+    let seen = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&seen);
+    let address = server(move |_, stream| {
+        while let Some(text) = request(stream) {
+            assert!(
+                text.contains("X-Slow: sss") || text.ends_with(std::str::from_utf8(&pattern(9)).unwrap())
+            );
+            let _ = stream.write_all(good("hello").as_bytes());
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let every = Duration::from_millis(1);
+    let heads = Plan { manner: Manner::Crowd(Habit::Heads { every }), requests: None, ..plan(address) };
+    let outcome = crowd(&heads, &seen, 5);
+    assert_eq!((outcome.failures.all(), outcome.notes.len()), (0, 1), "{:?}", outcome.notes);
+    let bodies = Plan { manner: Manner::Crowd(Habit::Bodies { every }), body_bytes: 9, ..heads };
+    let outcome = crowd(&bodies, &seen, 50);
+    assert_eq!((outcome.failures.all(), outcome.notes.len()), (0, 1), "{:?}", outcome.notes);
+}
+
+#[test]
+fn idle_clients_ask_once_and_come_again_when_cut() {
+    let seen = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&seen);
+    // The first connection is cut behind its answer, the others are left alone.
+    let address = server(move |number, stream| {
+        while request(stream).is_some() {
+            let _ = stream.write_all(good("hello").as_bytes());
+            count.fetch_add(1, Ordering::SeqCst);
+            if number == 0 {
+                return;
+            }
+        }
+    });
+    let idle = Plan { manner: Manner::Crowd(Habit::Idle), connections: 5, requests: None, ..plan(address) };
+    let outcome = crowd(&idle, &seen, 6);
+    assert_eq!(outcome.failures, Failures { broken: 1, ..Failures::default() }, "{:?}", outcome.notes);
+    assert!(outcome.requests >= 5, "{outcome:?}");
+}
+
+#[test]
+fn a_plan_that_cannot_be_is_refused() {
+    let usual = plan("127.0.0.1:9".parse().unwrap());
+    let check = |plan: Plan, reason: &str| {
+        let error = format!("{:#}", run(&plan, &AtomicBool::new(true), || {}).unwrap_err());
+        assert!(error.contains(reason), "{error}");
+    };
+    check(Plan { connections: 0, ..usual.clone() }, "at least 1");
+    check(Plan { threads: 4, ..usual.clone() }, "no more than connections");
+    check(Plan { seconds: Some(0.0), ..usual.clone() }, "seconds are more than 0");
+    check(Plan { seconds: Some(f64::NAN), ..usual.clone() }, "seconds are more than 0");
+    check(Plan { rate: Some(-1.0), ..usual.clone() }, "rate is more than 0");
+    check(Plan { requests: Some(0), ..usual.clone() }, "at least 1");
+    check(Plan { timeout: Duration::ZERO, ..usual.clone() }, "timeout");
+    check(Plan { manner: Manner::Websocket, per_connection: Some(1), ..usual.clone() }, "are kept");
+    check(Plan { manner: Manner::Crowd(Habit::Idle), ..usual.clone() }, "pace of their own");
+    let every = Duration::from_secs(1);
+    let bodies = Manner::Crowd(Habit::Bodies { every });
+    check(Plan { manner: bodies, requests: None, ..usual.clone() }, "--body-bytes");
+    check(Plan { connections: u32::MAX, ..usual }, "ulimit");
+}
+
+#[test]
+fn a_reference_is_fetched_whole_or_not_at_all() {
+    let check = |answer: &'static str, wanted: Result<(u16, &str), &str>| {
+        let address = server(move |_, stream| {
+            request(stream);
+            let _ = stream.write_all(answer.as_bytes());
+        });
+        match (fetch(&plan(address).target, Duration::from_secs(60)), wanted) {
+            (Ok((status, body)), Ok(wanted)) => {
+                assert_eq!((status, body.as_slice()), (wanted.0, wanted.1.as_bytes()))
+            }
+            (Err(error), Err(reason)) => assert!(format!("{error:#}").contains(reason), "{error:#}"),
+            (had, _) => panic!("{answer:?}: {had:?}"),
+        }
+    };
+    check("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", Ok((200, "hello")));
+    check("HTTP/1.1 404 Not Found\r\n\r\nuntil the end", Ok((404, "until the end")));
+    check("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello", Err("in the middle"));
+    check("SSH-2.0\r\n", Err("no HTTP/1"));
+}

@@ -1,0 +1,52 @@
+//! The load generator of this crate, started like the others, so that it is pinned and accounted for like them.
+
+use anyhow::{Context, bail};
+
+use super::{Asked, last_line};
+use crate::result::LoadOutcome;
+use crate::scenario::Protocol;
+
+pub(super) fn command(asked: &Asked<'_>) -> anyhow::Result<Vec<String>> {
+    let load = asked.load;
+    if load.rate.is_none() && load.rate_share.is_some() {
+        bail!("`rate_share` is a share of something that was not measured before");
+    }
+    let url = asked.url("weir lab load", &[Protocol::Http, Protocol::Websocket])?;
+    let mut words = vec![asked.weir.display().to_string()];
+    words.extend(["lab", "load", "--json"].map(str::to_owned));
+    let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
+    option("--connections", load.connections.to_string());
+    option("--threads", u32::from(load.threads).min(load.connections).to_string());
+    match load.requests {
+        Some(requests) => option("--requests", requests.to_string()),
+        None => option("--seconds", asked.seconds.to_string()),
+    }
+    if let Some(rate) = load.rate {
+        option("--rate", rate.to_string());
+    }
+    if load.body_bytes > 0 {
+        option("--body-bytes", load.body_bytes.to_string());
+    }
+    option("--expect-status", load.expect.status.to_string());
+    if let Some(bytes) = load.expect.bytes {
+        option("--expect-bytes", bytes.to_string());
+    }
+    if load.expect.failing_one_in > 0 {
+        option("--expect-failing-one-in", load.expect.failing_one_in.to_string());
+    }
+    if !load.keep_alive {
+        words.push("--close".to_owned());
+    }
+    if asked.protocol == Protocol::Websocket {
+        words.push("--websocket".to_owned());
+    }
+    words.push(url);
+    Ok(words)
+}
+
+pub(super) fn read(output: &str) -> anyhow::Result<LoadOutcome> {
+    let Some(line) = output.lines().rev().find(|line| line.starts_with('{')) else {
+        bail!("weir lab load gave no report; it said last: {}", last_line(output));
+    };
+    serde_json::from_str(line).context("the report of weir lab load cannot be read")
+}

@@ -1,0 +1,315 @@
+//! The client's side of WebSocket (RFC 6455), as far as an echo needs it: the handshake with its proof checked, one masked
+//! message, and what comes back compared with it. It does no I/O.
+
+use aws_lc_rs::digest;
+use data_encoding::BASE64;
+
+use super::reading::Fault;
+
+/// A handshake's request, with the same key each time: it proves that the server understood, nothing else.
+pub(super) fn handshake(host: &str, path: &str) -> Vec<u8> {
+    format!(
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Key: {KEY}\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    )
+    .into_bytes()
+}
+
+/// What a server makes of a key (RFC 6455 4.2.2).
+pub fn accept(key: &str) -> String {
+    let text = format!("{key}{GUID}");
+    BASE64.encode(digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes()).as_ref())
+}
+
+/// A final binary frame of a client. The mask is the same for all: proxies only pass it on, and making one each time
+/// would be measured.
+pub(super) fn message(payload: &[u8]) -> Vec<u8> {
+    frame(BINARY, payload)
+}
+
+/// The answer to a ping.
+pub(super) fn pong(payload: &[u8]) -> Vec<u8> {
+    frame(PONG, payload)
+}
+
+fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![FINAL | opcode];
+    match payload.len() {
+        length @ 0..=125 => bytes.push(MASKED | length as u8),
+        length @ 126..=0xffff => {
+            bytes.push(MASKED | 126);
+            bytes.extend_from_slice(&(length as u16).to_be_bytes());
+        }
+        length => {
+            bytes.push(MASKED | 127);
+            bytes.extend_from_slice(&(length as u64).to_be_bytes());
+        }
+    }
+    bytes.extend_from_slice(&MASK);
+    bytes.extend(payload.iter().zip(MASK.iter().cycle()).map(|(byte, mask)| byte ^ mask));
+    bytes
+}
+
+/// Why a handshake failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// The answer had another status than 101.
+    Status(u16),
+    /// It is no handshake.
+    Content(&'static str),
+}
+
+/// Looks for the head of a handshake's answer in what has come: its length once it is there and good.
+pub(super) fn check_handshake(came: &[u8]) -> Result<Option<usize>, Refusal> {
+    let Some(end) = memchr::memmem::find(came, b"\r\n\r\n") else {
+        let long = came.len() > LONGEST_HEAD_BYTES;
+        return if long { Err(Refusal::Content("a handshake longer than 64 KiB")) } else { Ok(None) };
+    };
+    let status = came.get(9..12).and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+    match status {
+        Some(101) if came.starts_with(b"HTTP/1.1 ") => {}
+        Some(status) if came.starts_with(b"HTTP/1.") => return Err(Refusal::Status(status)),
+        _ => return Err(Refusal::Content("a handshake that begins with no status line")),
+    }
+    let wanted = accept(KEY);
+    let proven = came[..end].split(|&byte| byte == b'\n').any(|line| {
+        let Some(colon) = line.iter().position(|&byte| byte == b':') else { return false };
+        line[..colon].eq_ignore_ascii_case(b"sec-websocket-accept")
+            && line[colon + 1..].trim_ascii() == wanted.as_bytes()
+    });
+    if !proven {
+        return Err(Refusal::Content("a handshake whose Sec-WebSocket-Accept does not fit the key"));
+    }
+    Ok(Some(end + 4))
+}
+
+/// Reads the frames of a server and compares the message in them with what was sent.
+#[derive(Debug, Default)]
+pub(super) struct Echo {
+    header: [u8; 10],
+    header_bytes: usize,
+    /// Of the frame's payload; `None` while its header is incomplete.
+    left: Option<u64>,
+    /// Payload of the message so far.
+    bytes: usize,
+    differs: bool,
+    /// Payload of a control frame.
+    control: Vec<u8>,
+}
+
+/// What was heard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// A whole message: whether it was the one that was sent, and its length.
+    Message { same: bool, bytes: usize },
+    /// A ping, to be answered.
+    Ping(Vec<u8>),
+    /// The server says good-bye.
+    Close,
+}
+
+impl Echo {
+    /// Takes bytes up to the end of the first thing that is heard; says how many it took.
+    pub(super) fn take(&mut self, bytes: &[u8], sent: &[u8]) -> Result<(usize, Option<Heard>), Fault> {
+        let mut used = 0;
+        loop {
+            let Some(left) = self.left else {
+                let Some(byte) = bytes.get(used) else { return Ok((used, None)) };
+                self.header[self.header_bytes] = *byte;
+                (used, self.header_bytes) = (used + 1, self.header_bytes + 1);
+                self.left = self.parse_header()?;
+                continue;
+            };
+            let taken = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len() - used);
+            let piece = &bytes[used..used + taken];
+            used += taken;
+            if self.opcode() >= CLOSE {
+                self.control.extend_from_slice(piece);
+            } else {
+                let wanted = sent.get(self.bytes..).and_then(|rest| rest.get(..piece.len()));
+                self.differs |= wanted != Some(piece);
+                self.bytes += piece.len();
+            }
+            self.left = Some(left - taken as u64);
+            if taken as u64 != left {
+                return Ok((used, None));
+            }
+            (self.left, self.header_bytes) = (None, 0);
+            if let Some(heard) = self.hear(sent.len()) {
+                return Ok((used, Some(heard)));
+            }
+        }
+    }
+
+    /// The frame in hand is whole.
+    fn hear(&mut self, sent_bytes: usize) -> Option<Heard> {
+        let is_final = self.header[0] & FINAL != 0;
+        match self.opcode() {
+            PING => Some(Heard::Ping(std::mem::take(&mut self.control))),
+            CLOSE => Some(Heard::Close),
+            PONG => {
+                self.control.clear();
+                None
+            }
+            _ if !is_final => None,
+            _ => {
+                let same = !self.differs && self.bytes == sent_bytes;
+                let bytes = std::mem::take(&mut self.bytes);
+                self.differs = false;
+                Some(Heard::Message { same, bytes })
+            }
+        }
+    }
+
+    fn opcode(&self) -> u8 {
+        self.header[0] & 0x0f
+    }
+
+    /// The length of the payload once the header is whole (RFC 6455 5.2).
+    fn parse_header(&self) -> Result<Option<u64>, Fault> {
+        let header = &self.header[..self.header_bytes];
+        let &[first, second, ref rest @ ..] = header else { return Ok(None) };
+        if second & MASKED != 0 {
+            return Err(Fault("a masked frame of a server"));
+        }
+        if first & RESERVED != 0 || !matches!(self.opcode(), CONTINUATION | BINARY | CLOSE | PING | PONG) {
+            return Err(Fault("a frame of a kind that was not asked for"));
+        }
+        if self.opcode() >= CLOSE && (second > 125 || first & FINAL == 0) {
+            return Err(Fault("a control frame that is long or in pieces"));
+        }
+        if self.opcode() < CLOSE && (self.opcode() == CONTINUATION) != (self.bytes > 0) {
+            return Err(Fault("a message's frames in a wrong order"));
+        }
+        Ok(match (second, rest) {
+            (126, &[a, b]) => Some(u64::from(u16::from_be_bytes([a, b]))),
+            (127, &[a, b, c, d, e, f, g, h]) => Some(u64::from_be_bytes([a, b, c, d, e, f, g, h])),
+            (126 | 127, _) => None,
+            (length, _) => Some(u64::from(length)),
+        })
+    }
+}
+
+/// Any 16 bytes in base64.
+const KEY: &str = "d2VpciBsYWIgbG9hZCAxMw==";
+/// RFC 6455 1.3.
+const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+const MASK: [u8; 4] = [0x5a, 0xc3, 0x17, 0x8e];
+const FINAL: u8 = 0x80;
+const RESERVED: u8 = 0x70;
+const MASKED: u8 = 0x80;
+const CONTINUATION: u8 = 0;
+const BINARY: u8 = 2;
+const CLOSE: u8 = 8;
+const PING: u8 = 9;
+const PONG: u8 = 10;
+const LONGEST_HEAD_BYTES: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_proof_of_rfc_6455() {
+        // The example of section 1.3.
+        assert_eq!(accept("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        assert_eq!(BASE64.decode(KEY.as_bytes()).unwrap().len(), 16);
+    }
+
+    #[test]
+    fn handshakes() {
+        let check = |answer: &str, wanted: Result<Option<usize>, Refusal>| {
+            assert_eq!(check_handshake(answer.as_bytes()), wanted, "{answer:?}");
+        };
+        let good =
+            format!("HTTP/1.1 101 Switching Protocols\r\nsec-websocket-accept: {}\r\n\r\n", accept(KEY));
+        check(&good, Ok(Some(good.len())));
+        check(&format!("{good}\u{2}"), Ok(Some(good.len())));
+        for cut in 0..good.len() {
+            check(&good[..cut], Ok(None));
+        }
+        check("HTTP/1.1 502 Bad Gateway\r\n\r\n", Err(Refusal::Status(502)));
+        let unproven = Refusal::Content("a handshake whose Sec-WebSocket-Accept does not fit the key");
+        check("HTTP/1.1 101 Switching Protocols\r\n\r\n", Err(unproven));
+        check("HTTP/1.1 101 X\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n", Err(unproven));
+        let garbage = Refusal::Content("a handshake that begins with no status line");
+        check("hello\r\n\r\n", Err(garbage));
+    }
+
+    /// All that is heard when `bytes` come in pieces of this size.
+    fn hear(bytes: &[u8], sent: &[u8], piece: usize) -> Result<Vec<Heard>, Fault> {
+        let (mut echo, mut all) = (Echo::default(), Vec::new());
+        for mut rest in bytes.chunks(piece) {
+            while !rest.is_empty() {
+                let (used, heard) = echo.take(rest, sent)?;
+                all.extend(heard);
+                rest = &rest[used..];
+            }
+        }
+        Ok(all)
+    }
+
+    /// A server's frame.
+    fn served(first: u8, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = frame(0, payload);
+        let at = bytes.len() - payload.len();
+        bytes[at..].copy_from_slice(payload);
+        bytes.drain(at - 4..at);
+        (bytes[0], bytes[1]) = (first, bytes[1] & !MASKED);
+        bytes
+    }
+
+    #[test]
+    fn what_comes_back_is_compared() {
+        let check = |frames: &[Vec<u8>], wanted: &[Heard]| {
+            let bytes = frames.concat();
+            for piece in 1..=bytes.len() {
+                assert_eq!(hear(&bytes, b"hello", piece).as_deref(), Ok(wanted), "{bytes:x?} by {piece}");
+            }
+        };
+        let same = Heard::Message { same: true, bytes: 5 };
+        let other = |bytes| Heard::Message { same: false, bytes };
+        check(&[served(0x82, b"hello")], std::slice::from_ref(&same));
+        check(&[served(0x82, b"hello"), served(0x82, b"hello")], &[same.clone(), same.clone()]);
+        check(&[served(0x02, b"he"), served(0x00, b"l"), served(0x80, b"lo")], std::slice::from_ref(&same));
+        let ping = Heard::Ping(b"x".to_vec());
+        check(&[served(0x02, b"he"), served(0x89, b"x"), served(0x80, b"llo")], &[ping, same.clone()]);
+        check(&[served(0x8a, b"late"), served(0x82, b"hello")], &[same]);
+        check(&[served(0x82, b"hallo")], &[other(5)]);
+        check(&[served(0x82, b"hell")], &[other(4)]);
+        check(&[served(0x82, b"hello!")], &[other(6)]);
+        check(&[served(0x82, b"")], &[other(0)]);
+        check(&[served(0x88, b"\x03\xe8")], &[Heard::Close]);
+    }
+
+    #[test]
+    fn long_messages_have_long_lengths() {
+        for length in [125, 126, 65_535, 65_536] {
+            let payload = vec![b'p'; length];
+            let bytes = served(0x82, &payload);
+            let wanted = [Heard::Message { same: true, bytes: length }];
+            assert_eq!(hear(&bytes, &payload, 1000).as_deref(), Ok(&wanted[..]), "{length}");
+            let own = message(&payload);
+            let (head, masked) = own.split_at(own.len() - length);
+            assert_eq!(head[head.len() - 4..], MASK);
+            assert!(masked.iter().zip(MASK.iter().cycle()).all(|(byte, mask)| byte ^ mask == b'p'));
+            assert_eq!(head.len(), bytes.len() - length + 4);
+        }
+        assert_eq!(pong(b"x")[..2], [0x8a, 0x81]);
+    }
+
+    #[test]
+    fn frames_that_no_server_sends() {
+        let check = |bytes: &[u8], reason: &str| {
+            let said = hear(bytes, b"hello", 1).unwrap_err().0;
+            assert!(said.contains(reason), "{bytes:x?}: {said}");
+        };
+        check(&message(b"hello"), "masked");
+        check(&[0xc2, 0], "not asked for");
+        check(&[0x83, 0], "not asked for");
+        check(&[0x09, 0], "in pieces");
+        check(&[0x89, 126, 0, 0], "long");
+        check(&served(0x80, b"hello"), "wrong order");
+        check(&[served(0x02, b"he"), served(0x82, b"llo")].concat(), "wrong order");
+    }
+}
