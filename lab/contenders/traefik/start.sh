@@ -30,14 +30,18 @@ contender_configure() {
     change="change: { rule: \"Path(\`/change\`)\", middlewares: [change], $entry$tls }"
     header="change: { headers: { customResponseHeaders: { X-Configuration: \"$1\" } } }"
   fi
-  written "$DIRECTORY/routes.yaml" <<END
+  # Through a pipe: the shell itself is slow with texts of megabytes.
+  {
+    cat <<END
 http:
   routers:
     all: { rule: "PathPrefix(\`/\`)", $entry$tls }
     stripped: { rule: "PathPrefix(\`/sodik/\`)", middlewares: [strip], $entry$tls }
     $change
-$(routes "    @: { rule: \"Path(\`@\`)\", $entry$tls }" "    @: { rule: \"PathPrefix(\`@\`)\", $entry$tls }" \
-    | sed 's,^    /\([^:]*\)/\([a-z]*\)/*:,    \1-\2:,')
+END
+    routes "    @: { rule: \"Path(\`@\`)\", $entry$tls }" "    @: { rule: \"PathPrefix(\`@\`)\", $entry$tls }" \
+      | sed 's,^    /\([^:]*\)/\([a-z]*\)/*:,    \1-\2:,'
+    cat <<END
   middlewares:
     strip: { stripPrefix: { prefixes: [/sodik] } }
     $header
@@ -45,6 +49,7 @@ $(routes "    @: { rule: \"Path(\`@\`)\", $entry$tls }" "    @: { rule: \"PathPr
     origin: { loadBalancer: { passHostHeader: true, servers: [ { url: "http://$ORIGIN" } ] } }
 $(tls_settings)
 END
+  } | written "$DIRECTORY/routes.yaml"
   [ "$1" = 0 ] || return 0
   written "$DIRECTORY/traefik.yaml" <<END
 global: { checkNewVersion: false, sendAnonymousUsage: false }

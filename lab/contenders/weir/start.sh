@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Weir itself: $WEIR, configured through its Admin API: its resources are brought into force while nobody is served, so
 # that `run` becomes a node that has them. PLUGINS (none, five or ten) says what works on every request; see five.json and
-# ten.json. With thousands of routes it takes them from a file instead, which it reads faster, and watches.
+# ten.json. With very many routes it takes them from a file instead, and watches that.
 PROGRAM=weir
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 PLUGINS="${PLUGINS:-none}"
 export WEIR_ADMIN_KEY=key-of-the-laboratory
-MOST_ROUTES_BY_API=1000
+# Beyond it a start by the Admin API takes half a minute, and from a file seconds.
+MOST_ROUTES_BY_API=10000
 
 contender_install() {
   needs WEIR
@@ -36,14 +37,18 @@ contender_configure() {
       ;;
     *) fail "PLUGINS is none, five or ten, not '$PLUGINS'" ;;
   esac
-  written "$DIRECTORY/resources.json" <<END
+  # Through a pipe: the shell itself is slow with texts of megabytes.
+  {
+    cat <<END
 {
   "upstreams": [ { "id": "origin", "type": "roundrobin", "nodes": { "$ORIGIN": 1 },
     "keepalive_pool": { "size": $KEEPALIVE, "idle_timeout": 600, "requests": 1000000000 } } ],
   "consumers": $consumers,
   "global_rules": $rules,
   "routes": [
-$(routes '@' '@*' | awk '{ printf "{ \"id\": \"r%d\", \"uri\": \"%s\", \"upstream_id\": \"origin\" },\n", NR, $0 }')
+END
+    routes '@' '@*' | awk '{ printf "{ \"id\": \"r%d\", \"uri\": \"%s\", \"upstream_id\": \"origin\" },\n", NR, $0 }'
+    cat <<END
 $change
 { "id": "stripped", "uri": "/sodik/*", "upstream_id": "origin",
   "plugins": { "proxy-rewrite": { "regex_uri": ["^/sodik/(.*)", "/\$1"] } } },
@@ -51,6 +56,7 @@ $change
   ]
 }
 END
+  } | written "$DIRECTORY/resources.json"
 }
 
 # weir_run OPTION… : the command of a node on this run's data.
