@@ -1,7 +1,9 @@
 //! The laboratory's commands, one file each. What they do is elsewhere; here is how they are called.
 
+pub mod compare;
 pub mod list;
 pub mod load;
+pub mod report;
 
 use std::process::ExitCode;
 
@@ -19,6 +21,10 @@ enum LabCommand {
     List(list::ListArguments),
     /// Ask a server as fast as it answers, or at a rate, and check every answer
     Load(load::LoadArguments),
+    /// Show a kept result as tables, or write it as a page, as Markdown, or beside the published texts
+    Report(report::ReportArguments),
+    /// Show what changed between two kept results and what is noise
+    Compare(compare::CompareArguments),
 }
 
 /// Runs one; its exit code is the program's.
@@ -26,5 +32,7 @@ pub fn run(arguments: &LabArguments) -> anyhow::Result<ExitCode> {
     match &arguments.command {
         LabCommand::List(arguments) => list::run(arguments),
         LabCommand::Load(arguments) => load::run(arguments),
+        LabCommand::Report(arguments) => report::run(arguments),
+        LabCommand::Compare(arguments) => compare::run(arguments),
     }
 }

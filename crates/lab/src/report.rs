@@ -1,10 +1,14 @@
 //! What is made from a [`Report`](crate::result::Report): medians, ratios, verdicts, and the forms people read them in.
 //! It measures nothing and changes nothing that was measured.
 
+pub mod compare;
 pub mod figure;
 #[cfg(test)]
 pub(crate) mod golden;
+pub mod headline;
+pub mod html;
 pub mod json;
+pub mod markdown;
 pub mod number;
 #[cfg(test)]
 pub(crate) mod sample;
@@ -12,6 +16,7 @@ pub mod statistics;
 pub mod summary;
 pub mod table;
 pub mod terminal;
+pub mod texts;
 
 use crate::result::Machine;
 

@@ -15,6 +15,13 @@ pub fn plain(value: f64) -> String {
     grouped(&format!("{value:.decimals$}"))
 }
 
+/// A round number beside an axis, without digits that say nothing.
+pub fn axis(value: f64) -> String {
+    let text = if value >= 1.0 { format!("{value:.1}") } else { format!("{value:.6}") };
+    let short = text.trim_end_matches('0').trim_end_matches('.');
+    grouped(short)
+}
+
 /// A whole number, thousands set apart.
 pub fn count(value: u64) -> String {
     grouped(&value.to_string())
@@ -126,6 +133,11 @@ mod tests {
             (7501.0, "2 h 5 min"),
         ] {
             assert_eq!(duration(seconds), expected, "{seconds}");
+        }
+        for (value, expected) in
+            [(0.001, "0.001"), (0.5, "0.5"), (1.0, "1"), (2.5, "2.5"), (20_000.0, "20,000")]
+        {
+            assert_eq!(axis(value), expected, "{value}");
         }
         assert_eq!(count(1000), "1,000");
         assert_eq!(megabytes(1.5e9), "1,500");

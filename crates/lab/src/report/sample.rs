@@ -8,7 +8,7 @@ use crate::result::{
     ContenderFacts, ContenderResult, FORMAT, Failures, Latency, LoadOutcome, Machine, Report, Run,
     ScenarioResult, Usage, WarmUp,
 };
-use crate::scenario::{Protocol, Scenario};
+use crate::scenario::Scenario;
 
 /// Name, title, language, CPU per request in microseconds, memory in bytes.
 const CONTENDERS: &[(&str, &str, &str, f64, u64)] = &[
@@ -141,22 +141,12 @@ fn machine() -> Machine {
 }
 
 fn facts(name: &str, title: &str, language: &str) -> ContenderFacts {
+    let about = format!("{title} in its smallest fair configuration.");
+    let text = format!(
+        "title: {title:?}\nabout: {about:?}\nlanguage: {language:?}\nversion: 1.0, Debian\nroutes: true\n"
+    );
     ContenderFacts {
-        definition: Definition {
-            name: name.to_owned(),
-            title: title.to_owned(),
-            about: format!("{title} in its smallest fair configuration."),
-            language: language.to_owned(),
-            version: "1.0, Debian".to_owned(),
-            protocols: vec![Protocol::Http],
-            strips_prefix: true,
-            routes: true,
-            changes: false,
-            warm_up_seconds: None,
-            environment: BTreeMap::new(),
-            variant_of: None,
-            usual: true,
-        },
+        definition: Definition::parse(name, &text).unwrap(),
         version: Some(format!("{title} 1.0.0")),
         absent: None,
     }
@@ -232,6 +222,7 @@ fn disturb(scenario: &str, contenders: &mut [ContenderResult]) {
         "ab-page" => of("zuul1", &|zuul| {
             zuul.absent = Some("died in round 3: java.lang.OutOfMemoryError".to_owned());
             zuul.runs.truncate(2);
+            zuul.runs[1].load.notes = vec!["the first of another status was 502".to_owned()];
             zuul.runs[1].load.failures =
                 Failures { connect: 3, broken: 12, timeout: 2, status: 990, content: 1 };
         }),
@@ -306,9 +297,8 @@ fn run(round: u32, cpu_us: f64, bytes: u64, scenario: &Scenario, random: &mut fa
                 Vec::new()
             },
             series_interval_ms: if told { 1000 } else { 0 },
-            unsent: 0,
             cpu_us_per_request: 6.0,
-            notes: Vec::new(),
+            ..LoadOutcome::default()
         },
         usage: Usage {
             seconds: 8.0,

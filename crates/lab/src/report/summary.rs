@@ -16,6 +16,9 @@ pub const SATURATED_PERCENT: f64 = 95.0;
 /// per second and latencies do not. Interrupts, which count as nobody's, take a part of the rest.
 pub const OWN_PERCENT: f64 = 80.0;
 
+/// Notes of one contender that are shown: the rest says the same in other words.
+const MOST_NOTES: usize = 4;
+
 /// One contender of one scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary<'a> {
@@ -40,6 +43,8 @@ pub struct Summary<'a> {
     pub warm_up_failures: u64,
     /// Requests that were due and never sent, in all rounds.
     pub unsent: u64,
+    /// What the load generator said of failures and of itself, each once.
+    pub notes: Vec<&'a str>,
     /// How busy the gateway's cores were, in percent of what was pinned; `None` where nothing was.
     pub busy_percent: Option<f64>,
     /// How much of the busy time was the contender's own, in percent.
@@ -112,6 +117,7 @@ fn of_contender<'a>(
         failures: runs.iter().fold(Failures::default(), |sum, run| added(sum, run.load.failures)),
         warm_up_failures: contender.warm_up.as_ref().map_or(0, |warm_up| warm_up.failures.all()),
         unsent: runs.iter().map(|run| run.load.unsent).sum(),
+        notes: notes(runs),
         busy_percent: busy.map(|busy| busy.median / cores),
         own_percent: statistics::spread(own).map(|own| own.median),
     }
@@ -127,6 +133,16 @@ pub fn within_rounds(runs: &[Run], others: &[Run], figure: Figure) -> Vec<f64> {
         seen.insert(run.round).then_some(ratio)
     };
     runs.iter().filter_map(ratio).collect()
+}
+
+fn notes(runs: &[Run]) -> Vec<&str> {
+    let mut notes = Vec::new();
+    for note in runs.iter().flat_map(|run| &run.load.notes) {
+        if notes.len() < MOST_NOTES && !notes.contains(&note.as_str()) {
+            notes.push(note.as_str());
+        }
+    }
+    notes
 }
 
 fn added(one: Failures, other: Failures) -> Failures {

@@ -36,7 +36,21 @@ pub fn painted(report: &Report, result: &ScenarioResult, paint: Paint) -> String
     for note in &result.notes {
         out += &line(note);
     }
-    out + &missing(report, &summaries, paint)
+    // Whoever is absent from the whole run is only named: the reasons stand at its end.
+    let everywhere = |name: &str| {
+        report.contenders.iter().any(|facts| facts.definition.name == name && facts.absent.is_some())
+    };
+    let (throughout, here): (Vec<Summary<'_>>, Vec<Summary<'_>>) =
+        summaries.into_iter().partition(|summary| everywhere(summary.name));
+    for sentence in missing(&here) {
+        out += &line(&sentence);
+    }
+    if !throughout.is_empty() {
+        let names: Vec<&str> = throughout.iter().map(|summary| summary.name).collect();
+        out += &paint.faint(line(&format!("absent from the whole run: {}", names.join(", "))).trim_end());
+        out.push('\n');
+    }
+    out
 }
 
 /// The machine, every scenario, and who was absent throughout.
@@ -183,6 +197,11 @@ pub(super) fn remarks(summaries: &[Summary<'_>], measured: &[&Summary<'_>]) -> V
     for summary in measured.iter().filter(|summary| summary.failures.all() + summary.unsent > 0) {
         out.push(format!("{}: {}", summary.name, failures(summary)));
     }
+    for (summary, note) in
+        measured.iter().flat_map(|summary| summary.notes.iter().map(move |note| (summary, note)))
+    {
+        out.push(format!("{}: {note}", summary.name));
+    }
     for summary in summaries.iter().filter(|summary| summary.warm_up_failures > 0) {
         out.push(format!(
             "{}: {} failed while warming up",
@@ -212,30 +231,17 @@ pub(super) fn failures(summary: &Summary<'_>) -> String {
     format!("{}, of {} answers", told.join(", "), number::count(summary.requests))
 }
 
-/// Who has no row, or not all rounds, and why. Those who are absent from the whole run are only named.
-fn missing(report: &Report, summaries: &[Summary<'_>], paint: Paint) -> String {
-    let everywhere = |name: &str| {
-        report.contenders.iter().any(|facts| facts.definition.name == name && facts.absent.is_some())
+/// Who has no row, or not all rounds, and why.
+pub(super) fn missing(summaries: &[Summary<'_>]) -> Vec<String> {
+    let told = |summary: &Summary<'_>| match (summary.absent, summary.rounds) {
+        (Some(reason), 0) => Some(format!("{}: absent: {reason}", summary.name)),
+        (Some(reason), rounds) => {
+            Some(format!("{}: dropped out after {rounds} rounds: {reason}", summary.name))
+        }
+        (None, 0) => Some(format!("{}: no round was finished", summary.name)),
+        (None, _) => None,
     };
-    let mut out = String::new();
-    for summary in summaries.iter().filter(|summary| !everywhere(summary.name)) {
-        let told = match (summary.absent, summary.rounds) {
-            (Some(reason), 0) => format!("{}: absent: {reason}", summary.name),
-            (Some(reason), rounds) => {
-                format!("{}: dropped out after {rounds} rounds: {reason}", summary.name)
-            }
-            (None, 0) => format!("{}: no round was finished", summary.name),
-            (None, _) => continue,
-        };
-        out += &line(&told);
-    }
-    let named: Vec<&str> =
-        summaries.iter().map(|summary| summary.name).filter(|name| everywhere(name)).collect();
-    if !named.is_empty() {
-        out += &paint.faint(line(&format!("absent from the whole run: {}", named.join(", "))).trim_end());
-        out.push('\n');
-    }
-    out
+    summaries.iter().filter_map(told).collect()
 }
 
 fn line(sentence: &str) -> String {

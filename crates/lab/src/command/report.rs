@@ -1,0 +1,141 @@
+//! `weir lab report`: the forms of a kept run. It measures nothing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context, bail};
+
+use crate::report::{html, json, markdown, terminal, texts};
+use crate::result::Report;
+use crate::terminal::{print, print_error};
+
+/// What `weir lab report` takes.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ReportArguments {
+    /// A result that `weir lab run` kept
+    #[arg(value_name = "RESULT.json")]
+    result: PathBuf,
+    /// Write the page with charts here: one file that needs no network
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write Markdown tables here
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+    /// Write the tables of the published texts beside this run's here, as Markdown
+    #[arg(long, value_name = "FILE")]
+    texts: Option<PathBuf>,
+    /// Compare with this contender instead of the one that each scenario names
+    #[arg(long, value_name = "CONTENDER")]
+    baseline: Option<String>,
+    /// Show the page of --html in the desktop's browser
+    #[arg(long, value_enum, default_value_t = Open::No, requires = "html")]
+    open: Open,
+}
+
+/// Whether a page is shown.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+enum Open {
+    /// Show it
+    Yes,
+    /// Only write it
+    No,
+}
+
+/// Writes what was asked for, or prints the tables where nothing was.
+pub fn run(arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
+    let mut report = json::read(&arguments.result)?;
+    if let Some(baseline) = &arguments.baseline {
+        compare_with(&mut report, baseline)?;
+    }
+    let mut written = false;
+    let mut write = |path: &Option<PathBuf>, page: fn(&Report) -> String| -> anyhow::Result<()> {
+        let Some(path) = path else { return Ok(()) };
+        fs::write(path, page(&report)).with_context(|| format!("cannot write {}", path.display()))?;
+        print(format_args!("wrote {}", path.display()));
+        written = true;
+        Ok(())
+    };
+    write(&arguments.html, html::page)?;
+    write(&arguments.markdown, markdown::page)?;
+    write(&arguments.texts, texts::page)?;
+    if !written {
+        print(terminal::whole(&report).trim_end());
+    }
+    if let (Open::Yes, Some(page)) = (arguments.open, &arguments.html) {
+        show(page);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Sets every scenario's baseline. Fails where nobody of that name was measured at all.
+fn compare_with(report: &mut Report, baseline: &str) -> anyhow::Result<()> {
+    let mut found = false;
+    for result in &mut report.scenarios {
+        let measured =
+            |name: &str| result.contenders.iter().any(|one| one.name == name && !one.runs.is_empty());
+        let here = measured(baseline);
+        result.baseline = here.then(|| baseline.to_owned());
+        found |= here;
+    }
+    if !found {
+        bail!("this run measured no contender {baseline}");
+    }
+    Ok(())
+}
+
+/// A desktop that shows nothing is not a failure: the page is written.
+fn show(page: &Path) {
+    let opened = Command::new("xdg-open").arg(page).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if !opened.is_ok_and(|status| status.success()) {
+        print_error("xdg-open could not show it; open the file in a browser");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::report::sample;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        arguments: ReportArguments,
+    }
+
+    fn report(directory: &Path, more: &[&str]) -> Result<ExitCode, String> {
+        let result = directory.join("result.json");
+        json::write(&sample::small(1, 3, 1.0), &result).unwrap();
+        let given = ["report", result.to_str().unwrap()];
+        let program = Program::try_parse_from(given.iter().chain(more)).unwrap();
+        run(&program.arguments).map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn every_form_is_written_where_it_is_wanted() {
+        let directory = tempfile::tempdir().unwrap();
+        let forms = [
+            ("--html", "page.html", "<!doctype html>"),
+            ("--markdown", "page.md", "# Weir 0.1.0 beside others"),
+            ("--texts", "texts.md", "# The published tables beside ours"),
+        ];
+        for (option, name, begins) in forms {
+            let path = directory.path().join(name);
+            report(directory.path(), &[option, path.to_str().unwrap()]).unwrap();
+            assert!(fs::read_to_string(&path).unwrap().starts_with(begins), "{option}");
+        }
+        let lost = report(directory.path(), &["--html", "/nowhere/page.html"]).unwrap_err();
+        assert!(lost.starts_with("cannot write /nowhere/page.html"), "{lost}");
+    }
+
+    #[test]
+    fn another_baseline_is_taken_where_it_was_measured() {
+        let mut kept = sample::small(1, 3, 1.0);
+        compare_with(&mut kept, "haproxy").unwrap();
+        assert_eq!(kept.scenarios[0].baseline.as_deref(), Some("haproxy"));
+        let error = compare_with(&mut kept, "envoy").unwrap_err();
+        assert_eq!(error.to_string(), "this run measured no contender envoy");
+    }
+}

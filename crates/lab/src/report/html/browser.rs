@@ -1,0 +1,127 @@
+//! The page in a real browser: Debian's Chromium, driven over ChromeDriver's protocol (W3C WebDriver). Nothing of it is
+//! fetched: `lab/install.sh test` brings both.
+
+mod driver;
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use self::driver::Browser;
+use super::page;
+use crate::report::sample;
+
+fn opened() -> (tempfile::TempDir, Browser) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("page.html");
+    fs::write(&file, page(&sample::report())).unwrap();
+    let browser = Browser::open(&format!("file://{}", file.display()));
+    (directory, browser)
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+/// One browser for all of it: starting one takes longer than looking.
+#[test]
+fn the_page_works_in_chromium() {
+    let (_directory, mut browser) = opened();
+    charts_are_whole(&mut browser);
+    the_theme_can_be_switched(&mut browser);
+    tables_open_and_sort(&mut browser);
+    a_mark_tells_its_numbers(&mut browser);
+    it_fits_a_phone(&mut browser);
+    // Last, so that whatever went before is in the logs.
+    assert_eq!(browser.console(), Vec::<String>::new(), "the console is silent");
+    let asked: Vec<String> = browser.requests();
+    let outside: Vec<&String> =
+        asked.iter().filter(|url| !url.starts_with("file://") && !url.starts_with("data:")).collect();
+    assert!(outside.is_empty() && asked.len() <= 2, "{asked:?}");
+    assert_eq!(browser.run("return document.querySelectorAll('img, script').length"), json!(1));
+}
+
+fn charts_are_whole(browser: &mut Browser) {
+    // Sixteen of seventeen were measured, one of them without a gateway; a bar of CPU has two parts.
+    let rows = [
+        ("#s0 figure.throughput rect.bar", 16),
+        ("#s0 figure.loss rect.bar", 15),
+        ("#s0 figure.cpu rect.bar", 30),
+        ("#s0 figure.latency .dot.weir", 9),
+        ("#s0 figure.memory rect.bar", 15),
+        ("#s0 figure.time", 0),
+        ("#s7 figure.time path.line", 16),
+        ("#s7 figure.loss", 0),
+        ("#s19 figure.study", 3),
+        ("#s19 figure.study rect.bar", 36),
+        ("figure.overview", 2),
+        ("section > .command .copy", 20 + 1),
+    ];
+    for (selector, expected) in rows {
+        let found = browser.run(&format!("return document.querySelectorAll({selector:?}).length"));
+        assert_eq!(found, json!(expected), "{selector}");
+    }
+    // Drawings that nobody can see would be counted as well.
+    let empty =
+        "return [...document.querySelectorAll('figure svg')].filter(s => s.getBBox().width < 100).length";
+    assert_eq!(browser.run(empty), json!(0));
+    let beyond = "return [...document.querySelectorAll('svg')].filter(s => { const b = s.getBBox(), v = s.viewBox.baseVal; \
+        return b.x < -1 || b.x + b.width > v.width + 1 || b.y + b.height > v.height + 1; }).map(s => s.getAttribute('aria-label'))";
+    assert_eq!(browser.run(beyond), json!([]), "drawn beyond the edge");
+}
+
+fn the_theme_can_be_switched(browser: &mut Browser) {
+    let mut looks = Vec::new();
+    for expected in ["light", "dark", "system"] {
+        browser.run("document.getElementById('theme').click()");
+        assert_eq!(
+            browser.run("return document.getElementById('theme').textContent"),
+            json!(format!("Theme: {expected}"))
+        );
+        looks.push(browser.run("return getComputedStyle(document.body).backgroundColor"));
+    }
+    assert_ne!(looks[0], looks[1], "light and dark look different");
+}
+
+fn tables_open_and_sort(browser: &mut Browser) {
+    let open = "return document.querySelectorAll('figure details[open]').length";
+    assert_eq!(browser.run(open), json!(0));
+    browser.run("document.getElementById('data').click()");
+    let figures = browser.run("return document.querySelectorAll('figure').length");
+    assert_eq!(browser.run(open), figures);
+    let table = "#s0 figure.throughput table";
+    let sorted = |browser: &mut Browser, column: u32| {
+        browser.run(&format!("document.querySelector('{table} th:nth-child({column}) button').click()"));
+        browser.run(&format!(
+            "return [...document.querySelectorAll('{table} td:nth-child({column})')].map(c => c.dataset.n ?? c.textContent)"
+        ))
+    };
+    let numbers = |value: &Value| -> Vec<f64> {
+        value.as_array().unwrap().iter().map(|n| n.as_str().unwrap().parse().unwrap()).collect()
+    };
+    let most_first = numbers(&sorted(browser, 3));
+    assert!(most_first.len() == 16 && most_first.is_sorted_by(|one, other| one >= other), "{most_first:?}");
+    let least_first = numbers(&sorted(browser, 3));
+    assert!(least_first.is_sorted(), "{least_first:?}");
+    let names = sorted(browser, 1);
+    assert_eq!(names[0], "<script>alert(1)</script>", "a name is text: {names}");
+    browser.run("document.getElementById('data').click()");
+    assert_eq!(browser.run(open), json!(0));
+}
+
+fn a_mark_tells_its_numbers(browser: &mut Browser) {
+    let point = "const mark = document.querySelector('#s0 figure.throughput rect.bar.weir'); \
+        mark.dispatchEvent(new PointerEvent('pointermove', { bubbles: true, clientX: 50, clientY: 50 })); \
+        return [document.getElementById('tip').textContent, mark.classList.contains('hot'), \
+        document.querySelectorAll('#s1 .hot').length > 0]";
+    let told = browser.run(point);
+    assert!(told[0].as_str().unwrap().starts_with("Weir: 25,829 requests/s"), "{told}");
+    assert_eq!((&told[1], &told[2]), (&json!(true), &json!(true)));
+}
+
+fn it_fits_a_phone(browser: &mut Browser) {
+    browser.resize(390, 900);
+    let width = "return [document.documentElement.scrollWidth, innerWidth]";
+    let widths = browser.run(width);
+    assert!(number(&widths[0]) <= number(&widths[1]) && number(&widths[1]) < 600.0, "{widths}");
+}

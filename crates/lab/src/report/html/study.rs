@@ -1,0 +1,98 @@
+//! The thread-model study: contenders that differ in layer, thread model and buffers only, as their folders' environment
+//! says, grouped so that each difference is seen beside what it differs from.
+
+use super::chart::{Bar, Row, bars};
+use super::figure;
+use super::scenario::View;
+use crate::contender::Definition;
+use crate::report::figure::Figure;
+use crate::report::number;
+use crate::report::summary::Summary;
+use crate::report::table::{Cell, Table};
+use crate::result::Report;
+
+/// What one contender of the study is.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Variant {
+    program: String,
+    layer: String,
+    model: String,
+    buffers: String,
+}
+
+/// The study's charts, where a scenario has at least two of its contenders.
+pub(super) fn chart(report: &Report, view: &View<'_>) -> String {
+    let of = |summary: &&Summary<'_>| {
+        let facts = report.contenders.iter().find(|facts| facts.definition.name == summary.name)?;
+        variant(&facts.definition)
+    };
+    let mut points: Vec<(Variant, &Summary<'_>)> =
+        view.measured.iter().filter_map(|summary| Some((of(summary)?, *summary))).collect();
+    // Fewer are guests in another scenario.
+    if points.len() < STUDY_LEAST {
+        return String::new();
+    }
+    points.sort_by(|one, other| one.0.cmp(&other.0));
+    let kinds = [
+        (Figure::RequestsPerSecond, "Thread models: requests per second", "by layer, model and buffers"),
+        (Figure::CpuUs, "Thread models: CPU per request", "µs, by layer, model and buffers"),
+        (Figure::Switches, "Thread models: context switches", "per request, of both kinds"),
+    ];
+    kinds.map(|(kind, caption, explanation)| one(view, &points, kind, caption, explanation)).concat()
+}
+
+fn one(
+    view: &View<'_>,
+    points: &[(Variant, &Summary<'_>)],
+    kind: Figure,
+    caption: &str,
+    explanation: &str,
+) -> String {
+    let mut table =
+        Table::with_numbers(["contender", "layer", "model", "buffers", kind.title(), "least", "most"]);
+    for column in &mut table.columns[1..4] {
+        column.numeric = false;
+    }
+    let several = points.iter().any(|(variant, _)| variant.program != points[0].0.program);
+    let mut drawn = Vec::new();
+    for (variant, summary) in points {
+        let Some(spread) = summary.figures.get(&kind) else { continue };
+        let program = if several { format!("{} ", variant.program) } else { String::new() };
+        let title = format!("{program}L{} {} {}", variant.layer, variant.model, variant.buffers);
+        // The layers are told apart by their shade as well.
+        let class = if variant.layer == "4" { "base" } else { "peer" };
+        drawn.push(Bar {
+            row: Row { title: title.clone(), who: view.row(summary).who, class },
+            parts: vec![spread.median],
+            whisker: Some((spread.min, spread.max)),
+            label: kind.shown(spread.median),
+            tip: format!("{title}: {} {}", kind.shown(spread.median), kind.title()),
+        });
+        let mut cells =
+            [summary.name, &variant.layer, &variant.model, &variant.buffers].map(Cell::text).to_vec();
+        cells.extend(
+            [spread.median, spread.min, spread.max]
+                .map(|value| Cell::number(number::plain(value), Some(value))),
+        );
+        table.rows.push(cells);
+    }
+    if drawn.is_empty() {
+        return String::new();
+    }
+    let drawing = bars(&drawn, None, &format!("{caption}: {}", view.result.scenario.title));
+    figure("study", caption, explanation, &drawing, &table, &view.result.command)
+}
+
+/// The study has twelve variants of a program.
+const STUDY_LEAST: usize = 4;
+
+/// What a folder's environment says of the study; `None` for everyone who is not part of it.
+fn variant(definition: &Definition) -> Option<Variant> {
+    let variable = |name: &str| definition.environment.get(name).cloned();
+    Some(Variant {
+        program: definition.variant_of.clone().unwrap_or_else(|| definition.name.clone()),
+        model: variable("THREAD_MODEL")?,
+        layer: variable("LAYER")?,
+        buffers: variable("BUFFERS")?,
+    })
+}

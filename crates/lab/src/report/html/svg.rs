@@ -1,0 +1,162 @@
+//! Drawing: elements of SVG with classes, so that the page's style decides how they look. It knows no figures. Every
+//! text is escaped here.
+
+use std::fmt::Write;
+
+/// A drawing that grows.
+pub(super) struct Svg {
+    width: f64,
+    height: f64,
+    body: String,
+}
+
+/// What a mark tells when it is pointed at, and whose it is.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Mark<'a> {
+    /// Class names.
+    pub(super) class: &'a str,
+    /// Shown at the pointer; nothing where empty.
+    pub(super) tip: &'a str,
+    /// The contender, so that its marks everywhere light up together.
+    pub(super) who: Option<usize>,
+}
+
+/// Where a text is anchored.
+#[derive(Clone, Copy)]
+pub(super) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// Writes text so that it is text in HTML, in an attribute and in SVG. Control characters, which no XML holds, go.
+pub(super) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out += "&amp;",
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '"' => out += "&quot;",
+            '\'' => out += "&#39;",
+            '\n' | '\t' => out.push(character),
+            _ if character.is_control() => {}
+            _ => out.push(character),
+        }
+    }
+    out
+}
+
+/// Cut to so many characters, with a mark where something is missing: in the middle, since variants of one name differ
+/// at its end.
+pub(super) fn shortened(text: &str, most: usize) -> String {
+    let length = text.chars().count();
+    if length <= most {
+        return text.to_owned();
+    }
+    let head = most / 2;
+    let tail = most.saturating_sub(head + 1);
+    text.chars().take(head).chain(['…']).chain(text.chars().skip(length - tail)).collect()
+}
+
+impl Svg {
+    pub(super) fn new(width: f64, height: f64) -> Self {
+        Self { width, height, body: String::new() }
+    }
+
+    pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), mark: Mark<'_>) {
+        let ((x1, y1), (x2, y2)) = (from, to);
+        self.element("line", &format!(r#"x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}""#), mark);
+    }
+
+    pub(super) fn bar(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), mark: Mark<'_>) {
+        let width = width.max(LEAST_BAR);
+        self.element(
+            "rect",
+            &format!(r#"x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}""#),
+            mark,
+        );
+    }
+
+    pub(super) fn circle(&mut self, (x, y): (f64, f64), radius: f64, mark: Mark<'_>) {
+        self.element("circle", &format!(r#"cx="{x:.1}" cy="{y:.1}" r="{radius}""#), mark);
+    }
+
+    /// A line through all points.
+    pub(super) fn path(&mut self, points: &[(f64, f64)], mark: Mark<'_>) {
+        let mut steps = String::new();
+        for (index, (x, y)) in points.iter().enumerate() {
+            let _ = write!(steps, "{}{x:.1} {y:.1}", if index == 0 { "M" } else { "L" });
+        }
+        self.element("path", &format!(r#"d="{steps}""#), mark);
+    }
+
+    /// A square on its point.
+    pub(super) fn diamond(&mut self, (x, y): (f64, f64), radius: f64, mark: Mark<'_>) {
+        let (left, right, top, bottom) = (x - radius, x + radius, y - radius, y + radius);
+        let steps = format!(r#"d="M{left:.1} {y:.1}L{x:.1} {top:.1}L{right:.1} {y:.1}L{x:.1} {bottom:.1}Z""#);
+        self.element("path", &steps, mark);
+    }
+
+    pub(super) fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, mark: Mark<'_>, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "start",
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
+        };
+        let attributes = format!(r#"x="{x:.1}" y="{y:.1}" text-anchor="{anchor}""#);
+        self.open("text", &attributes, mark);
+        let _ = write!(self.body, ">{}</text>", escape(text));
+    }
+
+    /// The whole drawing; `label` is what it shows, for those who do not see it.
+    pub(super) fn finish(self, label: &str) -> String {
+        let Self { width, height, body } = self;
+        let label = escape(label);
+        format!(r#"<svg viewBox="0 0 {width:.0} {height:.0}" role="img" aria-label="{label}">{body}</svg>"#)
+    }
+
+    fn element(&mut self, name: &str, attributes: &str, mark: Mark<'_>) {
+        self.open(name, attributes, mark);
+        self.body += "/>";
+    }
+
+    fn open(&mut self, name: &str, attributes: &str, mark: Mark<'_>) {
+        let _ = write!(self.body, "<{name} {attributes}");
+        if !mark.class.is_empty() {
+            let _ = write!(self.body, r#" class="{}""#, mark.class);
+        }
+        if !mark.tip.is_empty() {
+            let _ = write!(self.body, r#" data-tip="{}""#, escape(mark.tip));
+        }
+        if let Some(who) = mark.who {
+            let _ = write!(self.body, r#" data-who="{who}""#);
+        }
+    }
+}
+
+/// A bar of less could not be seen or pointed at.
+const LEAST_BAR: f64 = 1.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_stays_text() {
+        assert_eq!(escape("<a b='\"'>&\u{1b}\n"), "&lt;a b=&#39;&quot;&#39;&gt;&amp;\n");
+        let mut svg = Svg::new(10.0, 10.0);
+        let mark = Mark { class: "name", tip: "\"><script>", who: Some(3) };
+        svg.text((1.0, 2.0), Anchor::End, mark, "<script>");
+        let drawn = svg.finish("a \"chart\"");
+        assert!(!drawn.contains("<script>") && drawn.contains("&lt;script&gt;</text>"), "{drawn}");
+        assert!(drawn.contains(r#"data-tip="&quot;&gt;&lt;script&gt;" data-who="3""#), "{drawn}");
+    }
+
+    #[test]
+    fn long_names_are_cut_where_it_is_seen() {
+        for (most, expected) in [(8, "weir-ten"), (7, "wei…ten"), (6, "wei…en"), (1, "…")] {
+            assert_eq!(shortened("weir-ten", most), expected, "{most}");
+        }
+    }
+}

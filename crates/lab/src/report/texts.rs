@@ -1,0 +1,235 @@
+//! The tables of the published texts, set beside what a run measured for the same way of asking, row by row. Their
+//! numbers are their authors', taken on their machines: only losses and ratios can be held against ours.
+//!
+//! A row belongs to a scenario by what is asked (program, connections, requests, kept or not, bytes, workers), not by
+//! its name.
+
+mod published;
+
+use self::published::{Ask, TEXTS, Text};
+use super::figure::Figure;
+use super::number;
+use super::summary::{self, DIRECT, Summary};
+use super::table::{Cell, Table, markdown_text};
+use crate::result::{Report, ScenarioResult};
+use crate::scenario::Load;
+
+/// Whom we show beside the contenders of a text, since a reader asks for them.
+const OURS: &[&str] = &["nginx", "haproxy", "weir"];
+
+/// The whole page.
+pub fn page(report: &Report) -> String {
+    let mut out = format!(
+        "# The published tables beside ours\n\n\
+         Left, what a text reports, taken on its author's machine with the versions of its day. Right, the median of \
+         our rounds: Weir {}, {}. Compare losses and the order, not requests per second. The loss is the share of the \
+         requests per second that the origin alone answers, (origin - gateway) / origin; where a text leaves it out it \
+         is worked out from its numbers. A gateway that a text does not have is a row with an empty left half.\n\n\
+         {}.\n",
+        markdown_text(&report.weir),
+        markdown_text(&report.started),
+        markdown_text(&super::machine_line(&report.machine)),
+    );
+    for text in TEXTS {
+        out += &one(report, text);
+    }
+    out + &thread_models(report)
+}
+
+fn one(report: &Report, text: &Text) -> String {
+    let mut out = format!("\n## {}\n\nAsked: {}.", text.title, text.asked);
+    let found = report.scenarios.iter().find(|result| repeats(result, &text.ask));
+    let summaries = found.map(|result| summary::of_scenario(result, report.machine.gateway_cores.len()));
+    out += &match found {
+        Some(result) => format!(" Here: scenario {}.\n\n", markdown_text(&result.scenario.name)),
+        None => " This run has no scenario that asks so.\n\n".to_owned(),
+    };
+    let find =
+        |name: &str| summaries.as_ref().and_then(|all| all.iter().find(|summary| summary.name == name));
+    let headings = [
+        "",
+        "text: req/s",
+        "text: loss %",
+        "text: mean ms",
+        "ours: req/s",
+        "ours: loss %",
+        "ours: p50 ms",
+        "p99 ms",
+        "CPU µs/req",
+    ];
+    let mut table = Table::with_numbers(headings);
+    let origin = text.origin.map_or_else(Vec::new, |origin| vec![origin]);
+    table.rows.push(cells("origin alone", &origin, None, text.origin, find(DIRECT)));
+    for row in text.rows {
+        table.rows.push(cells(row.name, row.per_second, row.mean_ms, text.origin, find(row.ours)));
+    }
+    for name in OURS.iter().filter(|name| text.rows.iter().all(|row| row.ours != **name)) {
+        table.rows.push(cells(name, &[], None, None, find(name)));
+    }
+    out += &table.markdown();
+    for row in text.rows.iter().filter(|row| !row.told.is_empty()) {
+        out += &format!("\n{}, in the text: {}.\n", row.name, row.told);
+    }
+    if !text.remark.is_empty() {
+        out += &format!("\n{}\n", text.remark);
+    }
+    out + &lacking(text, summaries.as_deref())
+}
+
+fn cells(
+    name: &str,
+    per_second: &[f64],
+    mean_ms: Option<f64>,
+    origin: Option<f64>,
+    ours: Option<&Summary<'_>>,
+) -> Vec<Cell> {
+    let listed = |of: &dyn Fn(f64) -> String| -> String {
+        let all: Vec<String> = per_second.iter().map(|value| of(*value)).collect();
+        if all.is_empty() { number::MISSING.to_owned() } else { all.join(", ") }
+    };
+    let loss = |value: f64| {
+        let origin = origin.filter(|origin| *origin != value);
+        number::optional_percent(origin.map(|origin| (origin - value) / origin * 100.0))
+    };
+    let of = |figure: Figure| number::optional(ours.and_then(|ours| ours.median(figure)));
+    let our_loss = ours.and_then(|ours| Some(ours.loss_percent?.median));
+    [
+        name.to_owned(),
+        listed(&number::plain),
+        listed(&loss),
+        number::optional(mean_ms),
+        of(Figure::RequestsPerSecond),
+        number::optional_percent(our_loss),
+        of(Figure::P50Ms),
+        of(Figure::P99Ms),
+        of(Figure::CpuUs),
+    ]
+    .map(Cell::text)
+    .into()
+}
+
+/// Which rows of the text this run has nothing beside, and why.
+fn lacking(text: &Text, summaries: Option<&[Summary<'_>]>) -> String {
+    let Some(summaries) = summaries else { return String::new() };
+    let mut names: Vec<&str> = text.rows.iter().map(|row| row.ours).chain(OURS.iter().copied()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let mut out = String::new();
+    for name in names {
+        let told = match summaries.iter().find(|summary| summary.name == name) {
+            Some(summary) if summary.rounds > 0 => continue,
+            Some(summary) => summary.absent.unwrap_or("no round was finished"),
+            None => "this run did not ask it here",
+        };
+        out += &format!("\nNo figures of ours for {name}: {}.\n", markdown_text(told));
+    }
+    out
+}
+
+/// Whether a scenario asks as a text did.
+fn repeats(result: &ScenarioResult, ask: &Ask) -> bool {
+    let asked = &result.scenario;
+    let load: &Load = &asked.load;
+    let plain = asked.routes == 0
+        && asked.idle_connections == 0
+        && asked.slow_clients == 0
+        && asked.changes_per_second == 0.0
+        && !asked.together;
+    plain
+        && load.tool == ask.tool
+        && load.connections == ask.connections
+        && load.requests == ask.requests
+        && load.keep_alive == ask.keep_alive
+        && (load.path.contains("26650") || load.expect.bytes == Some(BIG_BYTES)) == ask.big
+        && asked.workers == ask.workers
+}
+
+/// The study of thread models: what it found, and what this run finds. Its absolute numbers are not told, but for the
+/// origin's.
+fn thread_models(report: &Report) -> String {
+    let mut out = "\n## A Netty forwarder: layers, thread models, buffers\n\n\
+        The text forwards bytes (layer 4) or parsed HTTP (layer 7) before an origin of 266,000 requests per second, with \
+        the upstream connection on the client's own event loop, on any loop of the same pool, or on a pool of its own. It \
+        finds the same loop the cheapest and the fastest (at layer 4 it loses 3 %), a pool of its own the slowest, with \
+        about four times the context switches, and pooled buffers about 3 % better than fresh ones.\n"
+        .to_owned();
+    let variable = |name: &str, variable: &str| {
+        let facts = report.contenders.iter().find(|facts| facts.definition.name == name)?;
+        facts.definition.environment.get(variable).map(String::as_str)
+    };
+    let mut told = false;
+    for result in &report.scenarios {
+        let summaries = summary::of_scenario(result, report.machine.gateway_cores.len());
+        let part =
+            |summary: &&Summary<'_>| variable(summary.name, "THREAD_MODEL").is_some() && summary.rounds > 0;
+        let measured: Vec<&Summary<'_>> = summaries.iter().filter(part).collect();
+        // The study itself, not another scenario in which one of its contenders takes part.
+        if measured.len() < STUDY_LEAST {
+            continue;
+        }
+        told = true;
+        let headings = ["", "layer", "model", "buffers", "req/s", "loss %", "CPU µs/req", "switches/req"];
+        let mut table = Table::with_numbers(headings);
+        for summary in measured {
+            let text = |name: &str| variable(summary.name, name).unwrap_or(number::MISSING).to_owned();
+            let of = |figure: Figure| number::optional(summary.median(figure));
+            let cells = [
+                summary.name.to_owned(),
+                text("LAYER"),
+                text("THREAD_MODEL"),
+                text("BUFFERS"),
+                of(Figure::RequestsPerSecond),
+                number::optional_percent(summary.loss_percent.map(|loss| loss.median)),
+                of(Figure::CpuUs),
+                of(Figure::Switches),
+            ];
+            table.rows.push(cells.map(Cell::text).into());
+        }
+        out += &format!("\nHere, scenario {}:\n\n{}", markdown_text(&result.scenario.name), table.markdown());
+    }
+    if !told {
+        out += "\nThis run has no scenario of the study.\n";
+    }
+    out
+}
+
+/// Length of the texts' big page.
+const BIG_BYTES: u64 = 26_650;
+/// The study has twelve variants of a program; fewer than this are guests in another scenario.
+const STUDY_LEAST: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{golden, sample};
+
+    #[test]
+    fn the_tables_look_like_this() {
+        golden::check("texts.md", &page(&sample::report()));
+    }
+
+    #[test]
+    fn losses_that_the_texts_left_out_are_worked_out() {
+        let page = page(&sample::report());
+        for expected in [
+            // (6519.68 - 950.57) / 6519.68
+            "| Zuul | 951 | 85.4 |",
+            // (33014.70 - 27139.19) / 33014.70
+            "| EdgeService | 27,139 | 17.8 | 3.80 |",
+            "| nginx | 955, 953, 941 | 67.4, 67.5, 67.9 |",
+        ] {
+            assert!(page.contains(expected), "{expected}");
+        }
+    }
+
+    #[test]
+    fn what_a_run_lacks_is_said() {
+        let mut report = sample::small(1, 3, 1.0);
+        assert_eq!(page(&report).matches("This run has no scenario that asks so.").count(), TEXTS.len());
+        let load = &mut report.scenarios[0].scenario.load;
+        (load.connections, load.threads) = (100, 12);
+        let page = page(&report);
+        assert_eq!(page.matches("This run has no scenario that asks so.").count(), TEXTS.len() - 1);
+        assert!(page.contains("No figures of ours for edgeservice: this run did not ask it here."), "{page}");
+    }
+}
