@@ -5,6 +5,7 @@
 mod body_variables;
 mod consumer;
 mod global;
+mod key_set;
 mod plugins;
 mod reference;
 mod route;
@@ -16,12 +17,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::secret_reference::SecretValues;
-use model::snapshot::{Applied, Snapshot};
+use model::snapshot::{Applied, Difference, Snapshot};
 use model::{Key, Kind};
 use router::{Mode, Router};
 use stdx::hash::FastMap;
 use stdx::persistent::{ChunkedVec, ShardedMap};
 
+use key_set::KeySet;
 use sharing::Sharing;
 
 use crate::plugin::PluginKind;
@@ -64,8 +66,8 @@ pub struct Compiler {
 /// What has to be compiled again.
 #[derive(Default)]
 struct Dirty {
-    routes: BTreeSet<Key>,
-    upstream_owners: BTreeSet<Key>,
+    routes: KeySet,
+    upstream_owners: KeySet,
     consumers: BTreeSet<Key>,
     stream_routes: BTreeSet<Key>,
     global: bool,
@@ -128,13 +130,13 @@ impl Compiler {
         let dirty = dirty(applied);
         let snapshot = &applied.snapshot;
         self.faults.retain(|key, _| !dirty.contains(key));
-        for owner in &dirty.upstream_owners {
+        for owner in &dirty.upstream_owners.into_sorted() {
             self.compile_upstream(snapshot, owner);
         }
         if dirty.global {
             self.compile_global(snapshot);
         }
-        for key in &dirty.routes {
+        for key in &dirty.routes.into_sorted() {
             self.compile_route(snapshot, key);
         }
         self.compile_consumers(snapshot, dirty.consumers);
@@ -168,20 +170,12 @@ fn dirty(applied: &Applied) -> Dirty {
         match key.kind {
             Kind::Route => {
                 dirty.routes.insert(key.clone());
-                dirty.upstream_owners.insert(key.clone());
-            }
-            Kind::Service => {
-                dirty.upstream_owners.insert(key.clone());
-                dirty.users_of(&applied.snapshot, key);
-            }
-            Kind::Upstream => {
-                dirty.upstream_owners.insert(key.clone());
-                // Only its coming and going concerns those who refer to it; they refer by slot.
-                if difference.before.is_none() || difference.after.is_none() {
-                    dirty.users_of(&applied.snapshot, key);
+                if embeds_upstream(difference) {
+                    dirty.upstream_owners.insert(key.clone());
                 }
             }
-            Kind::PluginConfig | Kind::ConsumerGroup => dirty.users_of(&applied.snapshot, key),
+            Kind::Service | Kind::Upstream => dirty.upstream_owners.insert(key.clone()),
+            Kind::PluginConfig | Kind::ConsumerGroup => {}
             Kind::Consumer => {
                 dirty.consumers.insert(key.clone());
             }
@@ -198,30 +192,47 @@ fn dirty(applied: &Applied) -> Dirty {
             Kind::Ssl | Kind::Proto | Kind::Secret => {}
         }
     }
+    // Behind what changed itself: of a first load that is everything, and in order.
+    for difference in &applied.diff {
+        let concerns_users = match difference.key.kind {
+            Kind::Service | Kind::PluginConfig | Kind::ConsumerGroup => true,
+            // Only its coming and going concerns those who refer to it; they refer by slot.
+            Kind::Upstream => difference.before.is_none() || difference.after.is_none(),
+            _ => false,
+        };
+        if concerns_users {
+            dirty.users_of(&applied.snapshot, &difference.key);
+        }
+    }
     dirty
+}
+
+/// Whether an object has or had an upstream of its own.
+fn embeds_upstream(difference: &Difference) -> bool {
+    let forms = [&difference.before, &difference.after];
+    forms.into_iter().flatten().any(|object| object.resource.upstream().is_some())
 }
 
 impl Dirty {
     /// Whether the object under `key` is compiled again.
     fn contains(&self, key: &Key) -> bool {
         (key.kind == Kind::GlobalRule && self.global)
-            || [&self.routes, &self.upstream_owners, &self.consumers, &self.stream_routes]
-                .into_iter()
-                .any(|keys| keys.contains(key))
+            || self.routes.contains(key)
+            || self.upstream_owners.contains(key)
+            || self.consumers.contains(key)
+            || self.stream_routes.contains(key)
     }
 
     fn users_of(&mut self, snapshot: &Snapshot, key: &Key) {
-        for user in snapshot.dependents(key) {
+        for user in snapshot.users_of(key) {
             match user.kind {
-                Kind::Route => {
-                    self.routes.insert(user);
-                }
-                Kind::Service => self.users_of(snapshot, &user),
+                Kind::Route => self.routes.insert(user.clone()),
+                Kind::Service => self.users_of(snapshot, user),
                 Kind::Consumer => {
-                    self.consumers.insert(user);
+                    self.consumers.insert(user.clone());
                 }
                 Kind::StreamRoute => {
-                    self.stream_routes.insert(user);
+                    self.stream_routes.insert(user.clone());
                 }
                 _ => {}
             }
@@ -243,9 +254,7 @@ impl Dirty {
                 snapshot.iter(kind).filter(|object| object.resource.plugins().get(plugin).is_some());
             for key in with_it.map(|object| object.key()) {
                 match kind {
-                    Kind::Route => {
-                        self.routes.insert(key.clone());
-                    }
+                    Kind::Route => self.routes.insert(key.clone()),
                     Kind::Consumer => {
                         self.consumers.insert(key.clone());
                     }

@@ -5,6 +5,8 @@ mod admit;
 mod apply;
 mod identity;
 mod index;
+mod queue;
+mod read;
 mod reference;
 
 use std::sync::Arc;
@@ -172,6 +174,11 @@ impl Snapshot {
         self.faulty_at(key)
             .map(|faulty| faulty.refusal.clone().into_faults(key, self.contains(key)))
             .unwrap_or_default()
+    }
+
+    /// What refers to that key, in force or waiting, in no order.
+    pub fn users_of(&self, key: &Key) -> impl Iterator<Item = &Key> {
+        self.dependents.get(key)
     }
 
     /// What refers to that key, in force or waiting, ordered by key.

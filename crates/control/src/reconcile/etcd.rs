@@ -3,7 +3,9 @@
 
 mod write;
 
+use std::panic::resume_unwind;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use model::{Change, Policy};
@@ -79,21 +81,29 @@ impl Reconciler {
         entries: Vec<(String, Record)>,
         strays: Vec<Stray>,
     ) {
+        let (changes, unknown) = self.differing(entries.clone());
+        let concerns = !changes.is_empty() || self.snapshot.revision() == 0;
+        let (snapshot, catalog) = (&self.snapshot, &self.parts.catalog);
         let Source::Etcd(etcd) = &mut self.parts.source else { return };
-        let kept = etcd.last_good.replace(revision, cluster_id, &entries);
+        let last_good = &mut etcd.last_good;
+        // Each takes a second or two with very many objects, and neither needs the other. Nothing is in force before
+        // both are done.
+        let (kept, applied) = thread::scope(|scope| {
+            let copying = scope.spawn(|| last_good.replace(revision, cluster_id, &entries));
+            let applied = concerns.then(|| snapshot.apply(catalog, &changes, revision, Policy::Lenient));
+            (copying.join().unwrap_or_else(|panic| resume_unwind(panic)), applied)
+        });
         etcd.note_copy(kept);
         etcd.strays = strays.into_iter().map(|stray| (stray.path, stray.reason)).collect();
         etcd.followed = revision;
         etcd.status.revision = revision;
         etcd.status.cluster_id = cluster_id;
         etcd.is_now(EtcdState::Following, None);
-        let (changes, unknown) = self.differing(entries);
         for path in unknown {
             self.stray(path, UNKNOWN_KIND.to_owned());
         }
         self.tell_strays();
-        if !changes.is_empty() || self.snapshot.revision() == 0 {
-            let applied = self.snapshot.apply(&self.parts.catalog, &changes, revision, Policy::Lenient);
+        if let Some(applied) = applied {
             tracing::info!(revision, changes = changes.len(), "took over what etcd has");
             self.publish(applied);
         } else {

@@ -1,32 +1,31 @@
 //! Applying changes: every object is checked on its own, then what it refers to; objects that wait for something are
 //! looked at again when it appears. One change costs what it touches, never the size of the snapshot.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::identity::Claims;
+use super::queue::Queue;
+use super::read::{self, Candidate};
 use super::{Applied, Change, Difference, Faulty, Object, Policy, Snapshot, identity, reference};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Stage};
-use crate::{Fault, Key, Kind, Refusal, Written, check, secret_reference};
+use crate::{Fault, Key, Kind, secret_reference};
 
 impl Snapshot {
-    /// Applies changes, later ones of the same key over earlier ones. `revision` becomes the snapshot's.
+    /// Applies changes, later ones of the same key over earlier ones. `revision` becomes the snapshot's. Many changes
+    /// are read on several threads.
     #[must_use]
     pub fn apply(&self, catalog: &Catalog, changes: &[Change], revision: u64, policy: Policy) -> Applied {
         let mut work = Work {
             catalog,
             next: Snapshot { revision, ..self.clone() },
-            before: HashMap::new(),
-            queue: BTreeSet::new(),
+            before: Vec::with_capacity(changes.len()),
+            queue: Queue::new(read::all(catalog, changes)),
             woken: HashSet::new(),
-            candidates: HashMap::new(),
         };
-        for change in changes {
-            work.take(change);
-        }
-        while let Some(key) = work.queue.pop_first() {
-            work.resolve(&key);
+        while let Some((key, candidate)) = work.queue.next() {
+            work.resolve(&key, candidate);
         }
         work.finish(self, policy)
     }
@@ -36,44 +35,21 @@ impl Snapshot {
 struct Work<'a> {
     catalog: &'a Catalog,
     next: Snapshot,
-    /// The objects that were touched, as they were before.
-    before: HashMap<Key, Option<Arc<Object>>>,
+    /// The objects that were touched, as they were before; what was touched again has a later entry, too.
+    before: Vec<(Key, Option<Arc<Object>>)>,
     /// Keys whose references are still to be looked at, what is referred to first.
-    queue: BTreeSet<Key>,
+    queue: Queue<Candidate>,
     /// Keys that were looked at because something they refer to appeared or went.
     woken: HashSet<Key>,
-    /// What was written in these changes, checked on its own.
-    candidates: HashMap<Key, Candidate>,
-}
-
-/// What a key is to become.
-#[derive(Clone)]
-enum Candidate {
-    Deleted,
-    Good(Arc<Object>),
-    Bad(Written, Refusal),
 }
 
 impl Work<'_> {
-    /// Checks one change on its own and queues it.
-    fn take(&mut self, change: &Change) {
-        let candidate = match &change.written {
-            None => Candidate::Deleted,
-            Some(written) => match read(self.catalog, written) {
-                Ok(object) => Candidate::Good(object),
-                Err(refusal) => Candidate::Bad(written.clone(), refusal),
-            },
-        };
-        self.candidates.insert(change.key.clone(), candidate);
-        self.queue.insert(change.key.clone());
-    }
-
     /// Decides what is in force under a key.
-    fn resolve(&mut self, key: &Key) {
+    fn resolve(&mut self, key: &Key, candidate: Option<Candidate>) {
         let present = self.next.get(key).cloned();
-        self.before.entry(key.clone()).or_insert_with(|| present.clone());
+        self.before.push((key.clone(), present.clone()));
         let old = self.relations(key);
-        match self.candidates.remove(key) {
+        match candidate {
             Some(Candidate::Deleted) => {
                 self.next.faulty.remove(key);
                 self.next.table_mut(key.kind).remove(key);
@@ -163,14 +139,16 @@ impl Work<'_> {
         // What this object no longer claims, another may have waited for.
         for given_up in old.identities.iter().filter(|identity| !new.identities.contains(identity)) {
             let claimants = self.next.identities.get(given_up);
-            self.queue.extend(claimants.filter(|claimant| self.next.faulty_at(claimant).is_some()).cloned());
+            for claimant in claimants.filter(|claimant| self.next.faulty_at(claimant).is_some()) {
+                self.queue.wake(claimant.clone());
+            }
         }
     }
 
     /// Queues what refers to a key that has appeared or gone.
     fn wake_dependents(&mut self, key: &Key) {
         for dependent in self.next.dependents.get(key) {
-            self.queue.insert(dependent.clone());
+            self.queue.wake(dependent.clone());
             self.woken.insert(dependent.clone());
         }
     }
@@ -178,8 +156,10 @@ impl Work<'_> {
     /// The outcome, by the policy.
     fn finish(self, old: &Snapshot, policy: Policy) -> Applied {
         let Work { next, before, woken, .. } = self;
-        let mut touched: Vec<(Key, Option<Arc<Object>>)> = before.into_iter().collect();
+        // Stable, and in order but for what was woken: the first entry of a key is how it was.
+        let mut touched = before;
         touched.sort_by(|left, right| left.0.cmp(&right.0));
+        touched.dedup_by(|again, first| again.0 == first.0);
         let faults: Vec<Fault> = touched.iter().flat_map(|(key, _)| next.faults_at(key)).collect();
         if policy == Policy::Strict && !faults.is_empty() {
             let faults = faults.into_iter().map(|fault| kept_by(old, fault)).collect();
@@ -211,17 +191,6 @@ struct Relations {
 fn sort_unique<T: Ord>(items: &mut Vec<T>) {
     items.sort();
     items.dedup();
-}
-
-/// Parses and checks an object on its own.
-fn read(catalog: &Catalog, written: &Written) -> Result<Arc<Object>, Refusal> {
-    if let Some(reason) = written.why_unreadable() {
-        return Err(Refusal::single(None, "", reason));
-    }
-    let value = serde_json::from_str(&written.text)
-        .map_err(|error| Refusal::single(None, "", format!("the text is not JSON: {error}")))?;
-    let resource = check::object(catalog, &written.key, &value)?;
-    Ok(Arc::new(Object { written: written.clone(), resource }))
 }
 
 /// The fault with what the old snapshot has in force.

@@ -221,6 +221,35 @@ fn a_changed_upstream_touches_nothing_else() {
 }
 
 #[test]
+fn changes_that_are_read_on_several_threads_are_as_one_after_another() {
+    // Every tenth refers to nothing, every eleventh is faulty in itself, every twelfth is written twice,
+    // and every thirteenth is deleted again.
+    let mut many = vec![upstream("u")];
+    for id in 0..2500 {
+        let name = format!("r{id}");
+        many.push(match id {
+            _ if id % 10 == 0 => route(&name, "nobody"),
+            _ if id % 11 == 0 => put(&format!("routes/{name}"), json!({"uri": 7})),
+            _ => route(&name, "u"),
+        });
+        if id % 12 == 0 {
+            many.push(put(&format!("routes/{name}"), json!({"uri": "/twice", "upstream_id": "u"})));
+        }
+        if id % 13 == 0 {
+            many.push(delete(&format!("routes/{name}")));
+        }
+    }
+    let at_once = apply(&Snapshot::empty(), &many);
+    let mut one_by_one = Snapshot::empty();
+    for part in many.chunks(100) {
+        one_by_one = apply(&one_by_one, part).snapshot;
+    }
+    assert!(at_once.snapshot.len(Kind::Route) > 1900 && at_once.snapshot.faults().len() > 300);
+    assert_eq!(seen(&at_once.snapshot), seen(&one_by_one));
+    assert!(at_once.diff.is_sorted_by(|left, right| left.key < right.key));
+}
+
+#[test]
 fn strict_is_all_or_nothing() {
     let good = apply(&Snapshot::empty(), &[upstream("u")]);
     let changes = [route("1", "u"), route("2", "nowhere")];

@@ -1,0 +1,50 @@
+//! Keys that are collected in nearly their order and taken in it. Knows nothing of what they are for.
+
+use model::Key;
+use stdx::hash::FastSet;
+
+/// A set of keys. A first load collects 100,000 of them; an ordered tree would compare each with seventeen others.
+#[derive(Default)]
+pub(super) struct KeySet {
+    members: FastSet<Key>,
+    collected: Vec<Key>,
+}
+
+impl KeySet {
+    /// Adds a key; nothing happens when it is there.
+    pub(super) fn insert(&mut self, key: Key) {
+        if !self.members.contains(&key) {
+            self.members.insert(key.clone());
+            self.collected.push(key);
+        }
+    }
+
+    /// Whether a key is there.
+    pub(super) fn contains(&self, key: &Key) -> bool {
+        self.members.contains(key)
+    }
+
+    /// The keys in ascending order; next to no work where they came in it.
+    pub(super) fn into_sorted(self) -> Vec<Key> {
+        let mut keys = self.collected;
+        keys.sort();
+        keys
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::Kind;
+
+    #[test]
+    fn keys_come_in_order_and_once() {
+        let key = |id: &str| Key::new(Kind::Route, id).unwrap();
+        let mut keys = KeySet::default();
+        for id in ["b", "a", "c", "a"] {
+            keys.insert(key(id));
+        }
+        assert!(keys.contains(&key("c")) && !keys.contains(&key("d")));
+        assert_eq!(keys.into_sorted(), [key("a"), key("b"), key("c")]);
+    }
+}
