@@ -44,6 +44,7 @@ use upgrade::{Executable, Predecessor};
 /// # Errors
 /// Whatever keeps it from starting: faulty settings, an address in use, an unreadable store, a faulty strict file.
 pub(crate) fn run(source: SettingsSource) -> anyhow::Result<ExitCode> {
+    upgrade::stand_if_asked();
     let watch = signals::Watch::start()?;
     let executable = Executable::of_this_process();
     let predecessor = Predecessor::meet()?;

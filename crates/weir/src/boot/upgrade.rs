@@ -12,17 +12,19 @@
 //! | old | `Commit` | from here on the successor decides about writes |
 //! | new | `Serving` | both accept; the old one stops to and drains |
 //!
-//! Before `Serving` the old node can take everything back by killing the new one. What the new one may have written by
-//! then is read from the store.
+//! Before `Serving` the old node can take everything back by killing the new one, which dies with the process between
+//! the two. What the new one may have written by then is read from the store.
 
 mod channel;
 mod executable;
+mod go_between;
 mod outcome;
 mod predecessor;
 mod request;
 mod successor;
 
 pub(super) use executable::Executable;
+pub(super) use go_between::stand_if_asked;
 pub(super) use outcome::{Outcome, write as write_outcome};
 pub(super) use predecessor::{Predecessor, Socket};
 pub(crate) use request::request;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
-use testkit::{ADMIN_KEY, Client, Origin, Signal, Successor, Weir, wait_for, wait_until};
+use testkit::{ADMIN_KEY, Client, Origin, Reply, Signal, Successor, Weir, wait_for, wait_until};
 
 use crate::command::Outcome;
 use crate::load::Load;
@@ -301,6 +301,13 @@ fn changed_listeners_are_handed_over_as_they_are_and_changed_settings_come_into_
     assert_eq!(Client::connect(second).get("/").status, 404);
 }
 
+/// Whose child a process is.
+fn parent_of(process: u32) -> u32 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap();
+    parent.trim().parse().unwrap()
+}
+
 #[test]
 fn a_service_manager_is_told_who_serves() {
     let folder = tempfile::tempdir().unwrap();
@@ -312,16 +319,31 @@ fn a_service_manager_is_told_who_serves() {
         let length = manager.recv(&mut room).unwrap();
         String::from_utf8_lossy(&room[..length]).into_owned()
     };
+    // A request that is open keeps the old process for as long as is wanted here.
+    let answer = Signal::new();
+    let may = answer.clone();
+    let origin =
+        Origin::start(move |_| Reply::new().wait(&may).send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
     let mut weir = Weir::builder(BINARY)
-        .arguments(&["--grace", "1"])
+        .arguments(&["--grace", "30"])
         .environment("NOTIFY_SOCKET", path.to_str().unwrap())
         .start();
     assert_eq!(told(), "READY=1");
+    route_to(&weir, &origin);
+    let mut client = Client::connect(weir.proxy());
+    client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    origin.wait_for_requests(1);
     weir.upgrade();
     let heir = weir.wait_for_successor(weir.pid());
     let mut both = [told(), told()];
     both.sort();
     assert_eq!(both, [format!("MAINPID={}", heir.pid()), "READY=1".to_owned()]);
+    // A manager watches its own children only: what it is told of must not be the old process's.
+    let parent = parent_of(heir.pid());
+    assert_ne!(parent, weir.pid(), "{} is the old process's child", heir.pid());
+    assert!(Path::new(&format!("/proc/{}", weir.pid())).exists(), "the old process has not ended yet");
+    answer.set();
+    assert_eq!(client.read_response(false).unwrap().status, 200);
     assert!(weir.wait_until_gone().success());
     heir.terminate();
     assert_eq!(told(), "STOPPING=1");

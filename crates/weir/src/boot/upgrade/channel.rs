@@ -18,7 +18,7 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 
 /// What the messages mean; a binary that means something else by them says another number and is not talked to.
-pub(super) const PROTOCOL: u32 = 1;
+pub(super) const PROTOCOL: u32 = 2;
 /// Descriptors in one message; the kernel takes 253.
 pub(super) const DESCRIPTORS_MAX: usize = 64;
 /// As many named sockets, and more than any reason.
@@ -36,8 +36,8 @@ pub(super) enum Message {
     Prepared,
     /// The data folder is free; its lock comes along if it was held.
     Data { directory: PathBuf },
-    /// Everything is loaded.
-    Ready { version: String },
+    /// Everything is loaded by this process.
+    Ready { version: String, process: u32 },
     /// Serve.
     Commit,
     /// It is served.

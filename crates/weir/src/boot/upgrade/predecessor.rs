@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use control::source::store::DirectoryLock;
 
 use super::channel::{Channel, ChannelFault, Message, PROTOCOL, Patience};
-use crate::settings::UPGRADE_VARIABLE;
+use super::go_between;
 
 /// It is the old process that has a deadline: this one is killed when it passes.
 const FOR_AS_LONG_AS_IT_LIVES: Patience<'static> = Patience { deadline: None, abandoned: None };
@@ -34,15 +34,13 @@ pub(in crate::boot) struct Predecessor {
 }
 
 impl Predecessor {
-    /// The predecessor, where this process was started by one, and the sockets it hands over.
+    /// The predecessor, where this process was started for one, and the sockets it hands over. The process ends with it
+    /// until [`Predecessor::serving`], which is for the same thread.
     ///
     /// # Errors
     /// It speaks another language, or ended.
     pub(in crate::boot) fn meet() -> anyhow::Result<Option<Predecessor>> {
-        // A variable that outlived its purpose names a process that is not the parent.
-        let named = std::env::var(UPGRADE_VARIABLE).ok().and_then(|text| text.parse().ok());
-        let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().get());
-        if named.is_none() || named != parent {
+        if !go_between::is_successor()? {
             return Ok(None);
         }
         let line = std::io::stdin().as_fd().try_clone_to_owned().context("cannot take over the line")?;
@@ -110,15 +108,17 @@ impl Predecessor {
     /// The old process has ended or given up.
     pub(in crate::boot) fn await_commit(&self) -> anyhow::Result<()> {
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        self.channel.send(&Message::Ready { version }, &[])?;
+        self.channel.send(&Message::Ready { version, process: std::process::id() }, &[])?;
         match self.receive()? {
             (Message::Commit, _) => Ok(()),
             (message, _) => bail!("the old process said {message:?} instead of the word to serve"),
         }
     }
 
-    /// Says that this process serves.
+    /// Says that this process serves, and lives on by itself.
     pub(in crate::boot) fn serving(&self) {
+        // Before it is said: the old process ends the parent as soon as it hears it.
+        go_between::part();
         // If the old process is gone meanwhile, this one is all there is: it goes on.
         if let Err(fault) = self.channel.send(&Message::Serving, &[]) {
             tracing::warn!(%fault, "the old process has not heard that this one serves");

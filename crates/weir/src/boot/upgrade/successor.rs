@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, bail, ensure};
 use control::source::store::DirectoryLock;
 use control::{HandOver, Released};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::channel::{Channel, ChannelFault, DESCRIPTORS_MAX, Message, NamedSocket, PROTOCOL, Patience};
 use super::executable::Executable;
@@ -64,30 +65,72 @@ pub(in crate::boot) fn start(offer: &Offer, abandoned: &AtomicBool) -> anyhow::R
     let mut child = command.spawn().with_context(|| format!("cannot start {path}"))?;
     drop(command);
     let deadline = Some(Instant::now() + offer.timeout);
-    let mut released = None;
-    let said = converse(&channel, offer, &mut released, Patience { deadline, abandoned: Some(abandoned) });
-    match (said, released) {
-        (Ok(version), Some(released)) => Ok(Successor { process: child.id(), version, released }),
-        (said, released) => {
-            let error = said.err().unwrap_or_else(|| anyhow!("the store was not handed over"));
-            let error = explained(error, &mut child, offer.timeout);
-            // Both fail only when it has ended already.
-            let _ = child.kill();
-            let _ = child.wait();
+    let (mut heir, mut released) = (None, None);
+    let patience = Patience { deadline, abandoned: Some(abandoned) };
+    let said = converse(&channel, offer, &mut heir, &mut released, patience);
+    let said = said.map_err(|error| explained(error, &mut child, offer.timeout));
+    // The process in between is not needed any more. Unless the successor serves, it dies with it. Both of these fail
+    // only when it has ended already.
+    let _ = child.kill();
+    let _ = child.wait();
+    // It may have begun to serve in the moment in which it was given up: then it does.
+    let serves = said.is_ok() || last_word(&channel, heir.as_ref()) == LastWord::Serving;
+    match (serves, heir, released) {
+        (true, Some(Heir { process, version }), Some(released)) => {
+            Ok(Successor { process, version, released })
+        }
+        (_, _, released) => {
             // Nobody else holds the store now; dropping this takes it back.
             drop(released);
-            Err(error)
+            Err(said.err().unwrap_or_else(|| anyhow!("the store was not handed over")))
         }
     }
 }
 
-/// The conversation; gives the successor's version.
+/// A successor that is ready to serve.
+struct Heir {
+    process: u32,
+    version: String,
+}
+
+/// How a successor that was given up ended.
+#[derive(Debug, PartialEq, Eq)]
+enum LastWord {
+    /// It said that it serves, and lives.
+    Serving,
+    /// It is dead.
+    Silence,
+}
+
+/// Waits for the end of a successor whose parent is dead: its line closes.
+fn last_word(channel: &Channel, heir: Option<&Heir>) -> LastWord {
+    let patience = Patience { deadline: Some(Instant::now() + END_WAIT), abandoned: None };
+    loop {
+        match channel.receive(patience) {
+            Ok((Message::Serving, _)) => return LastWord::Serving,
+            Ok(_) => {}
+            Err(ChannelFault::TimedOut) => {
+                // Parted from its parent and stuck before it could say so.
+                let process = heir.and_then(|heir| Pid::from_raw(i32::try_from(heir.process).ok()?));
+                if let Some(process) = process {
+                    // It has ended if this fails.
+                    let _ = kill_process(process, Signal::KILL);
+                }
+                return LastWord::Silence;
+            }
+            Err(_) => return LastWord::Silence,
+        }
+    }
+}
+
+/// The conversation. Tells who is ready and what was released as soon as they are, since it may fail after that.
 fn converse(
     channel: &Channel,
     offer: &Offer,
+    heir: &mut Option<Heir>,
     released: &mut Option<Released>,
     patience: Patience<'_>,
-) -> anyhow::Result<String> {
+) -> anyhow::Result<()> {
     send_sockets(channel, offer)?;
     match answer(channel, patience)? {
         Message::Prepared => {}
@@ -98,13 +141,13 @@ fn converse(
     let directory = offer.data.canonicalize().unwrap_or_else(|_| offer.data.clone());
     let lock: Vec<_> = offer.lock.iter().map(AsFd::as_fd).collect();
     channel.send(&Message::Data { directory }, &lock)?;
-    let version = match answer(channel, patience)? {
-        Message::Ready { version } => version,
+    match answer(channel, patience)? {
+        Message::Ready { version, process } => *heir = Some(Heir { process, version }),
         other => bail!("it said {other:?} instead of being ready"),
-    };
+    }
     channel.send(&Message::Commit, &[])?;
     match answer(channel, patience)? {
-        Message::Serving => Ok(version),
+        Message::Serving => Ok(()),
         other => bail!("it said {other:?} instead of serving"),
     }
 }
