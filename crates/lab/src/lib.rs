@@ -6,12 +6,19 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod certificate;
 pub mod command;
 pub mod contender;
 pub mod files;
 pub mod load;
+mod machine;
+mod placement;
+mod ports;
+pub mod process;
 pub mod report;
 pub mod result;
+pub mod run;
 pub mod scenario;
 pub mod terminal;
+mod tools;
 mod yaml;

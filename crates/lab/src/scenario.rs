@@ -71,6 +71,18 @@ pub enum Protocol {
     Websocket,
 }
 
+impl Protocol {
+    /// As files and start scripts call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+            Self::Http2 => "http2",
+            Self::Websocket => "websocket",
+        }
+    }
+}
+
 /// The load generator and what it asks.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]

@@ -21,6 +21,7 @@ mod exhaustion;
 mod file_source;
 mod framing;
 mod hardening;
+mod lab;
 mod listeners;
 mod load;
 mod loggers;

@@ -1,0 +1,50 @@
+//! `weir lab install`: gets what contenders need, by their own scripts. It measures nothing.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crate::files::{Files, FilesArguments, select};
+use crate::ports::Ports;
+use crate::run::{Binaries, Interrupt, Interrupted, Stage};
+use crate::terminal::{Paint, print, print_error};
+
+/// What `weir lab install` takes.
+#[derive(Clone, Debug, clap::Args)]
+pub struct InstallArguments {
+    /// Only these contenders [default: all]
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    #[command(flatten)]
+    files: FilesArguments,
+}
+
+/// Maven projects and Rust programs are built meanwhile.
+const INSTALL_LIMIT: Duration = Duration::from_secs(45 * 60);
+
+/// Installs one after another. Exit code 1 if one cannot be had.
+pub fn run(arguments: &InstallArguments) -> anyhow::Result<ExitCode> {
+    let files = Files::open(&arguments.files)?;
+    let contenders = select("contender", &files.contenders()?, &arguments.names, |one| &one.name, |_| true)?;
+    let interrupt = Interrupt::listen()?;
+    let program = std::env::current_exe()?;
+    let stage = Stage::new(program, files, Binaries::new(), Ports::default(), false, interrupt)?;
+    let paint = Paint::for_stdout();
+    let mut all = true;
+    for contender in &contenders {
+        match stage.script(contender, "install", INSTALL_LIMIT) {
+            Ok(_) => print(format_args!("{} {}", paint.good("installed"), contender.name)),
+            Err(error) if error.is::<Interrupted>() => {
+                print_error("interrupted");
+                return Ok(ExitCode::from(INTERRUPTED));
+            }
+            Err(error) => {
+                all = false;
+                print(format_args!("{} {}: {error:#}", paint.noted("not to be had"), contender.name));
+            }
+        }
+    }
+    Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What a shell reports of a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;

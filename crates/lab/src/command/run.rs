@@ -1,0 +1,160 @@
+//! `weir lab run`: reads the command line into what the run needs. It measures nothing.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, bail};
+
+use crate::contender::Definition;
+use crate::files::{Files, FilesArguments, select};
+use crate::run::{Binaries, Settings, Wishes};
+
+/// What `weir lab run` takes.
+#[derive(Clone, Debug, clap::Args)]
+pub struct RunArguments {
+    /// A look of a few minutes: two scenarios, the origin alone, nginx, HAProxy and Weir
+    #[arg(long)]
+    quick: bool,
+    /// Only these scenarios
+    #[arg(long, value_name = "NAME", num_args = 1..)]
+    scenario: Vec<String>,
+    /// Only these contenders
+    #[arg(long, value_name = "NAME", num_args = 1..)]
+    contender: Vec<String>,
+    /// Interleaved rounds of every scenario [default: as its file says, else 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
+    /// Length of one run in seconds [default: as its file says, else 2]
+    #[arg(long, value_name = "S")]
+    seconds: Option<f64>,
+    /// The contender that others are compared with [default: as the scenario's file says, else nginx]
+    #[arg(long, value_name = "NAME")]
+    baseline: Option<String>,
+    /// Send all requests of scenarios that have a number of them; else --seconds ends those too
+    #[arg(long)]
+    full_counts: bool,
+    /// Where the result is kept, as JSON [default: weir-lab-TIME.json]
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// The binary of Weir that is measured [default: this program]
+    #[arg(long, value_name = "PATH")]
+    weir: Option<PathBuf>,
+    /// Another binary of Weir, as a further contender of this name
+    #[arg(long, value_name = "NAME=PATH")]
+    also: Vec<String>,
+    /// Pin nobody to cores
+    #[arg(long)]
+    no_pin: bool,
+    /// Install nothing: what is missing is absent
+    #[arg(long)]
+    no_install: bool,
+    /// The first port of origin and contenders, the others follow [default: free ones]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    port: Option<u16>,
+    #[command(flatten)]
+    files: FilesArguments,
+}
+
+/// Contenders of `--quick`.
+const QUICK: [&str; 4] = ["direct", "nginx", "haproxy", "weir"];
+/// Shorter runs are all edge, longer ones are meant in another unit.
+const SECONDS: std::ops::RangeInclusive<f64> = 0.1..=86_400.0;
+
+/// Measures.
+pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+    crate::run::run(arguments.settings()?)
+}
+
+impl RunArguments {
+    fn settings(&self) -> anyhow::Result<Settings> {
+        if self.seconds.is_some_and(|seconds| !SECONDS.contains(&seconds)) {
+            bail!("--seconds is between {} and {}", SECONDS.start(), SECONDS.end());
+        }
+        let files = Files::open(&self.files)?;
+        let scenarios = select(
+            "scenario",
+            &files.scenarios()?,
+            &self.scenario,
+            |one| &one.name,
+            |one| !self.quick || one.quick,
+        )?;
+        let mut all = files.contenders()?;
+        let (measured, also) = self.binaries(&mut all)?;
+        let usual = |one: &Definition| !self.quick || QUICK.contains(&one.name.as_str());
+        let mut contenders = select("contender", &all, &self.contender, |one| &one.name, |one| usual(one))?;
+        for name in &also {
+            if !contenders.iter().any(|one| &one.name == name) {
+                contenders.extend(all.iter().find(|one| &one.name == name).cloned());
+            }
+        }
+        if self.contender.is_empty() {
+            let wanted = |one: &Definition| {
+                one.usual
+                    || scenarios
+                        .iter()
+                        .flat_map(|scenario| scenario.contenders.iter().flatten())
+                        .any(|name| name == &one.name)
+            };
+            contenders.retain(wanted);
+        }
+        if let Some(baseline) = &self.baseline {
+            select("contender", &contenders, std::slice::from_ref(baseline), |one| &one.name, |_| true)
+                .context("--baseline does not take part")?;
+        }
+        Ok(Settings {
+            files,
+            scenarios,
+            contenders,
+            also,
+            measured,
+            wishes: Wishes {
+                rounds: self.rounds,
+                seconds: self.seconds,
+                baseline: self.baseline.clone(),
+                named: !self.contender.is_empty(),
+                quick: self.quick,
+                full_counts: self.full_counts,
+            },
+            pins: !self.no_pin,
+            installs: !self.no_install,
+            port: self.port,
+            save: self.save.clone().unwrap_or_else(unused_name),
+            words: std::env::args().skip(3).collect(),
+        })
+    }
+
+    /// Which binaries of Weir are measured; those of `--also` become contenders.
+    fn binaries(&self, all: &mut Vec<Definition>) -> anyhow::Result<(Binaries, Vec<String>)> {
+        let mut measured = Binaries::new();
+        if let Some(path) = &self.weir {
+            measured.insert("weir".to_owned(), program(path)?);
+        }
+        let mut also = Vec::new();
+        for text in &self.also {
+            let (name, path) =
+                text.split_once('=').with_context(|| format!("--also {text}: it is NAME=PATH"))?;
+            if all.iter().any(|one| one.name == name) {
+                bail!("--also {text}: there is a contender `{name}` already");
+            }
+            let weir = all.iter().find(|one| one.name == "weir");
+            let mut definition = weir.context("--also needs a contender `weir`")?.clone();
+            definition.title = format!("{} ({name})", definition.title);
+            name.clone_into(&mut definition.name);
+            definition.variant_of = Some("weir".to_owned());
+            all.push(definition);
+            measured.insert(name.to_owned(), program(&PathBuf::from(path))?);
+            also.push(name.to_owned());
+        }
+        Ok((measured, also))
+    }
+}
+
+fn program(path: &std::path::Path) -> anyhow::Result<PathBuf> {
+    std::fs::canonicalize(path).with_context(|| format!("{}: no such program", path.display()))
+}
+
+fn unused_name() -> PathBuf {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    PathBuf::from(format!("weir-lab-{seconds}.json"))
+}

@@ -1,0 +1,54 @@
+//! Ports of 127.0.0.1 for contenders and the origin: free ones, or those that were asked for.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+
+use anyhow::{Context, bail};
+
+/// Hands ports out.
+#[derive(Debug, Default)]
+pub struct Ports {
+    next: Option<u16>,
+}
+
+impl Ports {
+    /// From this one upwards, one after another; free ones where none is given.
+    pub fn from(first: Option<u16>) -> Self {
+        Self { next: first }
+    }
+
+    /// The next one. A taken port that was asked for is an error with the way out.
+    pub fn take(&mut self) -> anyhow::Result<SocketAddr> {
+        let port = self.next.unwrap_or(0);
+        let listener = match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            Ok(listener) => listener,
+            Err(error) if port != 0 => bail!(
+                "port {port} is taken ({error}): end what listens there, or give --port another number or none"
+            ),
+            Err(error) => return Err(error).context("no free port"),
+        };
+        if self.next.is_some() {
+            self.next = Some(port.checked_add(1).context("there is no port above 65535")?);
+        }
+        Ok(listener.local_addr()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_ones_and_those_asked_for() {
+        let free = Ports::from(None).take().unwrap();
+        assert!(free.port() > 0);
+        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        let holder = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let held = holder.local_addr().unwrap().port();
+        let error = Ports::from(Some(held)).take().unwrap_err().to_string();
+        assert!(error.contains(&format!("port {held} is taken")), "{error}");
+        // Somebody else may take it in between; then it is told as taken.
+        if let Ok(address) = Ports::from(Some(taken)).take() {
+            assert_eq!(address.port(), taken);
+        }
+    }
+}

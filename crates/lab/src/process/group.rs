@@ -1,0 +1,164 @@
+//! A started program with all its descendants, from the laboratory's side: output into files, an end that is sure.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+
+use super::tree::{Cpu, Tree, descendants};
+
+/// How a program is started.
+#[derive(Clone, Debug)]
+pub struct Start<'a> {
+    /// The program that has the command `lab guard`.
+    pub guard: &'a Path,
+    /// What it is called in messages, and its output files.
+    pub name: &'a str,
+    /// The program and its arguments.
+    pub command: &'a [String],
+    /// Variables beside this process's own.
+    pub environment: &'a [(String, String)],
+    /// The cores it is pinned to; all where empty.
+    pub cores: &'a [usize],
+    /// Where its output files are; it exists.
+    pub directory: &'a Path,
+}
+
+/// A running program. All of it ends when this is dropped.
+#[derive(Debug)]
+pub struct Group {
+    name: String,
+    guard: Child,
+    /// Held open as long as the program shall run.
+    leash: Option<ChildStdin>,
+    output: PathBuf,
+    errors: PathBuf,
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    /// Its own, or 128 and the number of the signal that ended it.
+    pub code: i32,
+    /// CPU that it and all its descendants took.
+    pub cpu: Cpu,
+}
+
+/// The guard ends all within its grace; past this it is taken for stuck.
+const END_LIMIT: Duration = Duration::from_secs(8);
+const PAUSE: Duration = Duration::from_millis(5);
+/// Lines of output that a message quotes.
+const QUOTED_LINES: usize = 12;
+
+impl Group {
+    /// Starts it. Fails where the guard itself cannot be started; a program that cannot shows as one that has ended.
+    pub fn start(start: &Start<'_>) -> anyhow::Result<Self> {
+        let output = start.directory.join(format!("{}.out", start.name));
+        let errors = start.directory.join(format!("{}.err", start.name));
+        let mut command = Command::new(start.guard);
+        command.args(["lab", "guard"]);
+        for core in start.cores {
+            command.arg(format!("--core={core}"));
+        }
+        let file =
+            |path: &Path| File::create(path).with_context(|| format!("cannot write {}", path.display()));
+        command
+            .arg("--")
+            .args(start.command)
+            .envs(start.environment.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::piped()).stdout(file(&output)?).stderr(file(&errors)?);
+        let mut guard = command.spawn().with_context(|| format!("cannot start {}", start.guard.display()))?;
+        let leash = guard.stdin.take();
+        Ok(Self { name: start.name.to_owned(), guard, leash, output, errors })
+    }
+
+    /// What its processes take.
+    pub fn tree(&self) -> Tree {
+        Tree::beneath(Pid::from_child(&self.guard).as_raw_nonzero().get())
+    }
+
+    /// How it ended, once it has. It can be asked once only: the guard is gone then.
+    pub fn ended(&mut self) -> io::Result<Option<Ended>> {
+        let pid = Pid::from_child(&self.guard);
+        // Its figures are there until its status is taken.
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        if rustix::process::waitid(WaitId::Pid(pid), look)?.is_none() {
+            return Ok(None);
+        }
+        let cpu = self.tree().cpu();
+        let status = self.guard.wait()?;
+        Ok(Some(Ended { code: code(status), cpu }))
+    }
+
+    /// Whether it still runs, without taking its end.
+    pub fn is_running(&self) -> bool {
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        matches!(rustix::process::waitid(WaitId::Pid(Pid::from_child(&self.guard)), look), Ok(None))
+    }
+
+    /// What it printed so far.
+    pub fn output(&self) -> String {
+        read(&self.output)
+    }
+
+    /// The end of what it wrote to standard error, else to standard output; in one line for each.
+    pub fn last_lines(&self) -> String {
+        let (errors, output) = (read(&self.errors), read(&self.output));
+        let text = if errors.trim().is_empty() { output } else { errors };
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        lines[lines.len().saturating_sub(QUOTED_LINES)..].join("\n")
+    }
+
+    /// A failure with the end of its output, if it has ended.
+    pub fn check_running(&self) -> anyhow::Result<()> {
+        if self.is_running() {
+            return Ok(());
+        }
+        let lines = self.last_lines();
+        bail!("{} ended{}{}", self.name, if lines.is_empty() { "" } else { ": " }, lines)
+    }
+
+    /// Ends all of it: in order first, then by force.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.leash = None;
+        let deadline = Instant::now() + END_LIMIT;
+        // An error says that it is gone.
+        while let Ok(None) = self.guard.try_wait() {
+            if Instant::now() > deadline {
+                let pid = Pid::from_child(&self.guard);
+                let below = descendants(pid.as_raw_nonzero().get());
+                for pid in below.into_iter().filter_map(Pid::from_raw).chain([pid]) {
+                    // What has ended meanwhile needs no signal.
+                    let _ = rustix::process::kill_process(pid, Signal::KILL);
+                }
+                let _ = self.guard.wait();
+                return;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn code(status: ExitStatus) -> i32 {
+    use std::os::unix::process::ExitStatusExt;
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}
+
+/// A file that cannot be read has no lines to quote.
+fn read(path: &Path) -> String {
+    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+}

@@ -1,0 +1,317 @@
+//! `weir lab run` from its plan to its report. Who is started and how one run is measured is in the files beneath.
+
+mod beside;
+mod interrupt;
+mod measure;
+mod plan;
+mod probe;
+mod progress;
+mod rounds;
+mod stage;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use stdx::clock::HttpDate;
+
+use crate::contender::Definition;
+use crate::files::Files;
+use crate::placement::{self, Placement};
+use crate::ports::Ports;
+use crate::process::cores;
+use crate::process::guard::raise_descriptor_limit;
+use crate::report::{json, number, terminal};
+use crate::result::{ContenderFacts, ContenderResult, FORMAT, Report, ScenarioResult};
+use crate::scenario::Scenario;
+use crate::terminal::{Paint, print, print_error};
+use crate::{machine, tools};
+pub use interrupt::{Interrupt, Interrupted};
+pub use plan::{Binaries, Wishes};
+use plan::{Step, estimated_seconds};
+use progress::Progress;
+pub use stage::Stage;
+
+/// All that the command line says, read and checked.
+#[derive(Debug)]
+pub struct Settings {
+    /// Where scenarios and contenders are.
+    pub files: Files,
+    /// What is asked, in this order as far as setups allow.
+    pub scenarios: Vec<Scenario>,
+    /// Who is asked.
+    pub contenders: Vec<Definition>,
+    /// Names of contenders that are further builds of Weir.
+    pub also: Vec<String>,
+    /// Which binary the contenders of these names run.
+    pub measured: Binaries,
+    /// Rounds, seconds and such.
+    pub wishes: Wishes,
+    /// Gateway, load generator and origin have cores of their own.
+    pub pins: bool,
+    /// What is missing may be installed.
+    pub installs: bool,
+    /// The first port, where one was asked for.
+    pub port: Option<u16>,
+    /// Where the report is kept.
+    pub save: PathBuf,
+    /// The words of the command line that choose what is measured, for the commands in the report.
+    pub words: Vec<String>,
+}
+
+/// Maven projects and Rust programs are built meanwhile.
+const INSTALL_LIMIT: Duration = Duration::from_secs(45 * 60);
+/// A virtual machine that says its version.
+const VERSION_LIMIT: Duration = Duration::from_secs(60);
+/// What a shell reports of a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+
+/// Measures. The report is kept after every scenario; an interrupted run leaves what it has.
+pub fn run(settings: Settings) -> anyhow::Result<ExitCode> {
+    let interrupt = Interrupt::listen()?;
+    raise_descriptor_limit();
+    let program = std::env::current_exe()?;
+    tools::need("curl", "curl", settings.installs)?;
+    let mut warnings = placement::disturbances();
+    let placement = if settings.pins { Placement::of_this_machine(1) } else { Placement::default() };
+    warnings.extend(placement.warnings());
+    if cores::usable().len() < 2 {
+        warnings.push(
+            "This machine has one core: everybody shares it, and only CPU per request says something."
+                .to_owned(),
+        );
+    }
+    if !placement.load.is_empty() {
+        // What the laboratory does meanwhile is not to be felt by the gateway.
+        cores::pin(&placement.load)?;
+    }
+    let mut report = Report {
+        format: FORMAT,
+        weir: env!("CARGO_PKG_VERSION").to_owned(),
+        started: now(),
+        seconds: 0.0,
+        command: settings.command(&settings.words),
+        interrupted: false,
+        machine: machine::describe(&placement, warnings),
+        contenders: Vec::new(),
+        scenarios: Vec::new(),
+    };
+    let ports = Ports::from(settings.port);
+    let measured = settings.measured.clone();
+    let files = settings.files.clone();
+    let mut stage = Stage::new(program, files, measured, ports, settings.pins, interrupt.clone())?;
+    let began = Instant::now();
+    let outcome = measure_all(&settings, &mut stage, &mut report, &interrupt, began);
+    stage.clear();
+    report.seconds = began.elapsed().as_secs_f64();
+    report.interrupted = matches!(&outcome, Err(error) if error.is::<Interrupted>());
+    if !report.scenarios.is_empty() {
+        json::write(&report, &settings.save)?;
+    }
+    match outcome {
+        Err(error) if error.is::<Interrupted>() => {
+            let kept = if report.scenarios.is_empty() {
+                "nothing was measured yet"
+            } else {
+                "what was measured is kept as"
+            };
+            print_error(format_args!("interrupted; {kept} {}", settings.kept(&report)));
+            Ok(ExitCode::from(INTERRUPTED))
+        }
+        Err(error) => Err(error),
+        Ok(()) => {
+            print(format_args!("kept as {}", settings.kept(&report)));
+            let measured = |result: &ScenarioResult| result.contenders.iter().any(|one| !one.runs.is_empty());
+            let all = report.scenarios.iter().all(measured);
+            Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+    }
+}
+
+fn measure_all(
+    settings: &Settings,
+    stage: &mut Stage,
+    report: &mut Report,
+    interrupt: &Interrupt,
+    began: Instant,
+) -> anyhow::Result<()> {
+    let present = install(settings, stage, report)?;
+    let all: Vec<Step> = settings
+        .scenarios
+        .iter()
+        .map(|scenario| Step::new(scenario, &present, &settings.also, &settings.wishes))
+        .collect();
+    let mut steps = all;
+    plan::sort(&mut steps);
+    announce(&steps, report);
+    let progress = Progress::new(estimated_seconds(&steps));
+    for (index, step) in steps.iter().enumerate() {
+        interrupt.check()?;
+        progress.say(
+            format_args!("{} of {}: {}, {}", index + 1, steps.len(), step.scenario.name, step.scenario.title),
+            true,
+        );
+        report.scenarios.push(settings.empty_result(step));
+        let result = report.scenarios.last_mut().expect("it was just pushed");
+        let outcome = measure_step(settings, stage, step, result, &progress, interrupt);
+        let is_over = !matches!(&outcome, Err(error) if error.is::<Interrupted>());
+        let has_runs = result.contenders.iter().any(|one| !one.runs.is_empty());
+        if !is_over && !has_runs {
+            report.scenarios.pop();
+        }
+        outcome?;
+        report.seconds = began.elapsed().as_secs_f64();
+        json::write(report, &settings.save)?;
+        let result = report.scenarios.last().expect("it was pushed above");
+        progress.print(format_args!("\n{}", terminal::scenario(report, result)));
+    }
+    Ok(())
+}
+
+/// One scenario; what keeps it from being measured at all is a note, and the rest goes on.
+fn measure_step(
+    settings: &Settings,
+    stage: &mut Stage,
+    step: &Step,
+    result: &mut ScenarioResult,
+    progress: &Progress,
+    interrupt: &Interrupt,
+) -> anyhow::Result<()> {
+    let needed = tools::package(step.scenario.load.tool);
+    let outcome = match needed {
+        Some((program, package)) => tools::need(program, package, settings.installs).map(drop),
+        None => Ok(()),
+    };
+    let outcome = outcome.and_then(|()| rounds::measure(stage, step, result, progress, interrupt));
+    // Settings differ from step to step; a warning about the cores is told where it applies.
+    let cores = stage.placement().warnings();
+    if step.scenario.workers > 1 {
+        result.notes.extend(cores);
+    }
+    match outcome {
+        Err(error) if !error.is::<Interrupted>() => {
+            let reason = format!("{error:#}");
+            progress.say(format_args!("{}: {reason}", step.scenario.name), true);
+            for contender in &mut result.contenders {
+                contender.absent.get_or_insert_with(|| reason.clone());
+            }
+            stage.clear();
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+/// Installs everybody; whoever cannot be had is absent from the whole run, with the reason.
+fn install(settings: &Settings, stage: &Stage, report: &mut Report) -> anyhow::Result<Vec<Definition>> {
+    let mut present = Vec::new();
+    let paint = Paint::for_stderr();
+    for definition in &settings.contenders {
+        let installed = if settings.installs {
+            stage.script(definition, "install", INSTALL_LIMIT).map(drop)
+        } else {
+            Ok(())
+        };
+        let version = installed.and_then(|()| stage.script(definition, "version", VERSION_LIMIT));
+        let (version, absent) = match version {
+            Ok(text) => (text.lines().next().map(|line| line.trim().to_owned()), None),
+            Err(error) if error.is::<Interrupted>() => return Err(error),
+            Err(error) => (None, Some(format!("{error:#}"))),
+        };
+        match &absent {
+            None => present.push(definition.clone()),
+            Some(reason) => {
+                print_error(format_args!("{} {}: {reason}", paint.noted("absent:"), definition.name))
+            }
+        }
+        report.contenders.push(ContenderFacts { definition: definition.clone(), version, absent });
+    }
+    Ok(present)
+}
+
+/// Says what will be done, and how long that takes.
+fn announce(steps: &[Step], report: &Report) {
+    let paint = Paint::for_stdout();
+    let runs: usize = steps.iter().map(|step| step.contenders.len() * step.rounds as usize).sum();
+    print(format_args!(
+        "{} scenarios, {} contenders, {runs} measured runs in interleaved rounds: about {}",
+        steps.len(),
+        report.contenders.iter().filter(|facts| facts.absent.is_none()).count(),
+        number::duration(estimated_seconds(steps)),
+    ));
+    let machine = &report.machine;
+    if !machine.gateway_cores.is_empty() {
+        print(format_args!(
+            "cores: gateway {:?}, load {:?}, origin {:?}",
+            machine.gateway_cores, machine.load_cores, machine.origin_cores
+        ));
+    }
+    for facts in &report.contenders {
+        if let Some(version) = &facts.version {
+            print(format_args!("  {}: {version}", facts.definition.name));
+        }
+    }
+    for warning in &machine.warnings {
+        print(format_args!("{} {warning}", paint.noted("(!)")));
+    }
+}
+
+impl Settings {
+    fn empty_result(&self, step: &Step) -> ScenarioResult {
+        let missing = |definition: &Definition| ContenderResult {
+            name: definition.name.clone(),
+            absent: None,
+            warm_up: None,
+            runs: Vec::new(),
+        };
+        let mut words = vec!["--scenario".to_owned(), step.scenario.name.clone()];
+        words.extend(["--rounds".to_owned(), step.rounds.to_string()]);
+        words.extend(["--seconds".to_owned(), step.seconds.to_string()]);
+        let mut contenders: Vec<ContenderResult> = step.contenders.iter().map(missing).collect();
+        contenders.extend(step.absent.iter().cloned());
+        ScenarioResult {
+            scenario: step.scenario.clone(),
+            command: self.command(&words),
+            baseline: step.baseline(&self.wishes),
+            contenders,
+            notes: Vec::new(),
+        }
+    }
+
+    fn command(&self, words: &[String]) -> String {
+        ["weir lab run".to_owned()].iter().chain(words).cloned().collect::<Vec<_>>().join(" ")
+    }
+
+    fn kept(&self, report: &Report) -> String {
+        if report.scenarios.is_empty() { String::new() } else { shown(&self.save) }
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// The present moment as RFC 3339 has it, in UTC.
+fn now() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    rfc3339(&String::from_utf8_lossy(HttpDate::new().at(seconds)))
+}
+
+/// A date of HTTP (`Sun, 06 Nov 1994 08:49:37 GMT`) as RFC 3339 has it.
+fn rfc3339(date: &str) -> String {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let month = MONTHS.iter().position(|&name| name == &date[8..11]).map_or(0, |index| index + 1);
+    format!("{}-{month:02}-{}T{}Z", &date[12..16], &date[5..7], &date[17..25])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments() {
+        assert_eq!(rfc3339("Sun, 06 Nov 1994 08:49:37 GMT"), "1994-11-06T08:49:37Z");
+        assert!(now().starts_with("20") && now().len() == 20, "{}", now());
+    }
+}

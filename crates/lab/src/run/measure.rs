@@ -1,0 +1,180 @@
+//! One measured run: a load generator against one contender, with what the contender takes meanwhile. It knows no rounds
+//! and no other contender.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+use super::beside::Beside;
+use super::stage::{Running, Stage};
+use crate::load::tools::{self, Asked};
+use crate::process::cores::Ticks;
+use crate::process::{Cpu, Group, Memory, Start, Switches, Tree};
+use crate::result::{LoadOutcome, Run, Usage};
+use crate::scenario::Scenario;
+
+/// The beginning and the end of a run, when connections are opened and closed, say nothing of how busy cores are.
+const EDGE_SECONDS: f64 = 0.3;
+/// A load generator that is this much behind its time hangs: some gateways never answer `ab`'s HTTP/1.0.
+const LATE_SECONDS: f64 = 20.0;
+
+/// A run that is under way.
+#[derive(Debug)]
+pub(super) struct Measurement {
+    scenario: Scenario,
+    load: Group,
+    beside: Beside,
+    tree: Tree,
+    cores: Vec<usize>,
+    began: Instant,
+    /// How long it is meant to take at most.
+    seconds: f64,
+    cpu_before: Cpu,
+    switches_before: Switches,
+    ticks: Vec<(f64, Ticks)>,
+    memory: Option<Memory>,
+}
+
+impl Measurement {
+    /// Starts the load, and before it what the scenario wants beside it.
+    pub(super) fn begin(
+        stage: &mut Stage,
+        scenario: &Scenario,
+        name: &str,
+        seconds: f64,
+    ) -> anyhow::Result<Self> {
+        let (program, placement) = (stage.program().to_owned(), stage.placement().clone());
+        let directory = stage.fresh_directory("load")?;
+        let running = stage.running(name)?;
+        running.group.check_running()?;
+        let beside = Beside::begin(scenario, running, &program, &placement.load, &directory)?;
+        let command = command(scenario, running, seconds, &program)?;
+        let tree = running.group.tree();
+        let (cpu_before, switches_before) = (tree.cpu(), tree.switches());
+        let load = Group::start(&Start {
+            guard: &program,
+            name: "load",
+            command: &command,
+            environment: &[],
+            cores: &placement.load,
+            directory: &directory,
+        })?;
+        Ok(Self {
+            scenario: scenario.clone(),
+            load,
+            beside,
+            tree,
+            cores: placement.gateway,
+            began: Instant::now(),
+            seconds,
+            cpu_before,
+            switches_before,
+            ticks: Vec::new(),
+            memory: None,
+        })
+    }
+
+    /// Looks at it; its result once the load has ended. To be called every few hundredths of a second.
+    pub(super) fn look(&mut self, running: &mut Running, round: u32) -> anyhow::Result<Option<Run>> {
+        let at = self.began.elapsed().as_secs_f64();
+        self.ticks.push((at, Ticks::read(&self.cores)));
+        if self.memory.is_none() && at >= self.seconds - EDGE_SECONDS {
+            self.memory = Some(self.tree.memory());
+        }
+        self.beside.go_on(running)?;
+        let Some(ended) = self.load.ended()? else {
+            if at > self.seconds + LATE_SECONDS {
+                bail!(
+                    "{} did not end: answers stay away ({:.0} s instead of {:.0} s)",
+                    tools::program(self.scenario.load.tool),
+                    at,
+                    self.seconds
+                );
+            }
+            return Ok(None);
+        };
+        let cpu = self.tree.cpu().since(self.cpu_before);
+        let switches = self.tree.switches();
+        running.group.check_running()?;
+        if ended.code != 0 {
+            bail!("{} failed: {}", tools::program(self.scenario.load.tool), self.load.last_lines());
+        }
+        let mut load = tools::read(&self.scenario.load, &self.load.output()).with_context(|| {
+            format!("{}'s report cannot be read", tools::program(self.scenario.load.tool))
+        })?;
+        if load.cpu_us_per_request == 0.0 {
+            load.cpu_us_per_request = ended.cpu.seconds() * 1e6 / load.requests.max(1) as f64;
+        }
+        let usage = self.usage(cpu, switches, &load, at);
+        Ok(Some(Run { round, load, usage }))
+    }
+
+    /// What was going on beside it, for a reader; once it has ended.
+    pub(super) fn notes(&self, name: &str) -> Vec<String> {
+        self.beside.notes(name)
+    }
+
+    /// CPU and switches are of the whole run, as the answers are; the busy share is without its edges.
+    fn usage(&mut self, cpu: Cpu, switches: Switches, load: &LoadOutcome, seconds: f64) -> Usage {
+        let requests = load.requests.max(1) as f64;
+        let before = self.switches_before;
+        // Threads that ended took their counts with them.
+        let voluntary = switches.voluntary.saturating_sub(before.voluntary);
+        let involuntary = switches.involuntary.saturating_sub(before.involuntary);
+        let memory = self.memory.unwrap_or_else(|| self.tree.memory());
+        Usage {
+            seconds,
+            user_us_per_request: cpu.user_seconds * 1e6 / requests,
+            system_us_per_request: cpu.system_seconds * 1e6 / requests,
+            voluntary_switches_per_request: voluntary as f64 / requests,
+            involuntary_switches_per_request: involuntary as f64 / requests,
+            pss_bytes: memory.pss_bytes,
+            rss_bytes: memory.rss_bytes,
+            cores_busy_percent: busy_percent(&self.ticks, self.cores.len()),
+            own_percent: 100.0 * cpu.seconds() / load.seconds.max(1e-9),
+        }
+    }
+}
+
+/// How busy so many cores were between the edges, in percent of one; `None` where there are none or the run was too short.
+fn busy_percent(ticks: &[(f64, Ticks)], cores: usize) -> Option<f64> {
+    let end = ticks.last()?.0 - EDGE_SECONDS;
+    let mut inner = ticks.iter().filter(|(at, _)| (EDGE_SECONDS..=end).contains(at));
+    let (first, last) = (inner.next()?.1, inner.next_back()?.1);
+    (cores > 0).then(|| last.since(first).busy_percent() * cores as f64)
+}
+
+fn command(
+    scenario: &Scenario,
+    running: &Running,
+    seconds: f64,
+    program: &Path,
+) -> anyhow::Result<Vec<String>> {
+    tools::command(&Asked {
+        load: &scenario.load,
+        protocol: scenario.protocol,
+        address: running.address,
+        seconds,
+        weir: program,
+    })
+}
+
+/// How often a run is looked at: often enough for its edges, seldom enough to cost nothing.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edges_are_cut_off() {
+        let ticks = |busy, all| Ticks { busy, stolen: 0, all };
+        let samples = [(0.0, ticks(0, 0)), (0.4, ticks(1, 40)), (1.0, ticks(61, 100)), (1.4, ticks(61, 140))];
+        assert_eq!(busy_percent(&samples, 1), Some(100.0));
+        assert_eq!(busy_percent(&samples, 2), Some(200.0));
+        assert_eq!(busy_percent(&samples, 0), None);
+        assert_eq!(busy_percent(&samples[..2], 1), None);
+        assert_eq!(busy_percent(&[], 1), None);
+    }
+}

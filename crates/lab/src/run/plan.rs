@@ -1,0 +1,274 @@
+//! What a run will do: which contenders take part in which scenario, in which order, how often and how long. It starts
+//! nothing.
+
+use std::collections::BTreeMap;
+
+use super::stage::Setup;
+use crate::contender::Definition;
+use crate::result::ContenderResult;
+use crate::scenario::Scenario;
+
+/// What the command line says of all scenarios.
+#[derive(Clone, Debug, Default)]
+pub struct Wishes {
+    /// Rounds of every scenario, whatever its file says.
+    pub rounds: Option<u32>,
+    /// Seconds of every run, likewise.
+    pub seconds: Option<f64>,
+    /// Compared with this contender, likewise.
+    pub baseline: Option<String>,
+    /// Contenders were named: also those that are not usual take part.
+    pub named: bool,
+    /// A look of few minutes.
+    pub quick: bool,
+    /// Scenarios of a number of requests send all of them, however long that takes.
+    pub full_counts: bool,
+}
+
+/// One scenario of a run.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    /// What is asked, with the rounds and seconds of this run.
+    pub scenario: Scenario,
+    /// Who takes part, in the order of the first round.
+    pub contenders: Vec<Definition>,
+    /// Who does not, and why.
+    pub absent: Vec<ContenderResult>,
+    /// Rounds.
+    pub rounds: u32,
+    /// Length of one run.
+    pub seconds: f64,
+}
+
+/// Rounds where neither the command line nor the file says so.
+const ROUNDS: u32 = 3;
+/// Rounds of `--quick`: enough for a verdict.
+const QUICK_ROUNDS: u32 = 5;
+/// Seconds of a run, likewise.
+const SECONDS: f64 = 2.0;
+/// A run that has to send all of its requests may take so long.
+const LONGEST_COUNT_SECONDS: f64 = 600.0;
+/// Where a request count decides, the time is estimated at this rate.
+const ESTIMATED_PER_SECOND: f64 = 8000.0;
+/// Warming up where a contender asks for nothing else, and again in later scenarios.
+const WARM_UP_SECONDS: f64 = 1.0;
+/// What a run takes beside its load: starting it, reading counters.
+const RUN_OVERHEAD_SECONDS: f64 = 0.25;
+/// What starting a contender takes; virtual machines take longer.
+const START_SECONDS: f64 = 1.0;
+
+impl Step {
+    /// Who of `all` takes part in a scenario. `also` are further builds of Weir, which take part where it does.
+    pub(super) fn new(scenario: &Scenario, all: &[Definition], also: &[String], wishes: &Wishes) -> Self {
+        let mut scenario = scenario.clone();
+        let rounds = wishes.rounds.or(if wishes.quick { Some(QUICK_ROUNDS) } else { scenario.rounds });
+        let mut seconds = wishes.seconds.or(scenario.seconds).unwrap_or(SECONDS);
+        if scenario.load.requests.is_some() && wishes.full_counts {
+            seconds = LONGEST_COUNT_SECONDS;
+        }
+        let rounds = rounds.unwrap_or(ROUNDS);
+        (scenario.rounds, scenario.seconds) = (Some(rounds), Some(seconds));
+        let (mut contenders, mut absent) = (Vec::new(), Vec::new());
+        for definition in all.iter().filter(|one| is_meant(&scenario, one, also, wishes)) {
+            match inability(&scenario, definition) {
+                None => contenders.push(definition.clone()),
+                Some(reason) => absent.push(ContenderResult {
+                    name: definition.name.clone(),
+                    absent: Some(reason),
+                    warm_up: None,
+                    runs: Vec::new(),
+                }),
+            }
+        }
+        Self { scenario, contenders, absent, rounds, seconds }
+    }
+
+    /// How long warming a contender up takes.
+    pub(super) fn warm_up_seconds(&self, definition: &Definition, is_warm: bool) -> f64 {
+        match definition.warm_up_seconds {
+            Some(seconds) if !is_warm => seconds,
+            // What a virtual machine has compiled for one way of asking does for the next to a part.
+            Some(seconds) => (seconds / 4.0).max(WARM_UP_SECONDS),
+            None => WARM_UP_SECONDS,
+        }
+    }
+
+    /// About how long one run takes.
+    pub(super) fn run_seconds(&self) -> f64 {
+        let counted = self.scenario.load.requests.map(|requests| requests as f64 / ESTIMATED_PER_SECOND);
+        counted.map_or(self.seconds, |seconds| seconds.min(self.seconds)) + RUN_OVERHEAD_SECONDS
+    }
+
+    /// About how long all of it takes, starting contenders included where they do not run.
+    pub(super) fn estimated_seconds(&self, before: Option<Setup>) -> f64 {
+        let starts = before != Some(Setup::of(&self.scenario));
+        let each = |definition: &Definition| {
+            let start =
+                if starts { START_SECONDS + definition.warm_up_seconds.unwrap_or(0.0) / 4.0 } else { 0.0 };
+            let runs = if self.scenario.together { 0.0 } else { f64::from(self.rounds) * self.run_seconds() };
+            start + self.warm_up_seconds(definition, !starts) + RUN_OVERHEAD_SECONDS + runs
+        };
+        let together = if self.scenario.together { f64::from(self.rounds) * self.run_seconds() } else { 0.0 };
+        self.contenders.iter().map(each).sum::<f64>() + together
+    }
+
+    /// The order of a round: another one comes first each time, and every other round goes backwards, so that nobody
+    /// follows the same one always.
+    pub(super) fn order(&self, round: u32) -> Vec<usize> {
+        let count = self.contenders.len().max(1);
+        let mut order: Vec<usize> = (0..self.contenders.len()).collect();
+        order.rotate_left(round as usize % count);
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        order
+    }
+
+    /// The contender that the others are compared with, where it takes part.
+    pub(super) fn baseline(&self, wishes: &Wishes) -> Option<String> {
+        let name =
+            wishes.baseline.as_ref().or(self.scenario.baseline.as_ref()).map_or("nginx", String::as_str);
+        self.contenders.iter().any(|one| one.name == name).then(|| name.to_owned())
+    }
+}
+
+/// Scenarios that agree in what contenders are started with stand together, the plain ones first.
+pub(super) fn sort(steps: &mut [Step]) {
+    steps.sort_by_key(|step| (Setup::of(&step.scenario), step.scenario.together));
+}
+
+/// About how long they take in this order, in seconds.
+pub(super) fn estimated_seconds(steps: &[Step]) -> f64 {
+    let mut before = None;
+    let mut sum = 0.0;
+    for step in steps {
+        sum += step.estimated_seconds(before);
+        before = Some(Setup::of(&step.scenario));
+    }
+    sum
+}
+
+fn is_meant(scenario: &Scenario, definition: &Definition, also: &[String], wishes: &Wishes) -> bool {
+    match &scenario.contenders {
+        Some(names) => {
+            let name = if also.contains(&definition.name) { "weir" } else { definition.name.as_str() };
+            names.iter().any(|named| named == name)
+        }
+        None => definition.usual || wishes.named,
+    }
+}
+
+/// Paths behind the route that takes its prefix off.
+const PREFIX: &str = "/sodik/";
+
+/// Why a contender cannot take part in a scenario.
+fn inability(scenario: &Scenario, definition: &Definition) -> Option<String> {
+    if !definition.protocols.contains(&scenario.protocol) {
+        return Some(format!("it does not speak {}", scenario.protocol.name()));
+    }
+    if scenario.routes > 0 && !definition.routes {
+        return Some("it cannot be given further routes".to_owned());
+    }
+    if scenario.load.path.starts_with(PREFIX) && !definition.strips_prefix {
+        return Some("it does not take a prefix off".to_owned());
+    }
+    if scenario.changes_per_second > 0.0 && !definition.changes {
+        return Some("its configuration cannot be changed while it runs".to_owned());
+    }
+    None
+}
+
+/// Which binary of Weir a contender runs, by the contender's name.
+pub type Binaries = BTreeMap<String, std::path::PathBuf>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contender(name: &str, more: &str) -> Definition {
+        let text = format!("title: {name}\nabout: a\nlanguage: C\nversion: '1'\n{more}");
+        Definition::parse(name, &text).unwrap()
+    }
+
+    fn scenario(more: &str) -> Scenario {
+        Scenario::parse("s", &format!("title: a\nabout: b\nload: {{tool: wrk, connections: 3}}\n{more}"))
+            .unwrap()
+    }
+
+    fn names(step: &Step) -> Vec<&str> {
+        step.contenders.iter().map(|one| one.name.as_str()).collect()
+    }
+
+    #[test]
+    fn who_takes_part_and_who_cannot() {
+        let all = [
+            contender("nginx", "protocols: [http, https]\nroutes: true\nchanges: true\n"),
+            contender("netty", ""),
+            contender("variant", "usual: false\n"),
+            contender("weir", "changes: true\n"),
+            contender("old", "changes: true\n"),
+        ];
+        let also = ["old".to_owned()];
+        let step = |more: &str, wishes: &Wishes| Step::new(&scenario(more), &all, &also, wishes);
+        let wishes = Wishes::default();
+        assert_eq!(names(&step("", &wishes)), ["nginx", "netty", "weir", "old"]);
+        assert_eq!(names(&step("", &Wishes { named: true, ..Wishes::default() })).len(), 5);
+        assert_eq!(names(&step("contenders: [weir, variant]\n", &wishes)), ["variant", "weir", "old"]);
+        let tls = step("protocol: https\n", &wishes);
+        assert_eq!(names(&tls), ["nginx"]);
+        assert_eq!(tls.absent[0].name, "netty");
+        assert_eq!(tls.absent[0].absent.as_deref(), Some("it does not speak https"));
+        let routes = step("routes: 10\n", &wishes);
+        assert_eq!(routes.absent[0].absent.as_deref(), Some("it cannot be given further routes"));
+        assert_eq!(names(&step("changes_per_second: 1\n", &wishes)), ["nginx", "weir", "old"]);
+        assert_eq!(tls.baseline(&wishes).as_deref(), Some("nginx"));
+        assert_eq!(step("contenders: [weir]\n", &wishes).baseline(&wishes), None);
+        assert_eq!(step("baseline: netty\n", &wishes).baseline(&wishes).as_deref(), Some("netty"));
+    }
+
+    #[test]
+    fn every_round_has_another_order_and_every_contender_once() {
+        let all = [contender("a", ""), contender("b", ""), contender("c", "")];
+        let step = Step::new(&scenario(""), &all, &[], &Wishes::default());
+        assert_eq!(step.order(0), [0, 1, 2]);
+        assert_eq!(step.order(1), [0, 2, 1]);
+        assert_eq!(step.order(2), [2, 0, 1]);
+        for round in 0..20 {
+            let mut order = step.order(round);
+            order.sort_unstable();
+            assert_eq!(order, [0, 1, 2]);
+        }
+    }
+
+    #[test]
+    fn the_command_line_comes_before_the_file() {
+        let file = scenario("rounds: 7\nseconds: 9\n");
+        let step = |wishes: &Wishes| {
+            let step = Step::new(&file, &[], &[], wishes);
+            (step.rounds, step.seconds)
+        };
+        assert_eq!(step(&Wishes::default()), (7, 9.0));
+        assert_eq!(step(&Wishes { rounds: Some(2), seconds: Some(1.0), ..Wishes::default() }), (2, 1.0));
+        assert_eq!(step(&Wishes { quick: true, ..Wishes::default() }).0, QUICK_ROUNDS);
+        let mut counted = scenario("seconds: 3\n");
+        counted.load.requests = Some(100_000);
+        let step = Step::new(&counted, &[], &[], &Wishes { full_counts: true, ..Wishes::default() });
+        assert!((step.seconds - LONGEST_COUNT_SECONDS).abs() < 1e-9);
+        assert!((step.run_seconds() - 12.75).abs() < 1e-9, "{}", step.run_seconds());
+    }
+
+    #[test]
+    fn starting_is_counted_once_for_scenarios_that_share_it() {
+        let all = [contender("a", ""), contender("b", "warm_up_seconds: 8\n")];
+        let step = |more: &str| Step::new(&scenario(more), &all, &[], &Wishes::default());
+        let mut steps = [step("workers: 2\n"), step("together: true\n"), step("")];
+        sort(&mut steps);
+        assert_eq!(
+            steps.each_ref().map(|step| (step.scenario.workers, step.scenario.together)),
+            [(1, false), (1, true), (2, false)]
+        );
+        let (alone, twice) =
+            (estimated_seconds(&steps[..1]), estimated_seconds(&[steps[0].clone(), steps[0].clone()]));
+        assert!(twice < 2.0 * alone && twice > alone, "{alone} {twice}");
+    }
+}

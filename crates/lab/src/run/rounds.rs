@@ -1,0 +1,264 @@
+//! One scenario: everybody is started and warmed up, then come the measured rounds. What is measured is put into the
+//! result at once, so that a run that is left in the middle has what it has. It prints nothing but progress.
+
+use anyhow::anyhow;
+
+use super::interrupt::{Interrupt, Interrupted};
+use super::measure::{LOOK_EVERY, Measurement};
+use super::plan::Step;
+use super::progress::Progress;
+use super::stage::{Setup, Stage};
+use crate::result::{ContenderResult, Run, ScenarioResult, WarmUp};
+use crate::scenario::Scenario;
+
+/// Measures a step; `result` has its contenders already, in the step's order.
+pub(super) fn measure(
+    stage: &mut Stage,
+    step: &Step,
+    result: &mut ScenarioResult,
+    progress: &Progress,
+    interrupt: &Interrupt,
+) -> anyhow::Result<()> {
+    stage.set(Setup::of(&step.scenario))?;
+    let mut scenario = step.scenario.clone();
+    for index in 0..step.contenders.len() {
+        warm_up(stage, step, index, result, progress, interrupt)?;
+    }
+    pace(&mut scenario, result);
+    result.scenario.load.rate = scenario.load.rate;
+    for round in 0..step.rounds {
+        if scenario.together {
+            all_at_once(stage, step, &scenario, round, result, interrupt)?;
+            progress.advance(step.run_seconds());
+            continue;
+        }
+        for index in step.order(round) {
+            let name = &step.contenders[index].name;
+            if result.contenders[index].absent.is_none() {
+                progress.say(
+                    format_args!("{}, round {} of {}: {name}", scenario.name, round + 1, step.rounds),
+                    false,
+                );
+                let scenario = bounded(&scenario, &result.contenders[index], step.seconds);
+                let run = one(stage, &scenario, name, step.seconds, round, result, interrupt);
+                keep(stage, name, &mut result.contenders[index], run)?;
+            }
+            progress.advance(step.run_seconds());
+        }
+    }
+    Ok(())
+}
+
+/// Starts a contender if need be and warms it up; one that cannot is absent.
+fn warm_up(
+    stage: &mut Stage,
+    step: &Step,
+    index: usize,
+    result: &mut ScenarioResult,
+    progress: &Progress,
+    interrupt: &Interrupt,
+) -> anyhow::Result<()> {
+    let definition = &step.contenders[index];
+    progress.say(format_args!("{}, warming up: {}", step.scenario.name, definition.name), false);
+    let started = stage.contender(definition).and_then(|()| Ok(stage.running(&definition.name)?.is_warm));
+    let outcome = match started {
+        Ok(is_warm) => {
+            let seconds = step.warm_up_seconds(definition, is_warm);
+            let mut scenario = step.scenario.clone();
+            // As fast as it can, so that a rate can be taken from it; nothing goes on beside it.
+            (scenario.load.rate, scenario.load.rate_share, scenario.load.requests) = (None, None, None);
+            (scenario.idle_connections, scenario.slow_clients, scenario.changes_per_second) = (0, 0, 0.0);
+            let run = one(stage, &scenario, &definition.name, seconds, 0, result, interrupt);
+            progress.advance(seconds);
+            run
+        }
+        Err(error) => Err(error),
+    };
+    let contender = &mut result.contenders[index];
+    match outcome {
+        Ok(run) => {
+            stage.running(&definition.name)?.is_warm = true;
+            let load = run.load;
+            contender.warm_up =
+                Some(WarmUp { seconds: load.seconds, requests: load.requests, failures: load.failures });
+            Ok(())
+        }
+        Err(error) => drop_out(stage, contender, error),
+    }
+}
+
+/// One run from its beginning to its end.
+fn one(
+    stage: &mut Stage,
+    scenario: &Scenario,
+    name: &str,
+    seconds: f64,
+    round: u32,
+    result: &mut ScenarioResult,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Run> {
+    interrupt.check()?;
+    let mut measurement = Measurement::begin(stage, scenario, name, seconds)?;
+    loop {
+        std::thread::sleep(LOOK_EVERY);
+        interrupt.check()?;
+        if let Some(run) = measurement.look(stage.running(name)?, round)? {
+            note(result, measurement.notes(name));
+            return Ok(run);
+        }
+    }
+}
+
+/// All contenders are asked at the same time.
+fn all_at_once(
+    stage: &mut Stage,
+    step: &Step,
+    scenario: &Scenario,
+    round: u32,
+    result: &mut ScenarioResult,
+    interrupt: &Interrupt,
+) -> anyhow::Result<()> {
+    let mut under_way = Vec::new();
+    for index in step.order(round) {
+        let contender = &mut result.contenders[index];
+        if contender.absent.is_none() {
+            match Measurement::begin(stage, scenario, &contender.name, step.seconds) {
+                Ok(measurement) => under_way.push((index, measurement)),
+                Err(error) => drop_out(stage, contender, error)?,
+            }
+        }
+    }
+    while !under_way.is_empty() {
+        std::thread::sleep(LOOK_EVERY);
+        interrupt.check()?;
+        let mut still = Vec::new();
+        for (index, mut measurement) in under_way {
+            let name = result.contenders[index].name.clone();
+            let looked = stage.running(&name).and_then(|running| measurement.look(running, round));
+            match looked.transpose() {
+                None => still.push((index, measurement)),
+                Some(run) => keep(stage, &name, &mut result.contenders[index], run)?,
+            }
+        }
+        under_way = still;
+    }
+    Ok(())
+}
+
+/// Puts a run into the result, or takes its contender out.
+fn keep(
+    stage: &mut Stage,
+    name: &str,
+    contender: &mut ContenderResult,
+    run: anyhow::Result<Run>,
+) -> anyhow::Result<()> {
+    match run {
+        Ok(run) => {
+            contender.runs.push(run);
+            Ok(())
+        }
+        Err(error) => {
+            let rounds = contender.runs.len();
+            let error = match rounds {
+                _ if error.is::<Interrupted>() => error,
+                0 => error,
+                1 => anyhow!("it dropped out after 1 round: {error:#}"),
+                _ => anyhow!("it dropped out after {rounds} rounds: {error:#}"),
+            };
+            stage.end(name);
+            drop_out(stage, contender, error)
+        }
+    }
+}
+
+/// A contender that cannot go on is absent from here on; only an interrupt ends the run.
+fn drop_out(stage: &mut Stage, contender: &mut ContenderResult, error: anyhow::Error) -> anyhow::Result<()> {
+    if error.is::<Interrupted>() {
+        return Err(error);
+    }
+    stage.end(&contender.name);
+    contender.absent = Some(format!("{error:#}"));
+    Ok(())
+}
+
+/// A number of requests that would take longer than a run may gives way to the run's length.
+fn bounded(scenario: &Scenario, contender: &ContenderResult, seconds: f64) -> Scenario {
+    let mut scenario = scenario.clone();
+    let speed = contender.warm_up.as_ref().map_or(0.0, |one| one.requests as f64 / one.seconds.max(1e-9));
+    scenario.load.requests = scenario.load.requests.filter(|&requests| requests as f64 <= speed * seconds);
+    scenario
+}
+
+/// Turns a share of what the slowest contender can do into a rate, the same for all.
+fn pace(scenario: &mut Scenario, result: &mut ScenarioResult) {
+    let Some(share) = scenario.load.rate_share.take() else { return };
+    let speeds =
+        result.contenders.iter().filter(|contender| contender.absent.is_none()).filter_map(|contender| {
+            let warm_up = contender.warm_up.as_ref()?;
+            Some((warm_up.requests as f64 / warm_up.seconds.max(1e-9), contender.name.clone()))
+        });
+    let Some((slowest, name)) = speeds.min_by(|one, other| one.0.total_cmp(&other.0)) else { return };
+    let rate = (slowest * share).max(1.0).round();
+    scenario.load.rate = Some(rate);
+    let sentence = format!(
+        "{rate:.0} requests are due in a second: {:.0} % of what {name} answered while warming up.",
+        share * 100.0
+    );
+    note(result, vec![sentence]);
+}
+
+fn note(result: &mut ScenarioResult, notes: Vec<String>) {
+    for note in notes {
+        if !result.notes.contains(&note) {
+            result.notes.push(note);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_of_requests_is_bounded_by_the_time() {
+        let text = "title: a\nabout: b\nload: {tool: ab, connections: 3, requests: 10000}\n";
+        let scenario = Scenario::parse("s", text).unwrap();
+        let contender = |requests| ContenderResult {
+            name: "one".to_owned(),
+            absent: None,
+            warm_up: Some(WarmUp { seconds: 2.0, requests, failures: Default::default() }),
+            runs: Vec::new(),
+        };
+        assert_eq!(bounded(&scenario, &contender(10_000), 2.0).load.requests, Some(10_000));
+        assert_eq!(bounded(&scenario, &contender(9_000), 2.0).load.requests, None);
+        assert_eq!(bounded(&scenario, &contender(9_000), 600.0).load.requests, Some(10_000));
+    }
+
+    #[test]
+    fn a_rate_is_a_share_of_the_slowest() {
+        let text = "title: a\nabout: b\nload: {tool: weir, connections: 3, rate_share: 0.5}\n";
+        let mut scenario = Scenario::parse("s", text).unwrap();
+        let contender = |name: &str, requests, absent: Option<&str>| ContenderResult {
+            name: name.to_owned(),
+            absent: absent.map(ToOwned::to_owned),
+            warm_up: Some(WarmUp { seconds: 2.0, requests, failures: Default::default() }),
+            runs: Vec::new(),
+        };
+        let mut result = ScenarioResult {
+            scenario: scenario.clone(),
+            command: String::new(),
+            baseline: None,
+            contenders: vec![
+                contender("fast", 9000, None),
+                contender("slow", 4000, None),
+                contender("gone", 10, Some("it ended")),
+            ],
+            notes: Vec::new(),
+        };
+        pace(&mut scenario, &mut result);
+        assert_eq!((scenario.load.rate, scenario.load.rate_share), (Some(1000.0), None));
+        assert!(result.notes[0].contains("50 % of what slow answered"), "{:?}", result.notes);
+        pace(&mut scenario, &mut result);
+        assert_eq!(result.notes.len(), 1, "a fixed rate stays");
+    }
+}

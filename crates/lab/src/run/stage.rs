@@ -1,0 +1,316 @@
+//! Who runs during a scenario: the origin and the contenders, each started with its script, asked once before anything is
+//! measured, and ended with the stage. It measures nothing.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tempfile::TempDir;
+
+use super::interrupt::Interrupt;
+use super::probe;
+use crate::certificate::{self, Certificate};
+use crate::contender::Definition;
+use crate::files::Files;
+use crate::placement::Placement;
+use crate::ports::Ports;
+use crate::process::{Group, Start};
+use crate::scenario::{Protocol, Scenario};
+
+/// What contenders are started with; scenarios that agree in it share the running ones.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Setup {
+    /// What clients speak.
+    pub protocol: Protocol,
+    /// Workers of each gateway.
+    pub workers: u16,
+    /// Further routes.
+    pub routes: u32,
+}
+
+impl Setup {
+    /// What this scenario asks for.
+    pub fn of(scenario: &Scenario) -> Self {
+        Self { protocol: scenario.protocol, workers: scenario.workers, routes: scenario.routes }
+    }
+}
+
+/// A contender that is up.
+#[derive(Debug)]
+pub struct Running {
+    /// Who it is.
+    pub name: String,
+    /// Its processes.
+    pub group: Group,
+    /// Where it is asked.
+    pub address: SocketAddr,
+    /// It has been asked for a while since it was started.
+    pub is_warm: bool,
+    script: PathBuf,
+    environment: Vec<(String, String)>,
+    directory: PathBuf,
+    changes: u64,
+}
+
+/// Everything that runs.
+#[derive(Debug)]
+pub struct Stage {
+    program: PathBuf,
+    files: Files,
+    measured: BTreeMap<String, PathBuf>,
+    scratch: TempDir,
+    certificate: Certificate,
+    ports: Ports,
+    pins: bool,
+    interrupt: Interrupt,
+    setup: Option<Setup>,
+    placement: Placement,
+    origin: Option<(Group, SocketAddr)>,
+    running: BTreeMap<String, Running>,
+    started: u64,
+}
+
+/// A gateway with a hundred thousand routes on a virtual machine is up well before.
+const START_LIMIT: Duration = Duration::from_secs(120);
+/// What a gateway must pass on unchanged before it is measured.
+const PROBES: [&str; 2] = ["/checked-out", "/sample.html"];
+/// Idle connections to the origin that a gateway may keep: more than any scenario has busy ones.
+const KEEPALIVE: &str = "1024";
+/// Client connections that a gateway must take: 10,000 idle ones and those of the load.
+const CONNECTIONS: &str = "12000";
+
+impl Stage {
+    /// An empty one. `measured` names the binaries of Weir that contenders of these names run, `program` the one that
+    /// is the origin, the guard and a load generator.
+    pub fn new(
+        program: PathBuf,
+        files: Files,
+        measured: BTreeMap<String, PathBuf>,
+        ports: Ports,
+        pins: bool,
+        interrupt: Interrupt,
+    ) -> anyhow::Result<Self> {
+        let scratch = tempfile::Builder::new().prefix("weir-lab-").tempdir().context("no scratch folder")?;
+        // Workers that gave up root still have to reach their files.
+        fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755))?;
+        let certificate = certificate::make(scratch.path())?;
+        Ok(Self {
+            program,
+            files,
+            measured,
+            scratch,
+            certificate,
+            ports,
+            pins,
+            interrupt,
+            setup: None,
+            placement: Placement::default(),
+            origin: None,
+            running: BTreeMap::new(),
+            started: 0,
+        })
+    }
+
+    /// Cores of the present setup.
+    pub fn placement(&self) -> &Placement {
+        &self.placement
+    }
+
+    /// The program that is the guard, the origin and a load generator.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Clears the stage for another setup and starts the origin; nothing happens where it is the present one.
+    pub fn set(&mut self, setup: Setup) -> anyhow::Result<()> {
+        if self.setup == Some(setup) && self.origin.as_ref().is_some_and(|(origin, _)| origin.is_running()) {
+            return Ok(());
+        }
+        self.clear();
+        self.placement =
+            if self.pins { Placement::of_this_machine(setup.workers) } else { Placement::default() };
+        let workers = self.placement.origin.len().max(1);
+        let address = self.ports.take()?;
+        let directory = self.fresh_directory("origin")?;
+        let program = self.program.display().to_string();
+        let command =
+            [&program, "origin", "--listen", &address.to_string(), "--workers", &workers.to_string()]
+                .map(ToOwned::to_owned);
+        let group = Group::start(&Start {
+            guard: &self.program,
+            name: "origin",
+            command: &command,
+            environment: &[],
+            cores: &self.placement.origin,
+            directory: &directory,
+        })?;
+        self.wait_for_answers(&group, Protocol::Http, address).context("the origin does not start")?;
+        self.origin = Some((group, address));
+        self.setup = Some(setup);
+        Ok(())
+    }
+
+    /// The contender, up and answering; started if it is not. Fails with the reason and the end of what it said.
+    pub fn contender(&mut self, definition: &Definition) -> anyhow::Result<()> {
+        if let Some(running) = self.running.get(&definition.name) {
+            if running.group.is_running() {
+                return Ok(());
+            }
+            self.running.remove(&definition.name);
+        }
+        let setup = self.setup.context("the stage is not set")?;
+        let (_, origin) = self.origin.as_ref().context("the stage has no origin")?;
+        let origin = *origin;
+        let address = self.ports.take()?;
+        let directory = self.fresh_directory(&definition.name)?;
+        let script = self.files.start_script(definition);
+        let mut environment = self.basic_environment(definition);
+        let mut set = |name: &str, value: String| environment.push((name.to_owned(), value));
+        set("DIRECTORY", directory.display().to_string());
+        set("WORKERS", setup.workers.to_string());
+        set("LISTEN", address.to_string());
+        set("ORIGIN", origin.to_string());
+        set("PROTOCOL", setup.protocol.name().to_owned());
+        set("CERTIFICATE", self.certificate.certificate.display().to_string());
+        set("KEY", self.certificate.key.display().to_string());
+        set("ROUTES", setup.routes.to_string());
+        set("KEEPALIVE", KEEPALIVE.to_owned());
+        set("CONNECTIONS", CONNECTIONS.to_owned());
+        environment.extend(definition.environment.clone());
+        let group = Group::start(&Start {
+            guard: &self.program,
+            name: &definition.name,
+            command: &shell(&script, &["run"]),
+            environment: &environment,
+            cores: &self.placement.gateway,
+            directory: &directory,
+        })?;
+        self.wait_for_answers(&group, setup.protocol, address)?;
+        self.same_bodies(setup.protocol, address, origin)?;
+        let name = definition.name.clone();
+        let running =
+            Running { name, group, address, is_warm: false, script, environment, directory, changes: 0 };
+        self.running.insert(definition.name.clone(), running);
+        Ok(())
+    }
+
+    /// A contender that was started.
+    pub fn running(&mut self, name: &str) -> anyhow::Result<&mut Running> {
+        self.running.get_mut(name).with_context(|| format!("{name} does not run"))
+    }
+
+    /// Ends one.
+    pub fn end(&mut self, name: &str) {
+        self.running.remove(name);
+    }
+
+    /// Ends everybody.
+    pub fn clear(&mut self) {
+        self.running.clear();
+        self.origin = None;
+        self.setup = None;
+    }
+
+    /// The contender's script with one of the words that end by themselves; what it printed.
+    pub fn script(&self, definition: &Definition, word: &str, limit: Duration) -> anyhow::Result<String> {
+        let directory = self.scratch.path().join("scripts");
+        fs::create_dir_all(&directory)?;
+        fs::create_dir_all(self.files.installed())?;
+        let script = self.files.start_script(definition);
+        let mut environment = self.basic_environment(definition);
+        environment.extend(definition.environment.clone());
+        let mut group = Group::start(&Start {
+            guard: &self.program,
+            name: &format!("{}-{word}", definition.name),
+            command: &shell(&script, &[word]),
+            environment: &environment,
+            cores: &[],
+            directory: &directory,
+        })?;
+        let Some(ended) = self.interrupt.wait(limit, || Ok(group.ended()?))? else {
+            bail!("`start.sh {word}` takes longer than {} s", limit.as_secs());
+        };
+        match ended.code {
+            0 => Ok(group.output()),
+            code => bail!("`start.sh {word}` ended with status {code}: {}", group.last_lines()),
+        }
+    }
+
+    /// A folder of this run that nobody else has.
+    pub fn fresh_directory(&mut self, name: &str) -> anyhow::Result<PathBuf> {
+        self.started += 1;
+        let directory = self.scratch.path().join(format!("{name}-{}", self.started));
+        fs::create_dir(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        Ok(directory)
+    }
+
+    fn basic_environment(&self, definition: &Definition) -> Vec<(String, String)> {
+        let weir = self.measured.get(&definition.name).or_else(|| self.measured.get("weir"));
+        let weir = weir.unwrap_or(&self.program);
+        vec![
+            ("NAME".to_owned(), definition.name.clone()),
+            ("CACHE".to_owned(), self.files.installed().display().to_string()),
+            ("WEIR".to_owned(), weir.display().to_string()),
+        ]
+    }
+
+    fn wait_for_answers(&self, group: &Group, protocol: Protocol, address: SocketAddr) -> anyhow::Result<()> {
+        let mut last = String::new();
+        let answered = self.interrupt.wait(START_LIMIT, || {
+            group.check_running()?;
+            match probe::ask(protocol, address, PROBES[0]) {
+                Ok(_) => Ok(Some(())),
+                Err(error) => {
+                    last = format!("{error:#}");
+                    Ok(None)
+                }
+            }
+        })?;
+        if answered.is_none() {
+            bail!("no answer within {} s ({last}): {}", START_LIMIT.as_secs(), group.last_lines());
+        }
+        // What listens may be somebody else's; ours would have ended then.
+        group.check_running()
+    }
+
+    fn same_bodies(&self, protocol: Protocol, address: SocketAddr, origin: SocketAddr) -> anyhow::Result<()> {
+        for path in PROBES {
+            let wanted = probe::ask(Protocol::Http, origin, path).context("the origin does not answer")?;
+            if probe::ask(protocol, address, path)? != wanted {
+                bail!("what comes through it for {path} is not what the origin answers");
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Running {
+    /// Puts the next form of its configuration in force: a process of its own, beside the load.
+    pub fn change(&mut self, program: &Path, cores: &[usize]) -> anyhow::Result<Group> {
+        self.changes += 1;
+        Group::start(&Start {
+            guard: program,
+            name: &format!("change-{}", self.changes),
+            command: &shell(&self.script, &["change", &self.changes.to_string()]),
+            environment: &self.environment,
+            cores,
+            directory: &self.directory,
+        })
+    }
+
+    /// Where its files are, and those of what runs beside it.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+}
+
+/// A script's command. Whether its file may be run does not matter: not every way of copying files keeps that.
+fn shell(script: &Path, words: &[&str]) -> Vec<String> {
+    let mut command = vec!["bash".to_owned(), script.display().to_string()];
+    command.extend(words.iter().map(|&word| word.to_owned()));
+    command
+}

@@ -1,0 +1,97 @@
+//! What a run leaves: every round of every contender, absent ones with their reason, the rest of the run unharmed.
+
+use super::stand_ins::{Laboratory, SCENARIO, StandIn, somebody_runs};
+
+#[test]
+fn every_contender_is_measured_in_every_round() {
+    let laboratory =
+        Laboratory::new(&[("short", SCENARIO)], &[("one", StandIn::default()), ("two", StandIn::default())]);
+    let outcome = laboratory.run(&["--baseline", "one"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("version of two"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("kept as result.json"), "{}", outcome.stdout);
+    let report = laboratory.report();
+    assert!(!report.interrupted && report.machine.cores > 0 && report.seconds > 0.0);
+    let scenario = &report.scenarios[0];
+    assert_eq!(scenario.baseline.as_deref(), Some("one"));
+    for contender in &scenario.contenders {
+        assert_eq!(contender.absent, None);
+        let warm_up = contender.warm_up.as_ref().unwrap();
+        assert!(warm_up.requests > 0 && warm_up.failures.all() == 0);
+        assert_eq!(contender.runs.iter().map(|run| run.round).collect::<Vec<_>>(), [0, 1]);
+        for run in &contender.runs {
+            assert!(run.load.requests > 0 && run.load.failures.all() == 0, "{run:?}");
+            assert!(run.usage.cpu_us_per_request() > 0.0 && run.usage.pss_bytes > 0, "{run:?}");
+            assert!(run.usage.rss_bytes >= run.usage.pss_bytes, "{run:?}");
+        }
+    }
+    let folder = laboratory.files.path().to_str().unwrap();
+    assert!(!somebody_runs(&format!("{folder}/contenders")), "a contender outlived the run");
+}
+
+#[test]
+fn who_cannot_be_had_or_started_is_absent_and_the_rest_runs() {
+    let contenders = [
+        ("good", StandIn::default()),
+        ("missing", StandIn { install: "echo no such package >&2; exit 1", ..StandIn::default() }),
+        ("broken", StandIn { run: "echo bad configuration >&2; exit 3", ..StandIn::default() }),
+        ("silent", StandIn { run: "exit 0", ..StandIn::default() }),
+    ];
+    let laboratory = Laboratory::new(&[("short", SCENARIO)], &contenders);
+    let outcome = laboratory.run(&[]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("no such package"), "{}", outcome.stderr);
+    let report = laboratory.report();
+    let missing = report.contenders.iter().find(|facts| facts.definition.name == "missing").unwrap();
+    assert!(missing.absent.as_ref().unwrap().contains("no such package"));
+    let contenders = &report.scenarios[0].contenders;
+    let found = |name: &str| contenders.iter().find(|one| one.name == name).unwrap();
+    assert_eq!(found("good").runs.len(), 2);
+    assert!(found("broken").absent.as_ref().unwrap().contains("bad configuration"));
+    assert!(found("silent").absent.as_ref().unwrap().contains("ended"));
+    assert!(contenders.iter().all(|one| one.name != "missing"));
+}
+
+#[test]
+fn who_dies_in_the_middle_drops_out_with_its_last_words_and_its_rounds_stay() {
+    // Every run has a folder for its load beside the contender's. The fifth is its second measured one: two contenders
+    // were warmed up, and each was measured once.
+    let dies = r#""$WEIR" origin --listen "$LISTEN" &
+      until [ "$(ls -d "$DIRECTORY"/../load-* 2>/dev/null | wc -l)" -ge 5 ]; do sleep 0.01; done
+      echo out of memory >&2
+      exit 9"#;
+    let contenders = [("dies", StandIn { run: dies, ..StandIn::default() }), ("good", StandIn::default())];
+    let laboratory = Laboratory::new(&[("short", SCENARIO)], &contenders);
+    let outcome = laboratory.run(&[]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let report = laboratory.report();
+    let [dead, good] = &report.scenarios[0].contenders[..] else { panic!("two contenders") };
+    let reason = dead.absent.as_ref().unwrap();
+    assert!(reason.contains("dropped out after 1 round") && reason.contains("out of memory"), "{reason}");
+    assert_eq!((dead.runs.len(), good.runs.len()), (1, 2));
+}
+
+#[test]
+fn everybody_at_once() {
+    let scenario = format!("{SCENARIO}together: true\n");
+    let laboratory =
+        Laboratory::new(&[("crowd", &scenario)], &[("one", StandIn::default()), ("two", StandIn::default())]);
+    let outcome = laboratory.run(&["--no-pin"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let report = laboratory.report();
+    for contender in &report.scenarios[0].contenders {
+        assert_eq!(contender.runs.len(), 2, "{contender:?}");
+        assert_eq!(contender.runs[0].usage.cores_busy_percent, None, "nothing was pinned");
+    }
+}
+
+#[test]
+fn idle_connections_and_slow_clients_beside_the_load() {
+    let scenario = format!("{SCENARIO}idle_connections: 20\nslow_clients: 5\n");
+    let laboratory = Laboratory::new(&[("crowd", &scenario)], &[("one", StandIn::default())]);
+    let outcome = laboratory.run(&[]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let report = laboratory.report();
+    let contender = &report.scenarios[0].contenders[0];
+    assert_eq!((contender.absent.as_ref(), contender.runs.len()), (None, 2));
+}

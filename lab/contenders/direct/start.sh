@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# The origin at the gateway's place: nothing is installed, and routes mean nothing to it.
+PROGRAM=direct
+. "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+
+contender_install() { needs WEIR; }
+
+contender_version() { needs WEIR; "$WEIR" version | head -n 1; }
+
+contender_configure() { needs WEIR; }
+
+contender_run() { exec "$WEIR" origin --listen "$LISTEN" --workers "$WORKERS"; }
+
+main "$@"
