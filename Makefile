@@ -42,9 +42,8 @@ fmt: ## Format the sources
 doc: ## Build the API documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
 
-bench: build ## Measure weir beside nginx and HAProxy (ARGS="--quick", "--help")
-	@lab/install.sh bench
-	@lab/bench.py $(ARGS)
+bench: build ## Measure weir beside nginx and HAProxy (all gateways: target/release/weir lab run)
+	@target/release/weir lab run --quick $(ARGS)
 
 figures: build ## Measure start-up, memory, scaling and 100,000 routes (ARGS="--help")
 	@lab/install.sh bench

@@ -187,7 +187,8 @@ pub struct Latency {
     pub max_ms: Option<f64>,
 }
 
-/// What the contender's process tree took during a run, without its edges.
+/// What the contender's process tree took during a run: CPU and switches of the whole run, as the answers are; the busy
+/// share of cores without the run's edges, when connections are opened and closed.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Usage {
     /// Length of what was accounted, in seconds.

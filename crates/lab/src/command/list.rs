@@ -1,8 +1,11 @@
-//! `weir lab list`: the scenarios and the contenders. It starts nothing.
+//! `weir lab list`: the scenarios and the contenders, and which of those are installed. It starts no gateway.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use crate::files::{Files, FilesArguments};
+use crate::ports::Ports;
+use crate::run::{Binaries, Interrupt, Interrupted, Stage};
 use crate::terminal::{Paint, print};
 
 /// What `weir lab list` takes.
@@ -11,6 +14,9 @@ pub struct ListArguments {
     #[command(flatten)]
     files: FilesArguments,
 }
+
+/// A virtual machine that says its version.
+const VERSION_LIMIT: Duration = Duration::from_secs(60);
 
 /// Prints both lists.
 pub fn run(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
@@ -27,9 +33,19 @@ pub fn run(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
     print(paint.strong("Contenders (weir lab run --contender NAME)"));
     let contenders = files.contenders()?;
     let width = contenders.iter().map(|contender| contender.name.len()).max().unwrap_or(0);
+    let program = std::env::current_exe()?;
+    let stage = Stage::new(program, files, Binaries::new(), Ports::default(), false, Interrupt::listen()?)?;
     for contender in &contenders {
-        let usual = if contender.usual { String::new() } else { paint.faint("  only where named") };
-        print(format_args!("  {:width$}  {}, {}{usual}", contender.name, contender.title, contender.version));
+        let state = match stage.script(contender, "version", VERSION_LIMIT) {
+            Ok(_) => paint.good("installed"),
+            Err(error) if error.is::<Interrupted>() => return Err(error),
+            Err(_) => paint.faint("not installed"),
+        };
+        let usual = if contender.usual { "" } else { ", only where named" };
+        print(format_args!(
+            "  {:width$}  {}, {}: {state}{usual}",
+            contender.name, contender.title, contender.version
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }

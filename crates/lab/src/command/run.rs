@@ -127,6 +127,8 @@ impl RunArguments {
     /// Which binaries of Weir are measured; those of `--also` become contenders.
     fn binaries(&self, all: &mut Vec<Definition>) -> anyhow::Result<(Binaries, Vec<String>)> {
         let mut measured = Binaries::new();
+        // The origin is always this program's, whatever is measured.
+        measured.insert("direct".to_owned(), std::env::current_exe()?);
         if let Some(path) = &self.weir {
             measured.insert("weir".to_owned(), program(path)?);
         }
