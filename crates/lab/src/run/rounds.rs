@@ -20,6 +20,7 @@ pub(super) fn measure(
     interrupt: &Interrupt,
 ) -> anyhow::Result<()> {
     stage.set(Setup::of(&step.scenario))?;
+    stage.end_unusual(&step.contenders);
     let mut scenario = step.scenario.clone();
     for index in 0..step.contenders.len() {
         warm_up(stage, step, index, result, progress, interrupt)?;

@@ -50,6 +50,7 @@ pub struct Running {
     pub address: SocketAddr,
     /// It has been asked for a while since it was started.
     pub is_warm: bool,
+    is_usual: bool,
     script: PathBuf,
     environment: Vec<(String, String)>,
     directory: PathBuf,
@@ -78,6 +79,8 @@ pub struct Stage {
 const START_LIMIT: Duration = Duration::from_secs(120);
 /// What a gateway must pass on unchanged before it is measured.
 const PROBES: [&str; 2] = ["/checked-out", "/sample.html"];
+/// What a shell reports of a program whose reader went away.
+const PIPE_CLOSED: i32 = 128 + 13;
 /// Idle connections to the origin that a gateway may keep: more than any scenario has busy ones.
 const KEEPALIVE: &str = "1024";
 /// Client connections that a gateway must take: 10,000 idle ones and those of the load.
@@ -192,10 +195,24 @@ impl Stage {
         self.wait_for_answers(&group, setup.protocol, address)?;
         self.same_bodies(setup.protocol, address, origin)?;
         let name = definition.name.clone();
-        let running =
-            Running { name, group, address, is_warm: false, script, environment, directory, changes: 0 };
+        let running = Running {
+            name,
+            group,
+            address,
+            is_warm: false,
+            is_usual: definition.usual,
+            script,
+            environment,
+            directory,
+            changes: 0,
+        };
         self.running.insert(definition.name.clone(), running);
         Ok(())
+    }
+
+    /// Ends those that only a study has and the next scenario has not: each may hold a gigabyte.
+    pub fn end_unusual(&mut self, next: &[Definition]) {
+        self.running.retain(|name, running| running.is_usual || next.iter().any(|one| &one.name == name));
     }
 
     /// A contender that was started.
@@ -235,7 +252,8 @@ impl Stage {
             bail!("`start.sh {word}` takes longer than {} s", limit.as_secs());
         };
         match ended.code {
-            0 => Ok(group.output()),
+            // A reader within the script that had enough (`… | head -n 1`) is no failure.
+            0 | PIPE_CLOSED if ended.code == 0 || !group.output().is_empty() => Ok(group.output()),
             code => bail!("`start.sh {word}` ended with status {code}: {}", group.last_lines()),
         }
     }
