@@ -81,11 +81,8 @@ fn a_folder_has_a_program_or_is_a_variant_of_one_that_has() {
     let scripts = scripts();
     for (name, definition) in definitions() {
         let of = definition.variant_of.as_deref().unwrap_or(&name);
-        assert_eq!(scripts.contains_key(&name), of == name && name != "direct", "{name}");
-        assert!(
-            name == "direct" || scripts.contains_key(of),
-            "{name} is a variant of {of}, which has no start.sh"
-        );
+        assert_eq!(scripts.contains_key(&name), of == name, "{name}");
+        assert!(scripts.contains_key(of), "{name} is a variant of {of}, which has no start.sh");
         assert!(!definition.title.is_empty() && !definition.about.is_empty(), "{name}");
     }
 }
