@@ -1,12 +1,10 @@
 //! The laboratory's commands, one file each. What they do is elsewhere; here is how they are called.
 
 pub mod compare;
-pub mod list;
-pub mod load;
-pub mod report;
 pub mod install;
 pub mod list;
 pub mod load;
+pub mod report;
 pub mod run;
 
 pub use crate::process::guard;
@@ -27,14 +25,14 @@ enum LabCommand {
     Run(Box<run::RunArguments>),
     /// List the scenarios and the contenders, and which of those are installed
     List(list::ListArguments),
+    /// Get what contenders need: from package registries, into a cache folder
+    Install(install::InstallArguments),
     /// Ask a server as fast as it answers, or at a rate, and check every answer
     Load(load::LoadArguments),
     /// Show a kept result as tables, or write it as a page, as Markdown, or beside the published texts
     Report(report::ReportArguments),
     /// Show what changed between two kept results and what is noise
     Compare(compare::CompareArguments),
-    /// Get what contenders need: from package registries, into a cache folder
-    Install(install::InstallArguments),
     /// Start a program and end it with the laboratory
     #[command(hide = true)]
     Guard(guard::GuardArguments),
