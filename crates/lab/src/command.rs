@@ -1,6 +1,7 @@
 //! The laboratory's commands, one file each. What they do is elsewhere; here is how they are called.
 
 pub mod compare;
+pub mod forwarder;
 pub mod install;
 pub mod list;
 pub mod load;
@@ -36,6 +37,8 @@ enum LabCommand {
     /// Start a program and end it with the laboratory
     #[command(hide = true)]
     Guard(guard::GuardArguments),
+    /// Forward to an origin, in one of the forms of the thread-model study
+    Forwarder(forwarder::ForwarderArguments),
 }
 
 /// Runs one; its exit code is the program's.
@@ -48,5 +51,6 @@ pub fn run(arguments: &LabArguments) -> anyhow::Result<ExitCode> {
         LabCommand::Compare(arguments) => compare::run(arguments),
         LabCommand::Install(arguments) => install::run(arguments),
         LabCommand::Guard(arguments) => guard::run(arguments),
+        LabCommand::Forwarder(arguments) => forwarder::run(arguments),
     }
 }

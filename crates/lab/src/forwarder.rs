@@ -1,0 +1,58 @@
+//! The study of thread models: one forwarder that differs only in where the upstream's connection lives, as a contender
+//! beside the others. It is no gateway: it knows one origin, no routes and no limits beyond those of its buffers.
+
+mod body;
+mod buffers;
+mod exchange;
+mod layer4;
+mod layer7;
+mod link;
+mod loops;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+
+use clap::ValueEnum;
+
+pub use buffers::Buffers;
+pub use loops::start;
+
+/// What a forwarder is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// What it understands of what it forwards.
+    pub layer: Layer,
+    /// Where the upstream's connection lives.
+    pub model: Model,
+    /// Event loops that clients' connections live on; with [`Model::SeparatePools`] as many again for upstreams.
+    pub workers: usize,
+    /// Where it listens; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Where it forwards to.
+    pub origin: SocketAddr,
+    /// Where the memory of what is read comes from.
+    pub buffers: Buffers,
+}
+
+/// What is understood of what is forwarded.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum Layer {
+    /// Bytes are copied; an upstream connection belongs to one client
+    #[value(name = "4")]
+    Four,
+    /// HTTP/1.1 is parsed; upstream connections are kept and shared
+    #[value(name = "7")]
+    Seven,
+}
+
+/// Where the upstream's connection lives.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum Model {
+    /// On the event loop of its client: nothing is ever handed over
+    SameLoop,
+    /// On the next event loop of the one pool, which may be the client's by chance
+    SharedPool,
+    /// On an event loop of another pool: everything is handed over twice
+    SeparatePools,
+}

@@ -1,0 +1,280 @@
+//! One request and its answer: heads are parsed and written anew, bodies pass as they are, in both directions at once. It
+//! does not choose the upstream connection.
+
+use std::net::IpAddr;
+
+use http1::{
+    FieldId, FieldSet, HeadError, HeadLimits, HeadStatus, Method, RequestFraming, RequestHead,
+    ResponseFraming, ResponseHead, Version, encode, parse_request, parse_response,
+};
+
+use super::body::Body;
+use super::buffers::{Buffer, Buffers};
+use super::layer7::{Source, Upstream};
+use super::link::Writer;
+
+/// The prefix that is taken off a path, as by all contenders.
+const PREFIX: &[u8] = b"/sodik";
+/// Fields that are written in a form of their own.
+const OWN: FieldSet = FieldSet::of(&[FieldId::XForwardedFor]);
+
+/// Whose fault it is that an exchange cannot go on.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The client left, or sent half of something.
+    Client,
+    /// The client's request is none.
+    Request(HeadError),
+    /// The origin cannot be reached, left, or sent something that is no answer.
+    Origin,
+}
+
+/// What can be used again after an exchange.
+#[derive(Debug)]
+pub(super) struct Ending {
+    pub(super) keep_client: bool,
+    pub(super) keep_upstream: bool,
+}
+
+/// The exchanges of one client's connection; its memory is used again by each.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    client: String,
+    buffers: Buffers,
+    request: RequestHead,
+    response: ResponseHead,
+    /// Something of the answer has gone to the client.
+    pub(super) answer_has_begun: bool,
+}
+
+impl Exchange {
+    pub(super) fn new(client: IpAddr, buffers: Buffers) -> Self {
+        let (request, response) = (RequestHead::new(), ResponseHead::new());
+        Self { client: client.to_string(), buffers, request, response, answer_has_begun: false }
+    }
+
+    /// Reads the next request's head; `false` when the client has ended the connection instead.
+    pub(super) async fn read_request(&mut self, source: &mut Source) -> Result<bool, Fault> {
+        self.answer_has_begun = false;
+        let Some(mut buffer) = source.next().await.map_err(|_| Fault::Client)? else { return Ok(false) };
+        loop {
+            match parse_request(&buffer, &mut self.request, &HeadLimits::default()).map_err(Fault::Request)? {
+                HeadStatus::Complete { head_bytes } => {
+                    buffer.advance(head_bytes);
+                    source.put_back(buffer);
+                    return Ok(true);
+                }
+                HeadStatus::Partial => append(&mut buffer, source, || Fault::Client).await?,
+            }
+        }
+    }
+
+    /// Sends the request that was read, and its answer back.
+    pub(super) async fn run(
+        &mut self,
+        client: &mut Source,
+        to_client: &mut Writer,
+        upstream: &mut Upstream,
+    ) -> Result<Ending, Fault> {
+        let mut body = Body::of_request(self.request.framing);
+        let head = self.request_head(client, &mut body)?;
+        let Upstream { source: origin, writer: to_origin, .. } = upstream;
+        to_origin.write(head).await.map_err(|_| Fault::Origin)?;
+        let mut is_sent = body.is_over();
+        let keep_client = if is_sent {
+            self.answer(origin, to_client).await?
+        } else {
+            let receiving = self.answer(origin, to_client);
+            tokio::pin!(receiving);
+            tokio::select! {
+                biased;
+                sent = pass(client, &mut body, to_origin, || Fault::Client, || Fault::Origin) => {
+                    match sent {
+                        Ok(()) => is_sent = true,
+                        // The origin may have answered before it stopped to listen.
+                        Err(Fault::Origin) => {}
+                        Err(fault) => return Err(fault),
+                    }
+                    receiving.await?
+                }
+                // An answer before the request has ended: it counts, and the connections are of no further use.
+                answered = &mut receiving => answered?,
+            }
+        };
+        let keep_upstream = is_sent && self.response.keep_alive && origin.is_quiet();
+        Ok(Ending { keep_client: keep_client && is_sent, keep_upstream })
+    }
+
+    /// The request's head as the origin gets it, with as much of the body as has come already.
+    fn request_head(&self, client: &mut Source, body: &mut Body) -> Result<Buffer, Fault> {
+        let (request, mut head) = (&self.request, self.buffers.take());
+        let out = head.bytes_mut();
+        let path = request.path();
+        let path = path.strip_prefix(PREFIX).filter(|rest| rest.starts_with(b"/")).unwrap_or(path);
+        encode::request_line(out, request.method_text(), path, request.query());
+        encode::fields_except(out, &request.headers, OWN);
+        if !request.headers.contains_known(FieldId::Host) {
+            encode::field(out, "Host", request.authority());
+        }
+        out.extend_from_slice(b"X-Forwarded-For: ");
+        for value in request.headers.get_all_known(FieldId::XForwardedFor) {
+            out.extend_from_slice(value);
+            out.extend_from_slice(b", ");
+        }
+        out.extend_from_slice(self.client.as_bytes());
+        out.extend_from_slice(b"\r\n");
+        if request.framing == RequestFraming::Chunked {
+            out.extend_from_slice(CHUNKED);
+        }
+        out.extend_from_slice(encode::HEAD_END);
+        join(out, client, body, false).map_err(|()| Fault::Client)?;
+        Ok(head)
+    }
+
+    /// Passes the answer on, interim ones before it included; whether the client's connection can be used again.
+    async fn answer(&mut self, origin: &mut Source, to_client: &mut Writer) -> Result<bool, Fault> {
+        let is_old = self.request.version == Version::Http10;
+        loop {
+            self.read_response(origin).await?;
+            if self.response.status == SWITCHING_PROTOCOLS {
+                return Err(Fault::Origin);
+            }
+            let mut body = Body::of_response(self.response.framing);
+            // A client of HTTP/1.0 knows neither interim answers nor chunks.
+            if is_old && self.response.is_interim() {
+                continue;
+            }
+            let unpack = is_old && self.response.framing == ResponseFraming::Chunked;
+            let keep =
+                self.request.keep_alive && !unpack && self.response.framing != ResponseFraming::UntilClose;
+            let head = self.response_head(origin, &mut body, keep, unpack)?;
+            self.answer_has_begun |= !self.response.is_interim();
+            to_client.write(head).await.map_err(|_| Fault::Client)?;
+            if self.response.is_interim() {
+                continue;
+            }
+            if unpack {
+                self.unpack(origin, &mut body, to_client).await?;
+            } else {
+                pass(origin, &mut body, to_client, || Fault::Origin, || Fault::Client).await?;
+            }
+            return Ok(keep);
+        }
+    }
+
+    async fn read_response(&mut self, origin: &mut Source) -> Result<(), Fault> {
+        let was_head = self.request.method == Method::Head;
+        let next = origin.next().await.map_err(|_| Fault::Origin)?;
+        let mut buffer = next.ok_or(Fault::Origin)?;
+        loop {
+            let status = parse_response(&buffer, &mut self.response, &HeadLimits::default(), was_head);
+            match status.map_err(|_| Fault::Origin)? {
+                HeadStatus::Complete { head_bytes } => {
+                    buffer.advance(head_bytes);
+                    origin.put_back(buffer);
+                    return Ok(());
+                }
+                HeadStatus::Partial => append(&mut buffer, origin, || Fault::Origin).await?,
+            }
+        }
+    }
+
+    /// The answer's head as the client gets it, with as much of the body as has come already.
+    fn response_head(
+        &self,
+        origin: &mut Source,
+        body: &mut Body,
+        keep: bool,
+        unpack: bool,
+    ) -> Result<Buffer, Fault> {
+        let (response, mut head) = (&self.response, self.buffers.take());
+        let out = head.bytes_mut();
+        encode::status_line(out, response.status, response.reason_text());
+        encode::fields(out, &response.headers);
+        if !response.is_interim() {
+            if response.framing == ResponseFraming::Chunked && !unpack {
+                out.extend_from_slice(CHUNKED);
+            }
+            if !keep {
+                encode::field(out, "Connection", b"close");
+            } else if self.request.version == Version::Http10 {
+                encode::field(out, "Connection", b"keep-alive");
+            }
+        }
+        out.extend_from_slice(encode::HEAD_END);
+        join(out, origin, body, unpack).map_err(|()| Fault::Origin)?;
+        Ok(head)
+    }
+
+    /// Passes on what chunks hold, to a client that knows none; the connection's end is the body's.
+    async fn unpack(
+        &self,
+        origin: &mut Source,
+        body: &mut Body,
+        to_client: &mut Writer,
+    ) -> Result<(), Fault> {
+        while !body.is_over() {
+            let piece = origin.next().await.map_err(|_| Fault::Origin)?.ok_or(Fault::Origin)?;
+            let mut data = self.buffers.take();
+            let mut piece = piece;
+            let used = body.take(&piece, Some(data.bytes_mut())).map_err(|_| Fault::Origin)?;
+            piece.advance(used);
+            origin.put_back(piece);
+            if !data.is_empty() {
+                to_client.write(data).await.map_err(|_| Fault::Client)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Adds what comes next to a head that is not whole.
+async fn append(buffer: &mut Buffer, source: &mut Source, fault: fn() -> Fault) -> Result<(), Fault> {
+    let more = source.more().await.map_err(|_| fault())?.ok_or_else(fault)?;
+    buffer.bytes_mut().extend_from_slice(&more);
+    Ok(())
+}
+
+/// Adds the part of the body that came together with its head, so that both are one write.
+fn join(out: &mut Vec<u8>, source: &mut Source, body: &mut Body, unpack: bool) -> Result<(), ()> {
+    if body.is_over() {
+        return Ok(());
+    }
+    let Some(mut waiting) = source.waiting() else { return Ok(()) };
+    let used = if unpack {
+        body.take(&waiting, Some(out)).map_err(drop)?
+    } else {
+        let used = body.take(&waiting, None).map_err(drop)?;
+        out.extend_from_slice(&waiting[..used]);
+        used
+    };
+    waiting.advance(used);
+    source.put_back(waiting);
+    Ok(())
+}
+
+/// Passes on what is left of a body, byte for byte. Whose fault it is depends on the direction.
+async fn pass(
+    from: &mut Source,
+    body: &mut Body,
+    to: &mut Writer,
+    cannot_read: fn() -> Fault,
+    cannot_write: fn() -> Fault,
+) -> Result<(), Fault> {
+    while !body.is_over() {
+        let Some(mut piece) = from.next().await.map_err(|_| cannot_read())? else {
+            return if matches!(body, Body::UntilClose) { Ok(()) } else { Err(cannot_read()) };
+        };
+        let used = body.take(&piece, None).map_err(|_| cannot_read())?;
+        if let Some(rest) = piece.split_off(used) {
+            from.put_back(rest);
+        }
+        if !piece.is_empty() {
+            to.write(piece).await.map_err(|_| cannot_write())?;
+        }
+    }
+    Ok(())
+}
+
+const CHUNKED: &[u8] = b"Transfer-Encoding: chunked\r\n";
+const SWITCHING_PROTOCOLS: u16 = 101;

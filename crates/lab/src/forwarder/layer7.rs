@@ -1,0 +1,116 @@
+//! Layer 7: requests of a client's connection in turn, each with an upstream connection that is kept afterwards. How one
+//! exchange passes is told in `exchange`; here is who takes part in it.
+
+use std::io;
+use std::net::IpAddr;
+
+use super::buffers::{Buffer, Buffers};
+use super::exchange::{Ending, Exchange, Fault};
+use super::link::{Reader, Writer};
+use super::loops::{Loops, Place};
+
+/// Bytes of a connection, of which some may have been read before they were wanted.
+#[derive(Debug)]
+pub(super) struct Source {
+    reader: Reader,
+    rest: Option<Buffer>,
+}
+
+impl Source {
+    pub(super) fn new(reader: Reader) -> Self {
+        Self { reader, rest: None }
+    }
+
+    /// The next bytes; `None` at the end.
+    pub(super) async fn next(&mut self) -> io::Result<Option<Buffer>> {
+        match self.rest.take() {
+            Some(rest) => Ok(Some(rest)),
+            None => self.reader.read().await,
+        }
+    }
+
+    /// What was read already, if anything was.
+    pub(super) fn waiting(&mut self) -> Option<Buffer> {
+        self.rest.take()
+    }
+
+    /// Bytes from the connection itself: only where nothing is waiting.
+    pub(super) async fn more(&mut self) -> io::Result<Option<Buffer>> {
+        debug_assert!(self.rest.is_none(), "there are older bytes");
+        self.reader.read().await
+    }
+
+    /// Keeps what is not wanted yet.
+    pub(super) fn put_back(&mut self, rest: Buffer) {
+        if !rest.is_empty() {
+            self.rest = Some(rest);
+        }
+    }
+
+    /// Whether nothing has come that nobody asked for.
+    pub(super) fn is_quiet(&mut self) -> bool {
+        self.rest.is_none() && self.reader.is_quiet()
+    }
+}
+
+/// A connection to the origin.
+#[derive(Debug)]
+pub(super) struct Upstream {
+    pub(super) source: Source,
+    pub(super) writer: Writer,
+    pub(super) place: Place,
+}
+
+/// Serves one client until it or a fault ends its connection.
+pub(super) async fn serve((reader, mut writer): (Reader, Writer), client: IpAddr, me: usize, loops: &Loops) {
+    let mut source = Source::new(reader);
+    let mut exchange = Exchange::new(client, loops.settings.buffers);
+    loop {
+        match exchange.read_request(&mut source).await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(fault) => return refuse(writer, fault, loops.settings.buffers).await,
+        }
+        let Some(mut upstream) = upstream(me, loops).await else {
+            return refuse(writer, Fault::Origin, loops.settings.buffers).await;
+        };
+        match exchange.run(&mut source, &mut writer, &mut upstream).await {
+            Ok(Ending { keep_client, keep_upstream }) => {
+                if keep_upstream {
+                    loops.keep(me, upstream);
+                }
+                if !keep_client {
+                    return drop(writer.finish().await);
+                }
+            }
+            // An answer that has begun cannot be taken back: that the connection breaks is what tells of the fault.
+            Err(_) if exchange.answer_has_begun => return,
+            Err(fault) => return refuse(writer, fault, loops.settings.buffers).await,
+        }
+    }
+}
+
+async fn upstream(me: usize, loops: &Loops) -> Option<Upstream> {
+    let place = loops.place(me);
+    if let Some(idle) = loops.idle(me, place) {
+        return Some(idle);
+    }
+    let (reader, writer) = loops.connect(place).await.ok()?;
+    Some(Upstream { source: Source::new(reader), writer, place })
+}
+
+/// Answers in the origin's place, and ends the connection.
+async fn refuse(mut writer: Writer, fault: Fault, buffers: Buffers) {
+    let (status, reason) = match fault {
+        Fault::Client => return,
+        Fault::Request(error) => (error.status(), "Refused"),
+        Fault::Origin => (502, "Bad Gateway"),
+    };
+    let mut answer = buffers.take();
+    let text = format!("HTTP/1.1 {status} {reason}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    answer.bytes_mut().extend_from_slice(text.as_bytes());
+    // The client may be gone; there is nobody else to tell.
+    if writer.write(answer).await.is_ok() {
+        let _ = writer.finish().await;
+    }
+}

@@ -1,0 +1,120 @@
+//! One connection, seen from the event loop that works with it: its socket lives there, or on another loop, with which
+//! what was read is exchanged over channels. It does not know which of the two was chosen, nor what the bytes mean.
+
+use std::io;
+use std::net::SocketAddr;
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc;
+
+use super::buffers::{Buffer, Buffers};
+
+/// Pieces on their way between two loops, each way: 256 KiB, as much as a socket holds. Whoever fills it waits.
+const PIECES_UNDER_WAY: usize = 16;
+
+/// Where bytes come from.
+#[derive(Debug)]
+pub(super) enum Reader {
+    Here(OwnedReadHalf, Buffers),
+    There(mpsc::Receiver<io::Result<Buffer>>),
+}
+
+/// Where bytes go.
+#[derive(Debug)]
+pub(super) enum Writer {
+    Here(OwnedWriteHalf),
+    There(mpsc::Sender<Buffer>),
+}
+
+impl Reader {
+    /// The next bytes; `None` at the end.
+    pub(super) async fn read(&mut self) -> io::Result<Option<Buffer>> {
+        match self {
+            Self::Here(socket, buffers) => buffers.read(socket).await,
+            Self::There(pieces) => pieces.recv().await.transpose(),
+        }
+    }
+
+    /// Whether nothing has come, not even the end: only such a connection can be used again.
+    pub(super) fn is_quiet(&mut self) -> bool {
+        match self {
+            Self::Here(socket, _) => {
+                matches!(socket.try_read(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+            }
+            Self::There(pieces) => matches!(pieces.try_recv(), Err(mpsc::error::TryRecvError::Empty)),
+        }
+    }
+}
+
+impl Writer {
+    /// Writes all of it, or hands it over to be written.
+    pub(super) async fn write(&mut self, buffer: Buffer) -> io::Result<()> {
+        match self {
+            Self::Here(socket) => socket.write_all(&buffer).await,
+            Self::There(pieces) => {
+                pieces.send(buffer).await.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))
+            }
+        }
+    }
+
+    /// Says that no more will come; the other direction stays open.
+    pub(super) async fn finish(self) -> io::Result<()> {
+        match self {
+            Self::Here(mut socket) => socket.shutdown().await,
+            Self::There(pieces) => {
+                // The loop that has the socket ends its direction when the last piece was written.
+                drop(pieces);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The halves of a connection whose socket lives on this loop.
+pub(super) fn here(stream: TcpStream, buffers: Buffers) -> io::Result<(Reader, Writer)> {
+    stream.set_nodelay(true)?;
+    let (reader, writer) = stream.into_split();
+    Ok((Reader::Here(reader, buffers), Writer::Here(writer)))
+}
+
+/// Connects to the origin from this loop.
+pub(super) async fn connect(origin: SocketAddr, buffers: Buffers) -> io::Result<(Reader, Writer)> {
+    here(TcpStream::connect(origin).await?, buffers)
+}
+
+/// Keeps the connection on this loop; the halves that come back may be used on any other.
+pub(super) fn lend((reader, writer): (Reader, Writer)) -> (Reader, Writer) {
+    let (to_other, from_here) = mpsc::channel(PIECES_UNDER_WAY);
+    let (to_here, from_other) = mpsc::channel(PIECES_UNDER_WAY);
+    tokio::spawn(carry_out(reader, to_other));
+    tokio::spawn(carry_in(from_other, writer));
+    (Reader::There(from_here), Writer::There(to_here))
+}
+
+/// What the socket reads goes to the other loop, until the end, a fault, or until nobody takes it there any more.
+async fn carry_out(mut reader: Reader, pieces: mpsc::Sender<io::Result<Buffer>>) {
+    loop {
+        let read = tokio::select! {
+            read = reader.read() => read,
+            () = pieces.closed() => return,
+        };
+        let Some(read) = read.transpose() else { return };
+        let is_fault = read.is_err();
+        if pieces.send(read).await.is_err() || is_fault {
+            return;
+        }
+    }
+}
+
+/// What the other loop hands over is written to the socket. When it cannot be, the channel's end tells the other loop.
+async fn carry_in(mut pieces: mpsc::Receiver<Buffer>, mut writer: Writer) {
+    while let Some(piece) = pieces.recv().await {
+        if writer.write(piece).await.is_err() {
+            return;
+        }
+    }
+    // The origin may be gone already, and then there is nobody to tell.
+    let _ = writer.finish().await;
+}
