@@ -5,6 +5,7 @@
 //! mistakes, and it is not a web server: it keeps no files, no limits per client and no log.
 
 mod answer;
+mod frames;
 mod request;
 
 use std::io;
@@ -17,6 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use answer::Answer;
+use frames::Frames;
 use request::{Body, parse_head};
 
 /// What `weir origin` takes.
@@ -122,17 +124,20 @@ impl Connection {
             };
             // A head is copied only if a body, which is read into the same buffer, follows it.
             let (head_bytes, keep_alive) = (head.bytes, head.keep_alive);
-            if head.body == Body::None {
+            let answer = if head.body == Body::None {
                 let answer = answer::choose(&head, 0, &mut self.output);
                 self.start += head_bytes;
-                self.finish(answer).await?;
+                answer
             } else {
                 let text = self.input[self.start..self.start + head_bytes].to_vec();
                 let body_bytes = self.read_body(head_bytes, head.body, head.expects_continue).await?;
                 let Ok(Some(head)) = parse_head(&text) else { return Ok(()) };
-                let answer = answer::choose(&head, body_bytes, &mut self.output);
-                self.finish(answer).await?;
+                answer::choose(&head, body_bytes, &mut self.output)
+            };
+            if answer == Answer::Frames {
+                return self.echo_frames().await;
             }
+            self.finish(answer).await?;
             if !keep_alive {
                 self.flush().await?;
                 return self.stream.shutdown().await;
@@ -161,10 +166,24 @@ impl Connection {
         }
     }
 
+    /// Says back what it hears until the client closes, or breaks the rules.
+    async fn echo_frames(&mut self) -> io::Result<()> {
+        let mut frames = Frames::default();
+        while frames.take(&self.input[self.start..self.end], &mut self.output) {
+            self.start = self.end;
+            self.flush().await?;
+            if !self.fill().await? {
+                return Ok(());
+            }
+        }
+        self.flush().await?;
+        self.stream.shutdown().await
+    }
+
     /// Does what of an answer does not fit into the output buffer.
     async fn finish(&mut self, answer: Answer) -> io::Result<()> {
         match answer {
-            Answer::Written => Ok(()),
+            Answer::Written | Answer::Frames => Ok(()),
             Answer::Static(bytes) => {
                 self.flush().await?;
                 self.stream.write_all(bytes).await

@@ -1,10 +1,12 @@
 //! What the echo origin says to which path; knows nothing of connections.
 
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use super::frames::{self, Handshake};
 use super::request::{Head, split_field};
 
 /// What is left to do once the output buffer holds an answer's beginning.
@@ -16,6 +18,8 @@ pub(super) enum Answer {
     Static(&'static [u8]),
     /// The answer is in the output buffer, to be sent after a pause.
     After(Duration),
+    /// A WebSocket is accepted; frames follow.
+    Frames,
     /// A body made of one block, repeated.
     Repeat { block: Vec<u8>, times: u64, end: Vec<u8> },
 }
@@ -44,6 +48,8 @@ pub(super) fn choose(head: &Head<'_>, body_bytes: u64, output: &mut Vec<u8>) -> 
             Answer::After(pause)
         }
         (b"bytes", Some(length)) => reply.bytes(length),
+        (b"flaky", Some(every @ 1..)) => reply.flaky(every),
+        (b"echo-frames", None) => reply.frames(),
         (b"chunked", Some(chunks)) => reply.chunks(chunks),
         _ => {
             let text = echo(head, body_bytes);
@@ -93,6 +99,32 @@ impl Reply<'_> {
         let block = vec![b'x'; BLOCK_BYTES];
         let end = vec![b'x'; (length % BLOCK_BYTES as u64) as usize];
         self.repeat(block, length / BLOCK_BYTES as u64, end)
+    }
+
+    /// Every so-manieth request to these paths fails, whoever asks.
+    fn flaky(mut self, every: u64) -> Answer {
+        if (ASKED_FLAKY.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(every) {
+            self.whole(500, "text/plain", FAILED_BODY);
+            return Answer::Written;
+        }
+        self.known(&SMALL, SMALL_BODY)
+    }
+
+    fn frames(self) -> Answer {
+        match frames::handshake(self.head) {
+            Handshake::Accepted(proof) => {
+                let text = format!(
+                    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                     Sec-WebSocket-Accept: {proof}\r\n\r\n"
+                );
+                self.output.extend_from_slice(text.as_bytes());
+                Answer::Frames
+            }
+            Handshake::Refused(status, reason) => {
+                self.text(status, reason);
+                Answer::Written
+            }
+        }
     }
 
     fn chunks(mut self, chunks: u64) -> Answer {
@@ -157,7 +189,10 @@ fn reason(status: u16) -> &'static str {
         200 => "OK",
         204 => "No Content",
         304 => "Not Modified",
+        400 => "Bad Request",
         404 => "Not Found",
+        426 => "Upgrade Required",
+        500 => "Internal Server Error",
         503 => "Service Unavailable",
         // A reason phrase may be empty, but the space before it may not be missing (RFC 9112 4).
         _ => "",
@@ -183,6 +218,10 @@ static LARGE_BODY: LazyLock<String> = LazyLock::new(|| {
 });
 
 const SMALL_BODY: &[u8] = b"checked-out response.";
+/// As long as the answer it takes the place of, so that tools that compare lengths see a status only.
+const FAILED_BODY: &[u8] = b"failed, by intention.";
+/// Requests to `/flaky/N` in this process's life.
+static ASKED_FLAKY: AtomicU64 = AtomicU64::new(0);
 /// The size of the larger page that gateways are compared with.
 const LARGE_BYTES: usize = 26_650;
 /// Up to here an answer is copied into the output buffer, to go out with others in one write.
@@ -229,8 +268,31 @@ mod tests {
         check("/delay/5", "HTTP/1.1 200", "waited 5 ms\n");
         check("/bytes/40000", "HTTP/1.1 200", "Content-Length: 40000\r\n");
         check("/chunked/3", "HTTP/1.1 200", "Transfer-Encoding: chunked\r\n");
+        check("/echo-frames", "HTTP/1.1 426 Upgrade Required", "speaks WebSocket\n");
+        check("/flaky/0", "HTTP/1.1 200", "\"path\": \"/flaky/0\"");
         check("/x?y", "HTTP/1.1 200", "\"path\": \"/x?y\"");
         check("/x", "HTTP/1.1 200", "\"A\": \"b, c\"");
         check("/x", "HTTP/1.1 200", "\"body_bytes\": 7");
+    }
+
+    #[test]
+    fn an_origin_that_fails_on_purpose() {
+        let answers: Vec<String> = (0..9).map(|_| answer("GET /flaky/3 HTTP/1.1\r\n\r\n").0).collect();
+        let failed = |text: &&String| text.starts_with("HTTP/1.1 500 Internal Server Error\r\n");
+        for three in answers.chunks(3) {
+            assert_eq!(three.iter().filter(failed).count(), 1, "{answers:?}");
+        }
+        assert!(answers.iter().all(|text| text.contains("Content-Length: 21\r\n")), "{answers:?}");
+        assert_eq!(FAILED_BODY.len(), SMALL_BODY.len());
+    }
+
+    #[test]
+    fn a_websocket_is_accepted() {
+        let (text, left) = answer(
+            "GET /echo-frames HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n",
+        );
+        assert!(text.starts_with("HTTP/1.1 101 Switching Protocols\r\n") && left == Answer::Frames, "{text}");
+        assert!(text.ends_with("Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"), "{text}");
     }
 }
