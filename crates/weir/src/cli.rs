@@ -2,7 +2,7 @@
 //! own file beneath `cli/`.
 //!
 //! Exit codes: 0 done, 1 something is wrong with the input or the machine, 2 the command line is wrong, 3 `plan` found a
-//! difference.
+//! difference, or `lab compare` something slower.
 
 mod apply;
 mod check;
@@ -172,6 +172,6 @@ mod tests {
 <!-- Made from crates/weir/src/cli.rs and the files of the commands by `UPDATE=1 cargo test -p weir`; edit it there. -->
 
 Exit codes: 0 done, 1 something is wrong with the input or the machine, 2 the command line is wrong, 3 `weir plan` found
-a difference. Colour is used on a terminal only, and not at all with `NO_COLOR` set.
+a difference, or `weir lab compare --fail-on slower` something slower. Colour is used on a terminal only, and not at all with `NO_COLOR` set.
 ";
 }
