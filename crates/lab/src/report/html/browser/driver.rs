@@ -135,5 +135,6 @@ impl Drop for Browser {
     }
 }
 
-/// A browser starts slowly on a busy machine; a passing test is far below.
-const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+/// A browser that has not answered by then hangs. It says nothing of how fast one has to be: on a machine that others
+/// use, starting one has taken more than a minute.
+const ANSWER_LIMIT: Duration = Duration::from_secs(300);
