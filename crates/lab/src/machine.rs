@@ -3,16 +3,15 @@
 use std::fs;
 
 use crate::placement::Placement;
-use crate::process::cores;
 use crate::result::Machine;
 
-/// This machine, with the cores of a run and what is poor about it.
-pub(crate) fn describe(placement: &Placement, warnings: Vec<String>) -> Machine {
+/// This machine, with how many cores could be used, those of a run, and what is poor about it.
+pub(crate) fn describe(cores: usize, placement: &Placement, warnings: Vec<String>) -> Machine {
     Machine {
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         cpu: value(&read("/proc/cpuinfo"), "model name", ':')
             .unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
-        cores: cores::usable().len(),
+        cores,
         memory_bytes: memory_bytes(&read("/proc/meminfo")),
         system: value(&read("/etc/os-release"), "PRETTY_NAME", '=').unwrap_or_else(|| "Linux".to_owned()),
         gateway_cores: placement.gateway.clone(),
@@ -48,7 +47,7 @@ mod tests {
         assert_eq!(value("a\t: b\nmodel name\t: Some CPU: 3\n", "model name", ':').unwrap(), "Some CPU: 3");
         assert_eq!(value("ID=x\nPRETTY_NAME=\"A B\"\n", "PRETTY_NAME", '=').unwrap(), "A B");
         assert_eq!(memory_bytes("MemTotal:       24689432 kB\n"), 24_689_432 * 1024);
-        let machine = describe(&Placement::default(), Vec::new());
-        assert!(machine.cores > 0 && machine.memory_bytes > 0 && !machine.kernel.is_empty());
+        let machine = describe(4, &Placement::default(), Vec::new());
+        assert!(machine.cores == 4 && machine.memory_bytes > 0 && !machine.kernel.is_empty());
     }
 }

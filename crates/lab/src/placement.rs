@@ -42,9 +42,9 @@ impl Placement {
         Self { gateway, load: load.to_vec(), origin: origin.to_vec() }
     }
 
-    /// For this machine.
-    pub fn of_this_machine(workers: u16) -> Self {
-        Self::choose(&cores::usable(), usize::from(workers), twins)
+    /// On these cores of this machine. They are told, since the laboratory pins itself and can use fewer then.
+    pub fn on(usable: &[usize], workers: u16) -> Self {
+        Self::choose(usable, usize::from(workers), twins)
     }
 
     /// What is poor about it, in plain sentences.
@@ -53,7 +53,7 @@ impl Placement {
         if self.gateway.iter().any(|core| self.load.contains(core)) {
             warnings.push(format!(
                 "The gateway shares its cores with the load generator: {} of them are too few for {} workers, so requests per second and latency say little; CPU per request still stands.",
-                cores::usable().len(),
+                self.load.len(),
                 self.gateway.len()
             ));
         } else if self.load == self.origin && !self.load.is_empty() {

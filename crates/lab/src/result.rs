@@ -205,7 +205,9 @@ pub struct Usage {
     pub pss_bytes: u64,
     /// Resident memory at the end, in bytes.
     pub rss_bytes: u64,
-    /// How busy the gateway's cores were, in percent of one core; `None` where nothing was pinned.
+    /// How many cores were the contender's; 0 where nothing was pinned.
+    pub cores: usize,
+    /// How busy they were, in percent of one core; `None` where nothing was pinned.
     pub cores_busy_percent: Option<f64>,
     /// How much of that was the contender's own, in percent of one core.
     pub own_percent: f64,

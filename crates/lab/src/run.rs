@@ -55,8 +55,10 @@ pub struct Settings {
     pub port: Option<u16>,
     /// Where the report is kept.
     pub save: PathBuf,
-    /// The words of the command line that choose what is measured, for the commands in the report.
+    /// The words of the command line, for the command that repeats the run.
     pub words: Vec<String>,
+    /// What of them the command of each scenario repeats.
+    pub choices: Vec<String>,
 }
 
 /// Maven projects and Rust programs are built meanwhile.
@@ -73,9 +75,11 @@ pub fn run(settings: Settings) -> anyhow::Result<ExitCode> {
     let program = std::env::current_exe()?;
     tools::need("curl", "curl", settings.installs)?;
     let mut warnings = placement::disturbances();
-    let placement = if settings.pins { Placement::of_this_machine(1) } else { Placement::default() };
+    let usable = cores::usable();
+    let pinned = if settings.pins { usable.clone() } else { Vec::new() };
+    let placement = Placement::on(&pinned, 1);
     warnings.extend(placement.warnings());
-    if cores::usable().len() < 2 {
+    if usable.len() < 2 {
         warnings.push(
             "This machine has one core: everybody shares it, and only CPU per request says something."
                 .to_owned(),
@@ -90,16 +94,16 @@ pub fn run(settings: Settings) -> anyhow::Result<ExitCode> {
         weir: env!("CARGO_PKG_VERSION").to_owned(),
         started: now(),
         seconds: 0.0,
-        command: settings.command(&settings.words),
+        command: command(&settings.words),
         interrupted: false,
-        machine: machine::describe(&placement, warnings),
+        machine: machine::describe(usable.len(), &placement, warnings),
         contenders: Vec::new(),
         scenarios: Vec::new(),
     };
     let ports = Ports::from(settings.port);
     let measured = settings.measured.clone();
     let files = settings.files.clone();
-    let mut stage = Stage::new(program, files, measured, ports, settings.pins, interrupt.clone())?;
+    let mut stage = Stage::new(program, files, measured, ports, pinned, interrupt.clone())?;
     let began = Instant::now();
     let outcome = measure_all(&settings, &mut stage, &mut report, &interrupt, began);
     stage.clear();
@@ -267,24 +271,33 @@ impl Settings {
         let mut words = vec!["--scenario".to_owned(), step.scenario.name.clone()];
         words.extend(["--rounds".to_owned(), step.rounds.to_string()]);
         words.extend(["--seconds".to_owned(), step.seconds.to_string()]);
+        words.extend(self.choices.iter().cloned());
         let mut contenders: Vec<ContenderResult> = step.contenders.iter().map(missing).collect();
         contenders.extend(step.absent.iter().cloned());
         ScenarioResult {
             scenario: step.scenario.clone(),
-            command: self.command(&words),
+            command: command(&words),
             baseline: step.baseline(&self.wishes),
             contenders,
             notes: Vec::new(),
         }
     }
 
-    fn command(&self, words: &[String]) -> String {
-        ["weir lab run".to_owned()].iter().chain(words).cloned().collect::<Vec<_>>().join(" ")
-    }
-
     fn kept(&self, report: &Report) -> String {
         if report.scenarios.is_empty() { String::new() } else { shown(&self.save) }
     }
+}
+
+/// A command that a shell reads as these words.
+fn command(words: &[String]) -> String {
+    let plain = |word: &str| {
+        !word.is_empty() && word.chars().all(|one| one.is_ascii_alphanumeric() || "-_./=:,@%+".contains(one))
+    };
+    let quoted = words.iter().map(|word| match plain(word) {
+        true => word.clone(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    });
+    ["weir lab run".to_owned()].into_iter().chain(quoted).collect::<Vec<_>>().join(" ")
 }
 
 fn shown(path: &Path) -> String {
@@ -308,6 +321,12 @@ fn rfc3339(date: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_can_be_copied() {
+        let words = ["--also", "b=c/weir", "--save", "my result's.json", ""].map(str::to_owned);
+        assert_eq!(command(&words), r"weir lab run --also b=c/weir --save 'my result'\''s.json' ''");
+    }
 
     #[test]
     fn moments() {

@@ -34,7 +34,8 @@ pub fn run(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
     let contenders = files.contenders()?;
     let width = contenders.iter().map(|contender| contender.name.len()).max().unwrap_or(0);
     let program = std::env::current_exe()?;
-    let stage = Stage::new(program, files, Binaries::new(), Ports::default(), false, Interrupt::listen()?)?;
+    let stage =
+        Stage::new(program, files, Binaries::new(), Ports::default(), Vec::new(), Interrupt::listen()?)?;
     for contender in &contenders {
         let state = match stage.script(contender, "version", VERSION_LIMIT) {
             Ok(_) => paint.good("installed"),

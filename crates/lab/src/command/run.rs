@@ -120,8 +120,42 @@ impl RunArguments {
             installs: !self.no_install,
             port: self.port,
             save: self.save.clone().unwrap_or_else(unused_name),
+            // Behind `weir lab run`.
             words: std::env::args().skip(3).collect(),
+            choices: self.choices(),
         })
+    }
+
+    /// What of this command line a single scenario's command has to repeat; its scenario, rounds and seconds are said
+    /// beside it.
+    fn choices(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        let named: Vec<String> = match (self.contender.is_empty(), self.quick) {
+            (true, true) => QUICK.map(str::to_owned).to_vec(),
+            _ => self.contender.clone(),
+        };
+        if !named.is_empty() {
+            words.push("--contender".to_owned());
+            words.extend(named);
+        }
+        let path = |path: &PathBuf| path.display().to_string();
+        let valued = [
+            ("--baseline", self.baseline.clone()),
+            ("--weir", self.weir.as_ref().map(path)),
+            ("--files", self.files.files.as_ref().map(path)),
+            ("--port", self.port.map(|port| port.to_string())),
+        ];
+        for (option, value) in valued {
+            words.extend(value.into_iter().flat_map(|value| [option.to_owned(), value]));
+        }
+        words.extend(self.also.iter().flat_map(|also| ["--also".to_owned(), also.clone()]));
+        let switches = [
+            ("--full-counts", self.full_counts),
+            ("--no-pin", self.no_pin),
+            ("--no-install", self.no_install),
+        ];
+        words.extend(switches.into_iter().filter(|(_, on)| *on).map(|(option, _)| option.to_owned()));
+        words
     }
 
     /// Which binaries of Weir are measured; those of `--also` become contenders.
@@ -159,4 +193,35 @@ fn program(path: &std::path::Path) -> anyhow::Result<PathBuf> {
 fn unused_name() -> PathBuf {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     PathBuf::from(format!("weir-lab-{seconds}.json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        run: RunArguments,
+    }
+
+    #[test]
+    fn a_scenarios_command_repeats_what_was_chosen() {
+        for (line, choices) in [
+            ("", ""),
+            ("--quick", "--contender direct nginx haproxy weir"),
+            ("--quick --contender weir", "--contender weir"),
+            ("--scenario small --rounds 7 --seconds 1 --save x.json --baseline weir", "--baseline weir"),
+            (
+                "--weir a/weir --also b=c/weir --no-pin --no-install --full-counts --port 9000",
+                "--weir a/weir --port 9000 --also b=c/weir --full-counts --no-pin --no-install",
+            ),
+            ("--files lab", "--files lab"),
+        ] {
+            let words = ["run"].into_iter().chain(line.split_whitespace());
+            let run = Line::try_parse_from(words).unwrap().run;
+            assert_eq!(run.choices().join(" "), choices, "{line}");
+        }
+    }
 }

@@ -54,8 +54,9 @@ impl Figure {
     /// Reads it from one run; `None` where that does not tell it, or tells nonsense.
     pub fn of(self, run: &Run) -> Option<f64> {
         let (load, usage) = (&run.load, &run.usage);
-        // A process tree that took no CPU at all was not accounted: the origin alone has none.
-        let accounted = usage.cpu_us_per_request() > 0.0;
+        // A process tree that took no CPU at all was not accounted: the origin alone has none. Where nothing was
+        // answered there is no share of it either.
+        let accounted = load.requests > 0 && usage.cpu_us_per_request() > 0.0;
         let value = match self {
             Self::RequestsPerSecond => Some(load.requests_per_second),
             Self::P50Ms => load.latency.p50_ms,
@@ -138,6 +139,10 @@ mod tests {
         let latency = Latency { p99_ms: Some(f64::NAN), p50_ms: Some(-1.0), ..Latency::default() };
         let broken = Run { load: LoadOutcome { latency, ..LoadOutcome::default() }, ..bare };
         assert_eq!((Figure::P99Ms.of(&broken), Figure::P50Ms.of(&broken)), (None, None));
+        // One that took CPU and answered nothing has no CPU per request.
+        let usage = Usage { user_us_per_request: 580_000.0, ..Usage::default() };
+        let mute = Run { round: 0, load: LoadOutcome::default(), usage };
+        assert_eq!((Figure::CpuUs.of(&mute), Figure::UserUs.of(&mute)), (None, None));
     }
 
     #[test]

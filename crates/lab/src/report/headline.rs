@@ -65,7 +65,7 @@ pub fn sentences(report: &Report) -> Vec<String> {
 }
 
 fn standing<'a>(report: &Report, result: &'a ScenarioResult) -> Option<Standing<'a>> {
-    let summaries = summary::of_scenario(result, report.machine.gateway_cores.len());
+    let summaries = summary::of_scenario(result);
     let peer = |summary: &&Summary<'_>| {
         let usual = report.contenders.iter().find(|facts| facts.definition.name == summary.name);
         let own = summary.name.starts_with(SUBJECT) && summary.name != SUBJECT;

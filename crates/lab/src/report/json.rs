@@ -50,12 +50,11 @@ pub fn text(report: &Report) -> anyhow::Result<String> {
 
 /// Medians, spreads, ratios and verdicts by scenario and contender.
 pub fn summary_of(report: &Report) -> Value {
-    let cores = report.machine.gateway_cores.len();
-    report.scenarios.iter().map(|result| (result.scenario.name.clone(), of_scenario(result, cores))).collect()
+    report.scenarios.iter().map(|result| (result.scenario.name.clone(), of_scenario(result))).collect()
 }
 
-fn of_scenario(result: &ScenarioResult, cores: usize) -> Value {
-    let contenders: serde_json::Map<String, Value> = summary::of_scenario(result, cores)
+fn of_scenario(result: &ScenarioResult) -> Value {
+    let contenders: serde_json::Map<String, Value> = summary::of_scenario(result)
         .iter()
         .map(|summary| (summary.name.to_owned(), of_contender(summary)))
         .collect();

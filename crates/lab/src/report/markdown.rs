@@ -36,12 +36,12 @@ pub fn page(report: &Report) -> String {
         code(&report.command)
     );
     for result in &report.scenarios {
-        out += &scenario(report, result);
+        out += &scenario(result);
     }
     out + &contenders(report)
 }
 
-fn scenario(report: &Report, result: &ScenarioResult) -> String {
+fn scenario(result: &ScenarioResult) -> String {
     let asked = &result.scenario;
     let mut out = format!(
         "\n## {}: {}\n\n{}\n\n{}",
@@ -50,7 +50,7 @@ fn scenario(report: &Report, result: &ScenarioResult) -> String {
         markdown_text(&asked.about),
         code(&result.command)
     );
-    let summaries = summary::of_scenario(result, report.machine.gateway_cores.len());
+    let summaries = summary::of_scenario(result);
     let measured: Vec<&Summary<'_>> = summaries.iter().filter(|summary| summary.rounds > 0).collect();
     if measured.is_empty() {
         return out + "\nNothing was measured.\n";

@@ -308,6 +308,7 @@ fn run(round: u32, cpu_us: f64, bytes: u64, scenario: &Scenario, random: &mut fa
             involuntary_switches_per_request: 0.001,
             pss_bytes: bytes,
             rss_bytes: bytes + bytes / 3,
+            cores: 1,
             cores_busy_percent: Some(busy),
             own_percent: busy - 4.0,
         },

@@ -68,13 +68,12 @@ impl Summary<'_> {
     }
 }
 
-/// Summaries of all contenders, in the order of the run. `gateway_cores` is how many cores were pinned.
-pub fn of_scenario(result: &ScenarioResult, gateway_cores: usize) -> Vec<Summary<'_>> {
+/// Summaries of all contenders, in the order of the run.
+pub fn of_scenario(result: &ScenarioResult) -> Vec<Summary<'_>> {
     let find = |name: &str| result.contenders.iter().find(|contender| contender.name == name);
     let baseline = result.baseline.as_deref().and_then(find);
     let direct = if paced(result) { None } else { find(DIRECT) };
-    let cores = gateway_cores.min(result.scenario.workers.into()).max(1) as f64;
-    result.contenders.iter().map(|contender| of_contender(contender, baseline, direct, cores)).collect()
+    result.contenders.iter().map(|contender| of_contender(contender, baseline, direct)).collect()
 }
 
 /// Requests are due at a given rate: how many are answered says nothing about a contender that keeps up.
@@ -86,7 +85,6 @@ fn of_contender<'a>(
     contender: &'a ContenderResult,
     baseline: Option<&ContenderResult>,
     direct: Option<&ContenderResult>,
-    cores: f64,
 ) -> Summary<'a> {
     let runs = &contender.runs;
     let figures = Figure::ALL.into_iter().filter_map(|figure| {
@@ -101,7 +99,8 @@ fn of_contender<'a>(
         let shares = within_rounds(runs, &direct.runs, Figure::RequestsPerSecond);
         statistics::spread(shares.into_iter().map(|share| (1.0 - share) * 100.0))
     });
-    let busy = statistics::spread(runs.iter().filter_map(|run| run.usage.cores_busy_percent));
+    let busy =
+        runs.iter().filter_map(|run| Some(run.usage.cores_busy_percent? / run.usage.cores.max(1) as f64));
     let own = runs.iter().filter_map(|run| {
         let busy = run.usage.cores_busy_percent.filter(|busy| *busy > 0.0)?;
         Some(run.usage.own_percent / busy * 100.0)
@@ -118,7 +117,7 @@ fn of_contender<'a>(
         warm_up_failures: contender.warm_up.as_ref().map_or(0, |warm_up| warm_up.failures.all()),
         unsent: runs.iter().map(|run| run.load.unsent).sum(),
         notes: notes(runs),
-        busy_percent: busy.map(|busy| busy.median / cores),
+        busy_percent: statistics::spread(busy).map(|busy| busy.median),
         own_percent: statistics::spread(own).map(|own| own.median),
     }
 }
@@ -173,7 +172,7 @@ mod tests {
                 run.usage.system_us_per_request *= 3.0;
             }
         }
-        let summaries = of_scenario(result, 1);
+        let summaries = of_scenario(result);
         let weir = summaries.iter().find(|summary| summary.name == "weir").unwrap();
         let throughput = weir.figures[&Figure::RequestsPerSecond];
         assert!(throughput.max / throughput.min > 2.5, "{throughput:?}");
@@ -192,7 +191,7 @@ mod tests {
         let shared = within_rounds(&result.contenders[3].runs, &result.contenders[1].runs, Figure::CpuUs);
         assert_eq!(shared.len(), 3);
         result.contenders[1].runs.clear();
-        let summaries = of_scenario(result, 1);
+        let summaries = of_scenario(result);
         assert!(summaries[3].ratios.is_empty() && summaries[1].figures.is_empty());
     }
 
@@ -210,11 +209,10 @@ mod tests {
         for (busy, own, cores, expected) in rows {
             let mut report = sample::small(5, 3, 1.0);
             let result = &mut report.scenarios[0];
-            result.scenario.workers = cores;
             for run in &mut result.contenders[3].runs {
-                (run.usage.cores_busy_percent, run.usage.own_percent) = (busy, own);
+                (run.usage.cores, run.usage.cores_busy_percent, run.usage.own_percent) = (cores, busy, own);
             }
-            let summaries = of_scenario(result, cores.into());
+            let summaries = of_scenario(result);
             let weir = &summaries[3];
             assert_eq!((weir.unsaturated(), weir.disturbed()), expected, "{busy:?} {own} {cores}");
         }
@@ -224,7 +222,7 @@ mod tests {
     fn a_given_rate_loses_nothing() {
         let report = sample::report();
         for result in &report.scenarios {
-            let loses = of_scenario(result, 1).iter().any(|summary| summary.loss_percent.is_some());
+            let loses = of_scenario(result).iter().any(|summary| summary.loss_percent.is_some());
             assert_eq!(loses, !paced(result), "{}", result.scenario.name);
         }
     }

@@ -23,7 +23,7 @@ pub fn whole(report: &Report) -> String {
 pub fn painted(report: &Report, result: &ScenarioResult, paint: Paint) -> String {
     let asked = &result.scenario;
     let mut out = format!("{}  {}\n", paint.strong(&asked.name), asked.title);
-    let summaries = summary::of_scenario(result, report.machine.gateway_cores.len());
+    let summaries = summary::of_scenario(result);
     let measured: Vec<&Summary<'_>> = summaries.iter().filter(|summary| summary.rounds > 0).collect();
     if measured.is_empty() {
         out += "  nothing was measured\n";

@@ -39,7 +39,7 @@ pub fn page(report: &Report) -> String {
 fn one(report: &Report, text: &Text) -> String {
     let mut out = format!("\n## {}\n\nAsked: {}.", text.title, text.asked);
     let found = report.scenarios.iter().find(|result| repeats(result, &text.ask));
-    let summaries = found.map(|result| summary::of_scenario(result, report.machine.gateway_cores.len()));
+    let summaries = found.map(summary::of_scenario);
     out += &match found {
         Some(result) => format!(" Here: scenario {}.\n\n", markdown_text(&result.scenario.name)),
         None => " This run has no scenario that asks so.\n\n".to_owned(),
@@ -159,7 +159,7 @@ fn thread_models(report: &Report) -> String {
     };
     let mut told = false;
     for result in &report.scenarios {
-        let summaries = summary::of_scenario(result, report.machine.gateway_cores.len());
+        let summaries = summary::of_scenario(result);
         let part =
             |summary: &&Summary<'_>| variable(summary.name, "THREAD_MODEL").is_some() && summary.rounds > 0;
         let measured: Vec<&Summary<'_>> = summaries.iter().filter(part).collect();

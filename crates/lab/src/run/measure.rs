@@ -131,6 +131,7 @@ impl Measurement {
             involuntary_switches_per_request: involuntary as f64 / requests,
             pss_bytes: memory.pss_bytes,
             rss_bytes: memory.rss_bytes,
+            cores: self.cores.len(),
             cores_busy_percent: busy_percent(&self.ticks, self.cores.len()),
             own_percent: 100.0 * cpu.seconds() / load.seconds.max(1e-9),
         }

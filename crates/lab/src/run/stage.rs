@@ -66,7 +66,8 @@ pub struct Stage {
     scratch: TempDir,
     certificate: Certificate,
     ports: Ports,
-    pins: bool,
+    /// Those that everybody is pinned to; empty where nobody is.
+    cores: Vec<usize>,
     interrupt: Interrupt,
     setup: Option<Setup>,
     placement: Placement,
@@ -88,13 +89,13 @@ const CONNECTIONS: &str = "12000";
 
 impl Stage {
     /// An empty one. `measured` names the binaries of Weir that contenders of these names run, `program` the one that
-    /// is the origin, the guard and a load generator.
+    /// is the origin, the guard and a load generator; `cores` are those that all of them are pinned to, if any.
     pub fn new(
         program: PathBuf,
         files: Files,
         measured: BTreeMap<String, PathBuf>,
         ports: Ports,
-        pins: bool,
+        cores: Vec<usize>,
         interrupt: Interrupt,
     ) -> anyhow::Result<Self> {
         let scratch = tempfile::Builder::new().prefix("weir-lab-").tempdir().context("no scratch folder")?;
@@ -108,7 +109,7 @@ impl Stage {
             scratch,
             certificate,
             ports,
-            pins,
+            cores,
             interrupt,
             setup: None,
             placement: Placement::default(),
@@ -134,8 +135,7 @@ impl Stage {
             return Ok(());
         }
         self.clear();
-        self.placement =
-            if self.pins { Placement::of_this_machine(setup.workers) } else { Placement::default() };
+        self.placement = Placement::on(&self.cores, setup.workers);
         let workers = self.placement.origin.len().max(1);
         let address = self.ports.take()?;
         let directory = self.fresh_directory("origin")?;

@@ -41,7 +41,7 @@ fn chart(
             && !(kind == Figure::RequestsPerSecond && summary::paced(result))
     };
     for result in report.scenarios.iter().filter(told) {
-        let summaries = summary::of_scenario(result, report.machine.gateway_cores.len());
+        let summaries = summary::of_scenario(result);
         let mut line: Vec<Dot> = Vec::new();
         for summary in summaries.iter().filter(|summary| summary.name != DIRECT) {
             let Some(ratio) = summary.ratios.get(&kind) else { continue };

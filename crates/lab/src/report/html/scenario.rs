@@ -14,7 +14,7 @@ use crate::result::{Report, Run, ScenarioResult};
 
 /// The whole section.
 pub(super) fn section(report: &Report, result: &ScenarioResult, people: &People<'_>, index: usize) -> String {
-    let summaries = summary::of_scenario(result, report.machine.gateway_cores.len());
+    let summaries = summary::of_scenario(result);
     let mut measured: Vec<&Summary<'_>> = summaries.iter().filter(|summary| summary.rounds > 0).collect();
     sort(&mut measured, summary::paced(result));
     let view = View { result, people, measured };

@@ -30,6 +30,40 @@ fn every_contender_is_measured_in_every_round() {
 }
 
 #[test]
+fn a_gateway_has_the_first_cores_and_the_others_ask() {
+    let usable = allowed(&std::fs::read_to_string("/proc/self/status").unwrap());
+    let writes = r#"grep Cpus_allowed_list /proc/$$/status > "$CACHE/$WORKERS-workers"
+      exec "$WEIR" origin --listen "$LISTEN""#;
+    let two = format!("{SCENARIO}workers: 2\n");
+    let laboratory = Laboratory::new(
+        &[("one", SCENARIO), ("two", &two)],
+        &[("noted", StandIn { run: writes, ..StandIn::default() })],
+    );
+    let outcome = laboratory.run(&[]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let of = |workers: usize| {
+        let file = laboratory.work.path().join(format!("cache/installed/{workers}-workers"));
+        allowed(&std::fs::read_to_string(file).unwrap())
+    };
+    let report = laboratory.report();
+    assert_eq!(report.machine.cores, usable.len());
+    for (workers, scenario) in [(1, &report.scenarios[0]), (2, &report.scenarios[1])] {
+        let first = usable.iter().copied().take(workers).collect::<Vec<_>>();
+        assert_eq!(of(workers), first, "{workers} workers");
+        assert_eq!(scenario.contenders[0].runs[0].usage.cores, first.len(), "{workers} workers");
+    }
+    let load = &report.machine.load_cores;
+    assert_eq!(load.contains(&usable[0]), usable.len() == 1, "the load has a core of its own: {load:?}");
+}
+
+/// The cores of a `Cpus_allowed_list:	0-2,5` in a process's status.
+fn allowed(status: &str) -> Vec<usize> {
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    let ranges = list.trim().split(',').map(|part| part.split_once('-').unwrap_or((part, part)));
+    ranges.flat_map(|(from, to)| from.parse::<usize>().unwrap()..=to.parse().unwrap()).collect()
+}
+
+#[test]
 fn who_cannot_be_had_or_started_is_absent_and_the_rest_runs() {
     let contenders = [
         ("good", StandIn::default()),
