@@ -9,11 +9,14 @@ SECONDS ?= 60
 # Seeds of the simulation that a test run takes; any others with make simulate.
 TEST_SEEDS ?= 0..3000
 
+# weir has no library: it is named so that what all depend on has the features, and so the files, of the other tests.
+SIMULATION = -p gateway -p weir --lib --features gateway/simulation
+
 .DEFAULT_GOAL := help
-.PHONY: help run build test simulate lint fmt doc bench figures hardening soak fuzz install
+.PHONY: help run build test simulate lint fmt doc bench figures hardening truthfulness soak fuzz install
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## Build and start a gateway, an echo origin behind it and an example route
 	@lab/install.sh run
@@ -25,11 +28,11 @@ build: ## Build the release binary
 
 test: install lint ## Everything that must pass: format, lints, all tests, documentation
 	$(CARGO) test --workspace
-	WEIR_SIMULATE=$(TEST_SEEDS) $(CARGO) test -p gateway --lib --features simulation -- env::memory simulation
+	WEIR_SIMULATE=$(TEST_SEEDS) $(CARGO) test $(SIMULATION) -- env::memory simulation
 	$(MAKE) --no-print-directory doc
 
 simulate: ## Run the seeded simulation (SEED=7, SEEDS=0..100000)
-	WEIR_SIMULATE=$(or $(SEED),$(SEEDS),$(TEST_SEEDS)) $(CARGO) test -p gateway --lib --features simulation -- --nocapture simulation::seeds::whatever
+	WEIR_SIMULATE=$(or $(SEED),$(SEEDS),$(TEST_SEEDS)) $(CARGO) test $(SIMULATION) -- --nocapture simulation::seeds::whatever
 
 lint: ## Format check and clippy, warnings denied
 	$(CARGO) fmt --all -- --check
@@ -52,6 +55,10 @@ figures: build ## Measure start-up, memory, scaling and 100,000 routes (ARGS="--
 hardening: build ## Measure what weir withstands: slow clients, changes, crashes, overload (ARGS="--help")
 	@lab/install.sh bench
 	@lab/hardening.py $(ARGS)
+
+truthfulness: build ## Measure whether the laboratory sees a planted slowdown, and agrees with itself
+	@lab/install.sh bench
+	@lab/truthfulness.py $(ARGS)
 
 soak: build ## Run mixed traffic for half an hour, every answer checked (ARGS="--minutes 5")
 	@lab/install.sh bench
