@@ -56,7 +56,7 @@ fn a_gateway_has_the_first_cores_and_the_others_ask() {
     assert_eq!(load.contains(&usable[0]), usable.len() == 1, "the load has a core of its own: {load:?}");
 }
 
-/// The cores of a `Cpus_allowed_list:	0-2,5` in a process's status.
+/// The cores that a process may run on, of its status: `Cpus_allowed_list: 0-2,5`.
 fn allowed(status: &str) -> Vec<usize> {
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
     let ranges = list.trim().split(',').map(|part| part.split_once('-').unwrap_or((part, part)));
