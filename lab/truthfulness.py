@@ -6,17 +6,23 @@ CPU (slowed.py), all in interleaved rounds and compared with the first:
 
   planted    in how many runs the slowed one was told as slower
   none       in how many the other was told as different
-  agreement  how many medians of a run lie within the spread that the next run printed
+  agreement  how many medians of a run lie within the spread that the run before printed
+
+And `generator`: CPU that `weir lab load`, which compares every byte, takes for an answer, beside wrk.
 """
 
 import argparse
 import json
 import os
+import resource
+import statistics
 import subprocess
 from pathlib import Path
 
+import contenders
+import load
 import report
-from common import BINARY, ROOT, Lab, LabError, machine, need_binary, need_programs, run_main
+from common import BINARY, ROOT, Lab, LabError, cores, machine, need_binary, need_programs, run_main
 
 SLOWED, SAME = "weir-slowed", "weir-again"
 # Figures whose medians are held against the spread of the next run.
@@ -25,24 +31,65 @@ FIGURES = ("requests_per_second", "cpu_us")
 
 def main():
     options = arguments()
-    need_programs("wrk")
+    need_programs("wrk", "taskset")
     need_binary(options.binary)
-    with Lab() as lab:
-        runs = [one_run(lab, options, number) for number in range(options.runs)]
-    result = {"planted_percent": options.percent, "rounds": options.rounds, "seconds": options.seconds, "runs": runs}
-    result.update(planted=told(runs, SLOWED, "slower"), none=told(runs, SAME, "within noise"), agreement=agreement(runs))
-    within, pairs = result["agreement"]
-    print(f"{options.percent:g} % planted: told as slower in {result['planted']} of {len(runs)} runs of {options.rounds} rounds")
-    print(f"none planted: told as within noise in {result['none']} of {len(runs)}")
-    print(f"two runs: {within} of {pairs} medians within the spread of the run before")
+    result = {name: FIGURES[name](options) for name in options.figure}
     print(f"kept as {report.save('truthfulness', options.save, {'machine': machine(), **result})}")
     return 0
+
+
+def planted(options):
+    """Many runs with a slowed Weir and an equal one."""
+    with Lab() as lab:
+        runs = [one_run(lab, options, number) for number in range(options.runs)]
+    slower, same, (within, pairs) = told(runs, SLOWED, "slower"), told(runs, SAME, "within noise"), agreement(runs)
+    print(f"{options.percent:g} % planted: told as slower in {slower} of {len(runs)} runs of {options.rounds} rounds")
+    print(f"none planted: told as within noise in {same} of {len(runs)}")
+    print(f"two runs: {within} of {pairs} medians within the spread of the run before")
+    asked = {"percent": options.percent, "rounds": options.rounds, "seconds": options.seconds}
+    return {**asked, "told_slower": slower, "told_within_noise": same, "agreement": [within, pairs], "runs": runs}
+
+
+def generator(options):
+    """Alternating rounds of both generators against the origin alone; CPU per answer by what the kernel says of them."""
+    asked = load.SCENARIOS[0]
+    _, load_core, origin_core = cores()
+    if load_core == origin_core:
+        origin_core = cores()[0]
+    with Lab() as lab:
+        port = contenders.start_origin(lab, options.binary, origin_core)
+        own = [options.binary, "lab", "load", "--connections", asked.connections, "--seconds", options.seconds]
+        own += ["--expect-bytes", 21, f"http://127.0.0.1:{port}{asked.path}"]
+        tools = {
+            "weir": (own, lambda text: json.loads(text)["requests"]),
+            "wrk": (asked.command(port, round(options.seconds)), lambda text: asked.read(text)["requests"]),
+        }
+        rounds = [{name: cpu_us(load_core, *tool) for name, tool in tools.items()} for _ in range(options.rounds)]
+    medians = {name: statistics.median(one[name] for one in rounds) for name in tools}
+    below = sum(one["weir"] < one["wrk"] for one in rounds)
+    print(f"CPU per answer: weir lab load {medians['weir']:.2f} us, wrk {medians['wrk']:.2f} us, below in {below} of {len(rounds)} rounds")
+    return {"medians_us": medians, "rounds": rounds}
+
+
+def cpu_us(core, command, requests):
+    """Microseconds of CPU for each answer that a load generator had."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = ["taskset", "-c", str(core), *map(str, command)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise LabError(f"{command[3]} ended with status {done.returncode}:\n{done.stderr[-2000:]}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return seconds * 1e6 / requests(done.stdout)
+
+
+FIGURES = {"planted": planted, "generator": generator}
 
 
 def one_run(lab, options, number):
     """The figures and verdicts of each contender, from the file that the laboratory keeps."""
     file = lab.subdirectory("run") / "result.json"
-    command = [options.binary, "lab", "run", "--scenario", options.scenario, "--baseline", "weir", "--contender", "weir", "nginx"]
+    command = [options.binary, "lab", "run", "--scenario", options.scenario, "--baseline", "weir", "--contender", "weir"]
     command += ["--weir", options.binary, "--also", f"{SAME}={options.binary}", "--also", f"{SLOWED}={ROOT / 'lab' / 'slowed.py'}"]
     command += ["--rounds", options.rounds, "--seconds", options.seconds, "--save", file]
     environment = {**os.environ, "SLOWED_BINARY": str(options.binary.resolve()), "SLOWED_PERCENT": str(options.percent)}
@@ -54,7 +101,7 @@ def one_run(lab, options, number):
     if absent:
         raise LabError(f"did not take part: {absent}")
     run = {name: {"figures": {key: one["figures"][key] for key in FIGURES}, "cpu": one["over_baseline"].get("cpu_us")} for name, one in contenders.items()}
-    shown = "; ".join(f"{name} {run[name]['cpu']['median']:.3f} {run[name]['cpu']['verdict']}" for name in (SAME, SLOWED, "nginx"))
+    shown = "; ".join(f"{name} {run[name]['cpu']['median']:.3f} {run[name]['cpu']['verdict']}" for name in (SAME, SLOWED))
     print(f"  run {number + 1}: {shown}", flush=True)
     return run
 
@@ -76,6 +123,7 @@ def agreement(runs):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("figure", nargs="*", help=f"which of {', '.join(FIGURES)} (all)")
     parser.add_argument("--runs", type=int, default=10, help="how often (10)")
     parser.add_argument("--rounds", type=int, default=9, help="interleaved rounds of each run (9)")
     parser.add_argument("--seconds", type=float, default=2, help="length of one round (2)")
@@ -83,7 +131,12 @@ def arguments():
     parser.add_argument("--scenario", default="small", help="what is asked (small)")
     parser.add_argument("--save", metavar="NAME", type=report.result_name, help="JSON file under lab/results")
     parser.add_argument("--binary", type=Path, default=BINARY, help="the gateway (target/release/weir)")
-    return parser.parse_args()
+    options = parser.parse_args()
+    unknown = set(options.figure) - set(FIGURES)
+    if unknown:
+        parser.error(f"no figure {', '.join(sorted(unknown))}; there are {', '.join(FIGURES)}")
+    options.figure = options.figure or list(FIGURES)
+    return options
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ mod start;
 mod stored_key;
 #[cfg(test)]
 mod testing;
+mod tls;
 
 pub use admin::auth::{AdminKey, Role};
 pub use clock::{Clock, SystemClock};

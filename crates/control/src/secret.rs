@@ -7,7 +7,8 @@ mod client;
 mod thread;
 mod vault;
 
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use model::outbound::OutboundPolicy;
@@ -16,7 +17,9 @@ use model::secret_reference::{self, SecretReference, SecretValues};
 use model::{Applied, Fault, Kind, Object};
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
+use tokio_rustls::TlsConnector;
 
+use crate::tls;
 use cache::{Cache, Counts};
 use thread::FetchThread;
 
@@ -34,6 +37,8 @@ pub struct SecretOptions {
     pub timeout: Duration,
     /// Which addresses are out of bounds.
     pub policy: OutboundPolicy,
+    /// Certificates to trust where a manager speaks TLS (PEM); without it the system's.
+    pub ca: Option<PathBuf>,
 }
 
 /// See the module.
@@ -46,6 +51,8 @@ pub struct Secrets {
 struct Shared {
     options: SecretOptions,
     environment: Environment,
+    /// For managers that speak TLS; there once one was asked.
+    tls: OnceLock<TlsConnector>,
     cache: Mutex<Cache>,
     /// References whose values have changed, and that nobody has asked for yet.
     changed: Mutex<Vec<Arc<str>>>,
@@ -64,6 +71,7 @@ impl Secrets {
         let shared = Shared {
             options,
             environment,
+            tls: OnceLock::new(),
             cache: Mutex::new(cache),
             changed: Mutex::default(),
             listener: Mutex::default(),
@@ -196,6 +204,15 @@ impl std::fmt::Debug for Secrets {
 }
 
 impl Shared {
+    /// TLS towards managers. What cannot be made now is tried again for the next request.
+    fn tls(&self) -> Result<TlsConnector, String> {
+        if let Some(connector) = self.tls.get() {
+            return Ok(connector.clone());
+        }
+        let config = tls::trusting(self.options.ca.as_deref(), "secret_ca")?.with_no_client_auth();
+        Ok(self.tls.get_or_init(|| TlsConnector::from(Arc::new(config))).clone())
+    }
+
     fn tell(&self, changed: Vec<Arc<str>>) {
         if changed.is_empty() {
             return;

@@ -159,8 +159,13 @@ pub(crate) fn reports() -> Reports {
 /// No environment, and secret managers that answer at once or not at all.
 pub(crate) fn secrets() -> Arc<Secrets> {
     let second = std::time::Duration::from_secs(1);
-    let options =
-        SecretOptions { refresh: second, stale: second, timeout: second, policy: Default::default() };
+    let options = SecretOptions {
+        refresh: second,
+        stale: second,
+        timeout: second,
+        policy: Default::default(),
+        ca: None,
+    };
     Arc::new(Secrets::new(options, |_| None))
 }
 

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
+use crate::certificates::Certificates;
 use crate::foreign::{ATTEMPTS, Started, free_address, program_version, when_listening};
 use crate::process::Process;
 
@@ -31,9 +32,21 @@ impl Nginx {
     /// Starts nginx with `server`, the inside of its `server` block without `listen`. Files beneath
     /// [`Nginx::directory`] can be served by naming it as `root`, written `$DIRECTORY` in the text.
     pub fn start(server: &str) -> Nginx {
+        Nginx::start_listening("", server)
+    }
+
+    /// The same for clients that speak TLS, with a certificate for this machine.
+    pub fn start_with_tls(certificates: &Certificates, server: &str) -> Nginx {
+        let (certificate, key) = (certificates.certificate(), certificates.key());
+        let (certificate, key) = (certificate.display(), key.display());
+        let server = format!("ssl_certificate {certificate}; ssl_certificate_key {key}; {server}");
+        Nginx::start_listening(" ssl", &server)
+    }
+
+    fn start_listening(options: &str, server: &str) -> Nginx {
         // The port is free when it is chosen, but another process may take it before nginx does.
         for _ in 0..ATTEMPTS {
-            if let Some(nginx) = Nginx::try_start(server) {
+            if let Some(nginx) = Nginx::try_start(options, server) {
                 return nginx;
             }
         }
@@ -62,13 +75,13 @@ impl Nginx {
         self.process.stderr.text()
     }
 
-    fn try_start(server: &str) -> Option<Nginx> {
+    fn try_start(options: &str, server: &str) -> Option<Nginx> {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let address = free_address();
         let path = directory.path().display().to_string();
         let text = TEMPLATE
             .replace("$SERVER", server)
-            .replace("$LISTEN", &address.to_string())
+            .replace("$LISTEN", &format!("{address}{options}"))
             .replace("$DIRECTORY", &path);
         let file = directory.path().join("nginx.conf");
         fs::write(&file, text).expect("a writable temporary directory");

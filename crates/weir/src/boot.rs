@@ -161,6 +161,7 @@ fn secrets(settings: &Settings) -> Arc<Secrets> {
         stale: Duration::from_millis(settings.secret_stale_ms),
         timeout: Duration::from_millis(settings.secret_timeout_ms),
         policy: outbound_policy(settings),
+        ca: settings.secret_ca.clone(),
     };
     Arc::new(Secrets::new(options, |name| std::env::var(name).ok()))
 }

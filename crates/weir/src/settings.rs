@@ -131,6 +131,9 @@ settings! {
         secret_stale_ms: u64 = parse::number::<100, 604_800_000>("MS", "3600000"),
         /// Milliseconds that a secret manager gets to answer, from the look-up of its name on.
         secret_timeout_ms: u64 = parse::number::<10, 60_000>("MS", "5000"),
+        /// Certificates (PEM) of those who may have signed a secret manager's certificate. Without one, the system's. Read
+        /// when the first manager is asked.
+        secret_ca: Option<PathBuf> = parse::optional_path("FILE", ""),
     }
     section "Workers" {
         /// Worker threads, or `auto`: one for each core this process may use (its cgroup and affinity counted).

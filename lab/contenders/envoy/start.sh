@@ -77,6 +77,8 @@ static_resources:
           use_remote_address: true
           upgrade_configs: $upgrades
           common_http_protocol_options: { idle_timeout: 600s }
+          # ab speaks HTTP/1.0, which is refused otherwise.
+          http_protocol_options: { accept_http_10: true }
           rds:
             route_config_name: all
             config_source: { path_config_source: { path: "$DIRECTORY/routes.yaml" } }

@@ -1,8 +1,7 @@
-//! One bounded GET over HTTP/1.1: its own connection, one deadline for everything, a limit on what is read, no redirect,
-//! and no address that is out of bounds. It refuses to know whom it asks and why.
+//! One bounded GET over HTTP/1.1, with TLS where the scheme asks for it: its own connection, one deadline for everything,
+//! a limit on what is read, no redirect, and no address that is out of bounds. It refuses to know whom it asks and why.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request, Uri, header};
@@ -10,7 +9,12 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper::client::conn::http1::Builder;
 use hyper_util::rt::TokioIo;
 use model::outbound::OutboundPolicy;
+use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::SecretOptions;
+use crate::tls::Io;
 
 /// What to ask for.
 #[derive(Debug)]
@@ -32,20 +36,38 @@ pub(super) struct Got {
     pub(super) body: Vec<u8>,
 }
 
-/// Asks. Dropping the future closes the connection.
+/// Where a request goes.
+struct Place {
+    host: String,
+    port: u16,
+    /// With TLS.
+    sealed: bool,
+}
+
+/// Asks. `tls` is called where the scheme is https. Dropping the future closes the connection.
 ///
 /// # Errors
 /// What went wrong, a sentence without the values of fields.
-pub(super) async fn get(get: Get, policy: &OutboundPolicy, timeout: Duration) -> Result<Got, String> {
-    match tokio::time::timeout(timeout, ask(get, policy)).await {
+pub(super) async fn get(
+    get: Get,
+    options: &SecretOptions,
+    tls: impl FnOnce() -> Result<TlsConnector, String>,
+) -> Result<Got, String> {
+    match tokio::time::timeout(options.timeout, ask(get, &options.policy, tls)).await {
         Ok(answer) => answer,
-        Err(_) => Err(format!("no whole answer within {} ms", timeout.as_millis())),
+        Err(_) => Err(format!("no whole answer within {} ms", options.timeout.as_millis())),
     }
 }
 
-async fn ask(get: Get, policy: &OutboundPolicy) -> Result<Got, String> {
-    let (request, host, port) = prepare(&get)?;
-    let stream = connect(&host, port, policy).await?;
+async fn ask(
+    get: Get,
+    policy: &OutboundPolicy,
+    tls: impl FnOnce() -> Result<TlsConnector, String>,
+) -> Result<Got, String> {
+    let (request, place) = prepare(&get)?;
+    let stream = connect(&place.host, place.port, policy).await?;
+    let stream: Box<dyn Io> =
+        if place.sealed { seal(stream, place.host, tls()?).await? } else { Box::new(stream) };
     let mut builder = Builder::new();
     builder.max_buf_size(HEAD_MAX_BYTES).max_headers(FIELDS_MAX);
     let (mut sender, connection) =
@@ -75,18 +97,19 @@ async fn ask(get: Get, policy: &OutboundPolicy) -> Result<Got, String> {
     }
 }
 
-fn prepare(get: &Get) -> Result<(Request<Empty<Bytes>>, String, u16), String> {
+fn prepare(get: &Get) -> Result<(Request<Empty<Bytes>>, Place), String> {
     let uri: Uri = get.base.parse().map_err(|_| "its uri is no URI".to_owned())?;
     let authority = uri.authority().ok_or("its uri has no host")?;
-    match uri.scheme_str() {
-        Some("http") => {}
+    let (sealed, usual_port) = match uri.scheme_str() {
+        Some("http") => (false, 80),
+        Some("https") => (true, 443),
         other => {
             let scheme = other.unwrap_or("none");
-            return Err(format!("its uri has the scheme {scheme}, which is not supported yet: only http"));
+            return Err(format!("its uri has the scheme {scheme}; it is http or https"));
         }
-    }
+    };
     if authority.as_str().contains('@') || uri.query().is_some() {
-        return Err("its uri has a user or a query in it; write http://HOST:PORT".to_owned());
+        return Err("its uri has a user or a query in it; write https://HOST:PORT".to_owned());
     }
     let target = format!("{}{}", uri.path().trim_end_matches('/'), get.target);
     let mut request = Request::get(target).header(header::HOST, authority.as_str());
@@ -99,7 +122,17 @@ fn prepare(get: &Get) -> Result<(Request<Empty<Bytes>>, String, u16), String> {
     let request =
         request.body(Empty::new()).map_err(|_| "its uri and the path make no request".to_owned())?;
     let host = authority.host().trim_matches(['[', ']']).to_owned();
-    Ok((request, host, authority.port_u16().unwrap_or(80)))
+    Ok((request, Place { host, port: authority.port_u16().unwrap_or(usual_port), sealed }))
+}
+
+/// TLS with a server whose certificate is for `host`.
+async fn seal(stream: TcpStream, host: String, tls: TlsConnector) -> Result<Box<dyn Io>, String> {
+    let name = ServerName::try_from(host)
+        .map_err(|error| format!("its uri has a host that no certificate can have: {error}"))?;
+    let sealed = tls.connect(name, stream).await;
+    Ok(Box::new(sealed.map_err(|error| {
+        format!("no TLS with it: {error}; secret_ca names the certificate of whoever signed its own")
+    })?))
 }
 
 /// Connects to the first address that answers, if all of them may be reached: a name must not lead elsewhere by turns.

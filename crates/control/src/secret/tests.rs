@@ -4,8 +4,8 @@ use super::*;
 
 fn secrets() -> Secrets {
     let second = Duration::from_secs(1);
-    let options =
-        SecretOptions { refresh: second, stale: second, timeout: second, policy: OutboundPolicy::default() };
+    let policy = OutboundPolicy::default();
+    let options = SecretOptions { refresh: second, stale: second, timeout: second, policy, ca: None };
     Secrets::new(options, |name| match name {
         "KEY" => Some("secret".to_owned()),
         "EMPTY" => Some(String::new()),

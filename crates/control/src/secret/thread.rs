@@ -93,7 +93,7 @@ async fn ask(task: &Task, shared: &Shared) -> Result<Fields, Failure> {
         });
     }
     let get = vault::request(&task.manager, &task.id.path, shared.environment)?;
-    let got = client::get(get, &shared.options.policy, shared.options.timeout).await;
+    let got = client::get(get, &shared.options, || shared.tls()).await;
     vault::read(&got.map_err(|reason| Failure::passing(format!("vault: {reason}")))?)
 }
 

@@ -19,6 +19,9 @@ pub struct ReportArguments {
     /// Write the page with charts here: one file that needs no network
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Write every chart of the page into this folder, as SVG files
+    #[arg(long, value_name = "DIR")]
+    charts: Option<PathBuf>,
     /// Write Markdown tables here
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
@@ -59,6 +62,11 @@ pub fn run(arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
     write(&arguments.html, html::page)?;
     write(&arguments.markdown, markdown::page)?;
     write(&arguments.texts, texts::page)?;
+    if let Some(folder) = &arguments.charts {
+        let count = write_charts(&report, folder)?;
+        print(format_args!("wrote {count} charts into {}", folder.display()));
+        written = true;
+    }
     if !written {
         print(terminal::whole(&report).trim_end());
     }
@@ -66,6 +74,16 @@ pub fn run(arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
         show(page);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn write_charts(report: &Report, folder: &Path) -> anyhow::Result<usize> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let charts = html::charts(report);
+    for (name, chart) in &charts {
+        let path = folder.join(name);
+        fs::write(&path, chart).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(charts.len())
 }
 
 /// Sets every scenario's baseline. Fails where nobody of that name was measured at all.
@@ -126,6 +144,10 @@ mod tests {
             report(directory.path(), &[option, path.to_str().unwrap()]).unwrap();
             assert!(fs::read_to_string(&path).unwrap().starts_with(begins), "{option}");
         }
+        let folder = directory.path().join("charts");
+        report(directory.path(), &["--charts", folder.to_str().unwrap()]).unwrap();
+        let chart = fs::read_to_string(folder.join("small-requests-per-second.svg")).unwrap();
+        assert!(chart.starts_with("<svg "), "{chart}");
         let lost = report(directory.path(), &["--html", "/nowhere/page.html"]).unwrap_err();
         assert!(lost.starts_with("cannot write /nowhere/page.html"), "{lost}");
     }

@@ -22,10 +22,10 @@ pub struct RunArguments {
     /// Only these contenders
     #[arg(long, value_name = "NAME", num_args = 1..)]
     contender: Vec<String>,
-    /// Interleaved rounds of every scenario [default: as its file says, else 3]
+    /// Interleaved rounds of every scenario [default: as its file says, else 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
-    /// Length of one run in seconds [default: as its file says, else 2]
+    /// Length of one run in seconds [default: as its file says, else 1.5]
     #[arg(long, value_name = "S")]
     seconds: Option<f64>,
     /// The contender that others are compared with [default: as the scenario's file says, else nginx]

@@ -5,6 +5,7 @@
 #[cfg(test)]
 mod browser;
 mod chart;
+mod charts;
 mod facts;
 mod overview;
 mod scale;
@@ -12,6 +13,7 @@ mod scenario;
 mod study;
 mod svg;
 
+pub use charts::charts;
 use svg::escape;
 
 use super::headline;
@@ -44,7 +46,7 @@ pub fn page(report: &Report) -> String {
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'nonce-{NONCE}'; script-src 'nonce-{NONCE}'; img-src data:; base-uri 'none'; form-action 'none'">
 <link rel="icon" href="data:,">
 <title>{title}</title>
-<style nonce="{NONCE}">{STYLE}</style>
+<style nonce="{NONCE}">{CHART_STYLE}{STYLE}</style>
 </head>
 <body>
 <header class="top"><a href="#top">Weir lab</a><span class="grow"></span>
@@ -184,6 +186,8 @@ fn rule() -> String {
 
 /// Scripts and styles without it do not run: what a program's version says is text, even if escaping failed.
 const NONCE: &str = "weir-laboratory";
+/// What charts look like, also outside of the page.
+const CHART_STYLE: &str = include_str!("html/chart.css");
 const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
 

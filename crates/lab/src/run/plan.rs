@@ -41,11 +41,11 @@ pub(super) struct Step {
 }
 
 /// Rounds where neither the command line nor the file says so.
-const ROUNDS: u32 = 3;
+const ROUNDS: u32 = 5;
 /// Rounds of `--quick`: enough for a verdict.
 const QUICK_ROUNDS: u32 = 5;
 /// Seconds of a run, likewise.
-const SECONDS: f64 = 2.0;
+const SECONDS: f64 = 1.5;
 /// A run that has to send all of its requests may take so long.
 const LONGEST_COUNT_SECONDS: f64 = 600.0;
 /// Where a request count decides, the time is estimated at this rate.

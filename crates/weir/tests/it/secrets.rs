@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
-use testkit::{Client, Origin, Reply, Request, Weir, WeirBuilder, wait_until};
+use testkit::{Certificates, Client, Nginx, Origin, Reply, Request, Weir, WeirBuilder, wait_until};
 
 use crate::support::BINARY;
 
@@ -225,6 +225,38 @@ fn hostile_and_broken_vaults_open_nothing_and_hold_up_nobody() {
     vault.holds(PATH, json!({"key": "good-key"}));
     weir.put("secrets/vault/1", vault.manager("kv/apisix"));
     await_status(&weir, "good-key", 200);
+}
+
+#[test]
+fn a_vault_that_speaks_tls_is_asked_if_its_certificate_is_good() {
+    let (vault, origin) = (Vault::start(), Origin::answering("ok"));
+    vault.holds(PATH, json!({"key": "first-key"}));
+    let certificates = Certificates::make();
+    let tls = Nginx::start_with_tls(
+        &certificates,
+        &format!("location / {{ proxy_pass http://{}; }}", vault.origin.address()),
+    );
+    let mut manager = vault.manager("kv/apisix");
+    // Whoever signed it is not trusted by the system: the vault is not even asked.
+    manager["uri"] = json!(format!("https://localhost:{}", tls.address().port()));
+    let weir = builder("60000").start();
+    weir.put("secrets/vault/1", manager.clone());
+    protect(&weir, &origin, REFERENCE);
+    wait_until("the certificate is refused", || {
+        weir.stderr().iter().any(|line| line.contains("no TLS with it") && line.contains("secret_ca"))
+    });
+    assert_eq!((status_with(&weir, "first-key"), vault.origin.requests().len()), (401, 0));
+    drop(weir);
+    let authority = certificates.authority();
+    let weir = builder("60000").arguments(&["--secret-ca", authority.to_str().unwrap()]).start();
+    weir.put("secrets/vault/1", manager.clone());
+    protect(&weir, &origin, REFERENCE);
+    await_status(&weir, "first-key", 200);
+    // The same by its address, with which the certificate is good as well.
+    vault.holds(PATH, json!({"key": "second-key"}));
+    manager["uri"] = json!(format!("https://{}", tls.address()));
+    weir.put("secrets/vault/1", manager);
+    await_status(&weir, "second-key", 200);
 }
 
 #[test]

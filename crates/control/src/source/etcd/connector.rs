@@ -10,18 +10,14 @@ use http::Uri;
 use hyper_util::rt::TokioIo;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::{EtcdError, EtcdTls};
-
-/// Bytes both ways.
-pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+use crate::tls::{self, Io};
 
 /// Opens connections to one endpoint.
 #[derive(Clone)]
@@ -83,17 +79,15 @@ impl tower_service::Service<Uri> for Connector {
 ///
 /// # Errors
 /// A file that cannot be read or used, naming it.
-pub(super) fn tls_config(tls: &EtcdTls) -> Result<Arc<ClientConfig>, EtcdError> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .map_err(|fault| EtcdError::Tls(fault.to_string()))?;
-    let builder = if tls.verify {
-        builder.with_root_certificates(roots(tls)?)
+pub(super) fn tls_config(settings: &EtcdTls) -> Result<Arc<ClientConfig>, EtcdError> {
+    let builder = if settings.verify {
+        tls::trusting(settings.ca.as_deref(), "etcd_ca").map_err(EtcdError::Tls)?
     } else {
+        let provider = tls::provider();
+        let builder = tls::client(Arc::clone(&provider)).map_err(EtcdError::Tls)?;
         builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody { provider }))
     };
-    let mut config = match &tls.identity {
+    let mut config = match &settings.identity {
         Some((certificate, key)) => {
             let named = |path: &std::path::Path, fault: &dyn std::fmt::Display| {
                 EtcdError::Tls(format!("{}: {fault}", path.display()))
@@ -108,24 +102,6 @@ pub(super) fn tls_config(tls: &EtcdTls) -> Result<Arc<ClientConfig>, EtcdError> 
     };
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok(Arc::new(config))
-}
-
-fn roots(tls: &EtcdTls) -> Result<RootCertStore, EtcdError> {
-    let mut roots = RootCertStore::empty();
-    let Some(path) = &tls.ca else {
-        let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        return if added > 0 {
-            Ok(roots)
-        } else {
-            Err(EtcdError::Tls("the system has no certificates to trust; name one with etcd_ca".to_owned()))
-        };
-    };
-    let unusable = |fault: String| EtcdError::Tls(format!("{}: {fault}", path.display()));
-    for certificate in CertificateDer::pem_file_iter(path).map_err(|fault| unusable(fault.to_string()))? {
-        let certificate = certificate.map_err(|fault| unusable(fault.to_string()))?;
-        roots.add(certificate).map_err(|fault| unusable(fault.to_string()))?;
-    }
-    if roots.is_empty() { Err(unusable("holds no certificate".to_owned())) } else { Ok(roots) }
 }
 
 /// Takes any certificate (`etcd_verify: false`); signatures are checked all the same.

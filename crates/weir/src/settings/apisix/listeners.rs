@@ -117,6 +117,10 @@ pub(super) fn ssl(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     names(draft, spot, &SSL_KEYS);
     let ca = spot.node.get("ssl_trusted_certificate").and_then(Node::text);
     draft.deployment.ca = ca.filter(|path| *path != "system").map(|path| (spot.at(), path.to_owned()));
+    if let Some((at, path)) = draft.deployment.ca.clone() {
+        let path = draft.beneath_home(&path);
+        draft.set_one(&at, "secret_ca", path);
+    }
     let enable = spot.node.get("enable");
     if enable.and_then(Node::text) == Some("false") {
         return;

@@ -106,6 +106,25 @@ fn who_dies_in_the_middle_drops_out_with_its_last_words_and_its_rounds_stay() {
 }
 
 #[test]
+fn an_open_loop_asks_everybody_at_the_same_rate() {
+    let scenario = SCENARIO.replace("connections: 2", "connections: 2, rate_share: 0.5");
+    let laboratory =
+        Laboratory::new(&[("open", &scenario)], &[("one", StandIn::default()), ("two", StandIn::default())]);
+    let outcome = laboratory.run(&[]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let report = laboratory.report();
+    let scenario = &report.scenarios[0];
+    assert!(scenario.notes[0].contains("requests are due in a second: 50 % of what"), "{:?}", scenario.notes);
+    let due = |run: &lab::result::Run| {
+        assert!(run.load.latency.from_due_time, "{run:?}");
+        run.load.requests + run.load.unsent + run.load.failures.connect + run.load.failures.broken
+    };
+    let due: Vec<u64> = scenario.contenders.iter().flat_map(|one| one.runs.iter().map(due)).collect();
+    assert_eq!(due.len(), 4);
+    assert!(due.iter().all(|count| *count > 0 && *count == due[0]), "{due:?}");
+}
+
+#[test]
 fn everybody_at_once() {
     let scenario = format!("{SCENARIO}together: true\n");
     let laboratory =

@@ -119,6 +119,7 @@ fn etcd_as_the_provider() {
             "etcd_server_name Some(\"etcd.example\")",
             "etcd_verify false",
             "etcd_timeout_ms 3000",
+            "secret_ca Some(\"/ca.pem\")",
         ],
     );
     gives(

@@ -1,0 +1,61 @@
+//! What TLS connections of the control side have in common: whom they trust, and the bytes they carry. It refuses to know
+//! who is connected to, and what for.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::WantsClientCert;
+use rustls::crypto::CryptoProvider;
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// Bytes both ways.
+pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+/// The library that does the cryptography.
+pub(crate) fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+}
+
+/// The beginning of every client's settings.
+///
+/// # Errors
+/// The library's own sentence.
+pub(crate) fn client(
+    provider: Arc<CryptoProvider>,
+) -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, String> {
+    ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|fault| fault.to_string())
+}
+
+/// The same with the certificates of `ca`, a PEM file, to trust, else with the system's. `setting` is what names the file.
+///
+/// # Errors
+/// A file that cannot be read or used, naming it; a system that trusts nobody.
+pub(crate) fn trusting(
+    ca: Option<&Path>,
+    setting: &str,
+) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, String> {
+    Ok(client(provider())?.with_root_certificates(roots(ca, setting)?))
+}
+
+fn roots(ca: Option<&Path>, setting: &str) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    let Some(path) = ca else {
+        let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        return match added {
+            0 => Err(format!("the system has no certificates to trust; name one with {setting}")),
+            _ => Ok(roots),
+        };
+    };
+    let unusable = |fault: String| format!("{}: {fault}", path.display());
+    for certificate in CertificateDer::pem_file_iter(path).map_err(|fault| unusable(fault.to_string()))? {
+        let certificate = certificate.map_err(|fault| unusable(fault.to_string()))?;
+        roots.add(certificate).map_err(|fault| unusable(fault.to_string()))?;
+    }
+    if roots.is_empty() { Err(unusable("holds no certificate".to_owned())) } else { Ok(roots) }
+}
