@@ -23,6 +23,8 @@ pub struct Standing<'a> {
     pub first: &'a str,
     /// The subject's CPU over the first one's, from the medians.
     pub over_first: f64,
+    /// Whom the scenario compares with.
+    pub baseline: Option<&'a str>,
     /// CPU over the baseline's.
     pub ratio: Option<Ratio>,
     /// Lost against the origin alone, in percent.
@@ -40,11 +42,14 @@ pub fn standings(report: &Report) -> Vec<Standing<'_>> {
 pub fn sentences(report: &Report) -> Vec<String> {
     let standings = standings(report);
     let mut out = Vec::new();
-    let Some(cpu) = spread(standings.iter().filter_map(|one| Some(one.ratio?.median))) else { return out };
-    let baseline = report.scenarios.iter().find_map(|result| result.baseline.as_deref()).unwrap_or_default();
-    let told = |wanted: Verdict| {
-        standings.iter().filter(|one| one.ratio.is_some_and(|ratio| ratio.verdict == wanted)).count()
+    let Some(baseline) = report.scenarios.iter().find_map(|result| result.baseline.as_deref()) else {
+        return out;
     };
+    // A study may compare with somebody else, the origin alone for one.
+    let ratios: Vec<Ratio> =
+        standings.iter().filter(|one| one.baseline == Some(baseline)).filter_map(|one| one.ratio).collect();
+    let Some(cpu) = spread(ratios.iter().map(|ratio| ratio.median)) else { return out };
+    let told = |wanted: Verdict| ratios.iter().filter(|ratio| ratio.verdict == wanted).count();
     out.push(format!(
         "Weir takes {:.2} of the CPU per request that {baseline} takes (the median of {}; {:.2} to {:.2}): less in {}, \
          more in {}, within noise in {}.",
@@ -86,6 +91,7 @@ fn standing<'a>(report: &Report, result: &'a ScenarioResult) -> Option<Standing<
         of: all.len(),
         first: all[0].0,
         over_first: all[place].1 / all[0].1,
+        baseline: result.baseline.as_deref(),
         ratio: subject.ratios.get(&Figure::CpuUs).copied(),
         loss_percent: subject.loss_percent.map(|loss| loss.median),
         failures: subject.failures.all() + subject.unsent,
@@ -115,6 +121,21 @@ mod tests {
             "{sentences:?}"
         );
         assert_eq!(sentences[1], "Of all gateways it takes the least in all 19 scenarios.");
+    }
+
+    #[test]
+    fn only_ratios_to_the_same_baseline_are_added_up() {
+        let mut report = sample::report();
+        for contender in &mut report.scenarios[1].contenders {
+            contender.runs.iter_mut().filter(|_| contender.name == SUBJECT).for_each(|run| {
+                run.usage.user_us_per_request *= 50.0;
+            });
+        }
+        assert!(sentences(&report)[0].contains("the median of 19 scenarios"), "{:?}", sentences(&report));
+        report.scenarios[1].baseline = Some(DIRECT.to_owned());
+        let sentence = &sentences(&report)[0];
+        assert!(sentence.contains("that nginx takes (the median of 18 scenarios"), "{sentence}");
+        assert!(sentence.contains("more in 0"), "{sentence}");
     }
 
     #[test]
