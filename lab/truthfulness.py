@@ -26,7 +26,7 @@ from common import BINARY, ROOT, Lab, LabError, cores, machine, need_binary, nee
 
 SLOWED, SAME = "weir-slowed", "weir-again"
 # Figures whose medians are held against the spread of the next run.
-FIGURES = ("requests_per_second", "cpu_us")
+JUDGED = ("requests_per_second", "cpu_us")
 
 
 def main():
@@ -100,8 +100,9 @@ def one_run(lab, options, number):
     absent = {name: one["absent"] for name, one in contenders.items() if one["absent"]}
     if absent:
         raise LabError(f"did not take part: {absent}")
-    run = {name: {"figures": {key: one["figures"][key] for key in FIGURES}, "cpu": one["over_baseline"].get("cpu_us")} for name, one in contenders.items()}
-    shown = "; ".join(f"{name} {run[name]['cpu']['median']:.3f} {run[name]['cpu']['verdict']}" for name in (SAME, SLOWED))
+    run = {name: {"figures": {key: one["figures"][key] for key in JUDGED}, "cpu": one["over_baseline"].get("cpu_us")} for name, one in contenders.items()}
+    told = {name: run[name]["cpu"] for name in (SAME, SLOWED)}
+    shown = "; ".join(f"{name} {one['median']:.3f} ({one['interval'][0]:.3f} to {one['interval'][1]:.3f}) {one['verdict']}" for name, one in told.items())
     print(f"  run {number + 1}: {shown}", flush=True)
     return run
 
@@ -116,7 +117,7 @@ def agreement(runs):
         earlier[name]["figures"][key]["min"] <= later[name]["figures"][key]["median"] <= earlier[name]["figures"][key]["max"]
         for earlier, later in zip(runs, runs[1:])
         for name in later
-        for key in FIGURES
+        for key in JUDGED
     ]
     return sum(within), len(within)
 

@@ -225,6 +225,16 @@ mod tests {
     }
 
     #[test]
+    fn only_the_subject_is_drawn_large_and_told_beside_the_line() {
+        let mut report = sample::small(1, 5, 1.0);
+        let large =
+            |report: &Report| overview::section(report, &People::of(report)).matches("r=\"5.5\"").count();
+        assert_eq!(large(&report), 2, "in the charts of CPU and of requests per second");
+        report.scenarios[0].contenders.retain(|contender| contender.name != headline::SUBJECT);
+        assert_eq!(large(&report), 0);
+    }
+
+    #[test]
     fn an_empty_run_is_a_page_too() {
         let mut report = sample::small(1, 3, 1.0);
         report.scenarios[0].contenders.iter_mut().for_each(|contender| contender.runs.clear());

@@ -50,6 +50,8 @@ pub(super) struct Dot {
     pub(super) row: Row,
     pub(super) ratio: f64,
     pub(super) tip: String,
+    /// The one that the chart is about.
+    pub(super) told: bool,
 }
 
 /// One line of a chart over time.
@@ -130,8 +132,8 @@ pub(super) fn ranges(ranges: &[Range], label: &str) -> String {
     svg.finish(label)
 }
 
-/// One row a scenario, one dot a contender, at its ratio to the baseline. The last of a row's dots is drawn above the
-/// others and its number stands at the right.
+/// One row a scenario, one dot a contender, at its ratio to the baseline. The dot that the chart is about is larger, and its
+/// number stands at the right; where it is missing, none does.
 pub(super) fn dots(rows: &[Line], baseline: &str, label: &str) -> String {
     let left = text_width(rows.iter().map(|line| line.title.as_str())).min(WIDE_LABEL) + GAP;
     let all =
@@ -160,12 +162,11 @@ pub(super) fn dots(rows: &[Line], baseline: &str, label: &str) -> String {
         let most = (WIDE_LABEL / CHARACTER) as usize;
         let mark = Mark { class: "name", tip: title, who: None };
         svg.text((left, y + BASELINE), Anchor::End, mark, &shortened(title, most));
-        for (position, Dot { row, ratio, tip }) in dots.iter().enumerate() {
-            let last = position + 1 == dots.len();
+        for Dot { row, ratio, tip, told } in dots {
             let class = classes(row.class).1;
             let mark = Mark { class, tip, who: Some(row.who) };
-            svg.circle((axis.at(*ratio), y + ROW / 2.0), if last { 5.5 } else { 3.4 }, mark);
-            if last {
+            svg.circle((axis.at(*ratio), y + ROW / 2.0), if *told { 5.5 } else { 3.4 }, mark);
+            if *told {
                 let mark = Mark { class: "value", tip: "", who: Some(row.who) };
                 svg.text((OVERVIEW_WIDTH - 1.0, y + BASELINE), Anchor::End, mark, &number::ratio(*ratio));
             }

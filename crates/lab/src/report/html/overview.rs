@@ -59,7 +59,8 @@ fn chart(
                 Cell::text(interval),
                 Cell::text(word),
             ]);
-            line.push(Dot { row, ratio: ratio.median, tip });
+            let told = summary.name == SUBJECT;
+            line.push(Dot { row, ratio: ratio.median, tip, told });
         }
         // The subject last, so that it lies above the others; its own variants before it.
         let subject = people.row(SUBJECT, None).who;
