@@ -38,7 +38,7 @@ pub fn page(report: &Report) -> String {
 
 fn one(report: &Report, text: &Text) -> String {
     let mut out = format!("\n## {}\n\nAsked: {}.", text.title, text.asked);
-    let found = report.scenarios.iter().find(|result| repeats(result, &text.ask));
+    let found = repeating(report, text);
     let summaries = found.map(summary::of_scenario);
     out += &match found {
         Some(result) => format!(" Here: scenario {}.\n\n", markdown_text(&result.scenario.name)),
@@ -127,6 +127,16 @@ fn lacking(text: &Text, summaries: Option<&[Summary<'_>]>) -> String {
 }
 
 /// Whether a scenario asks as a text did.
+/// The scenario that asks as the text does: of several the one that asked most of the text's contenders, the first of
+/// equals.
+fn repeating<'r>(report: &'r Report, text: &Text) -> Option<&'r ScenarioResult> {
+    let shared = |result: &&ScenarioResult| {
+        let asked = |ours: &str| result.contenders.iter().any(|one| one.name == ours && !one.runs.is_empty());
+        text.rows.iter().filter(|row| asked(row.ours)).count()
+    };
+    report.scenarios.iter().filter(|result| repeats(result, &text.ask)).rev().max_by_key(shared)
+}
+
 fn repeats(result: &ScenarioResult, ask: &Ask) -> bool {
     let asked = &result.scenario;
     let load: &Load = &asked.load;
@@ -231,5 +241,19 @@ mod tests {
         let page = page(&report);
         assert_eq!(page.matches("This run has no scenario that asks so.").count(), TEXTS.len() - 1);
         assert!(page.contains("No figures of ours for edgeservice: this run did not ask it here."), "{page}");
+    }
+
+    #[test]
+    fn of_two_scenarios_that_ask_alike_the_one_with_the_texts_contenders_counts() {
+        let mut report = sample::small(1, 3, 1.0);
+        report.scenarios[0].scenario.load.connections = 100;
+        let mut second = report.scenarios[0].clone();
+        second.scenario.name = "like-the-text".to_owned();
+        second.contenders[1].name = "zuul1".to_owned();
+        report.scenarios.push(second);
+        assert!(page(&report).contains("Here: scenario like-the-text."), "{}", page(&report));
+        // Of equals the first.
+        report.scenarios[1].contenders[1].name = "somebody".to_owned();
+        assert!(page(&report).contains("Here: scenario small."));
     }
 }
