@@ -259,7 +259,7 @@ fn create(directory: &Path, path: &Path) -> Result<(), StoreError> {
         let mut random = [0; CLUSTER_ID_BYTES];
         getrandom::fill(&mut random).map_err(failed)?;
         let cluster_id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let database = Database::create(&unfinished).map_err(failed)?;
+        let database = builder().create(&unfinished).map_err(failed)?;
         // Objects hold credentials of consumers and upstreams.
         std::fs::set_permissions(&unfinished, Permissions::from_mode(0o600)).map_err(failed)?;
         let write = database.begin_write().map_err(failed)?;
@@ -278,10 +278,16 @@ fn create(directory: &Path, path: &Path) -> Result<(), StoreError> {
 
 fn open_database(path: &Path) -> Result<Database, StoreError> {
     // A damaged file may trip an assertion inside the library; that too is an error of the file, not a crash.
-    catch_unwind(|| Database::open(path))
+    catch_unwind(|| builder().open(path))
         .map_err(|_| "its pages are damaged".to_owned())
         .and_then(|opened| opened.map_err(|fault| fault.to_string()))
         .map_err(|reason| StoreError::Unusable { path: path.to_owned(), reason })
+}
+
+fn builder() -> redb::Builder {
+    let mut builder = Database::builder();
+    builder.set_cache_size(CACHE_BYTES);
+    builder
 }
 
 fn read_meta(path: &Path, database: &Database) -> Result<Meta, StoreError> {
@@ -323,6 +329,9 @@ fn failed(fault: impl ToString) -> StoreError {
     StoreError::Failed(fault.to_string())
 }
 
+/// Pages of the store that the process keeps. The library would keep a gigabyte: all objects a second time, and every
+/// version that the history has. What is served is compiled, so the store is read at the start, and then around a write.
+const CACHE_BYTES: usize = 8 << 20;
 /// Name of the store in the data directory.
 const STORE_FILE: &str = "store.redb";
 /// A store while it is being made.
