@@ -57,10 +57,7 @@ def arguments():
     parser.add_argument("--save", metavar="NAME", type=report.result_name, help="name of the JSON file under lab/results")
     parser.add_argument("--binary", type=Path, default=BINARY, help="the gateway (target/release/weir)")
     options = parser.parse_args()
-    unknown = set(options.figure) - set(FIGURES)
-    if unknown:
-        parser.error(f"no figure {', '.join(sorted(unknown))}; there are {', '.join(FIGURES)}")
-    options.figure = options.figure or list(FIGURES)
+    options.figure = report.chosen(parser, options.figure, FIGURES)
     return options
 
 

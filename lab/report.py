@@ -94,6 +94,14 @@ def result_name(text):
     return text
 
 
+def chosen(parser, names, figures):
+    """Those of the figures that were named, all where none was; ends with a message for an unknown one."""
+    unknown = set(names) - set(figures)
+    if unknown:
+        parser.error(f"no figure {', '.join(sorted(unknown))}; there are {', '.join(figures)}")
+    return names or list(figures)
+
+
 def save(kind, name, result):
     """Keeps a result as JSON under lab/results; the file's path."""
     RESULTS.mkdir(exist_ok=True)
