@@ -59,7 +59,7 @@ def generator(options):
     with Lab() as lab:
         port = contenders.start_origin(lab, options.binary, origin_core)
         own = [options.binary, "lab", "load", "--connections", asked.connections, "--seconds", options.seconds]
-        own += ["--expect-bytes", 21, f"http://127.0.0.1:{port}{asked.path}"]
+        own += ["--expect-bytes", 21, "--json", f"http://127.0.0.1:{port}{asked.path}"]
         tools = {
             "weir": (own, lambda text: json.loads(text)["requests"]),
             "wrk": (asked.command(port, round(options.seconds)), lambda text: asked.read(text)["requests"]),
