@@ -62,7 +62,7 @@ def generator(options):
         own += ["--expect-bytes", 21, "--json", f"http://127.0.0.1:{port}{asked.path}"]
         tools = {
             "weir": (own, lambda text: json.loads(text)["requests"]),
-            "wrk": (asked.command(port, round(options.seconds)), lambda text: asked.read(text)["requests"]),
+            "wrk": (asked.command(port, max(1, round(options.seconds))), lambda text: asked.read(text)["requests"]),
         }
         rounds = [{name: cpu_us(load_core, *tool) for name, tool in tools.items()} for _ in range(options.rounds)]
     medians = {name: statistics.median(one[name] for one in rounds) for name in tools}
@@ -133,6 +133,8 @@ def arguments():
     parser.add_argument("--save", metavar="NAME", type=report.result_name, help="JSON file under lab/results")
     parser.add_argument("--binary", type=Path, default=BINARY, help="the gateway (target/release/weir)")
     options = parser.parse_args()
+    if options.rounds < 3:
+        parser.error("fewer than 3 rounds have no interval")
     options.figure = report.chosen(parser, options.figure, FIGURES)
     return options
 
