@@ -41,6 +41,9 @@ POOL_IDLE_SECONDS = 5
 # Routes that come and go; none of them is asked for.
 CHURN = 50
 CHANGES_PER_SECOND = 2
+# As many versions as the store keeps, made before the traffic: its history grows until then, and pages of it are kept
+# in memory. A gateway that has run for weeks is past that.
+VERSIONS_KEPT = 10_000
 # What wrk asks for in turn: enough requests for a leak of bytes to be seen, with pauses that leave the machine usable.
 VOLUME_PATHS = ("/checked-out", "/sample.html", "/bytes/3000", "/chunked/500", "/delay/5", "/echo")
 VOLUME_CONNECTIONS = 16
@@ -146,7 +149,7 @@ class Soak:
         more = ["--access-log", self.log, "--access-log-format", "$status $weir_cause"]
         self.weir = contenders.start_weir(lab, options.binary, None, workers=2, key=KEY, more=more)
         self.admin = Admin(self.weir.addresses["admin"])
-        self.changes, self.samples = 0, []
+        self.changes, self.samples = VERSIONS_KEPT, []
         self.configure()
 
     def configure(self):
@@ -161,6 +164,9 @@ class Soak:
 
     async def run(self):
         traffic = Traffic(self.weir.port, self.options.seed)
+        print(f"{VERSIONS_KEPT:,} changes, so that the history is as long as it becomes", flush=True)
+        for number in range(VERSIONS_KEPT):
+            self.change_once(number)
         await self.let_go_of_admin()
         descriptors = self.descriptors()
         print(f"{self.options.minutes:g} minutes of mixed traffic", flush=True)
@@ -265,7 +271,7 @@ class Soak:
         ]
         agree = all(0 <= theirs - ours <= more for _, ours, theirs, more in rows)
         faults = len(traffic.faults) + volume["failed"] + seen["doubled"] + seen["uploads_that_differ"]
-        print(f"  clients: {dict(counts)}, {self.changes} changes; volume: {volume['requests']:,} requests, {volume['failed']} failed")
+        print(f"  clients: {dict(counts)}, {self.changes - VERSIONS_KEPT:,} changes; volume: {volume['requests']:,} requests, {volume['failed']} failed")
         print(f"  faults: {faults} (aim: 0)", *traffic.faults[:10], sep="\n    " if traffic.faults else "")
         print(f"  resident at the quarter marks: {', '.join(f'{mark / 1e6:.2f}' for mark in marks)} MB, ratio {flat:.4f} (aim: {FLAT_RATIO})")
         print(f"  descriptors: {descriptors} before, {afterwards['descriptors']} afterwards")
@@ -278,7 +284,7 @@ class Soak:
             "minutes": self.options.minutes,
             "clients": counts,
             "faults": traffic.faults[:100],
-            "changes": self.changes,
+            "changes": self.changes - VERSIONS_KEPT,
             "volume": volume,
             "quarter_marks_rss_bytes": marks,
             "flat_ratio": flat,
