@@ -114,6 +114,10 @@ pub struct Run {
     pub load: LoadOutcome,
     /// What the contender's process tree took.
     pub usage: Usage,
+    /// Length of the turns that the contenders of the round took, in milliseconds; absent where each was measured alone.
+    /// Nothing that a clock measured is told then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_ms: Option<u64>,
 }
 
 /// What a load generator saw. `weir lab load` prints it as JSON; the reports of other tools are read into it.
@@ -157,6 +161,15 @@ pub struct Failures {
     pub status: u64,
     /// Answers with another length or other bytes, and what is no HTTP.
     pub content: u64,
+}
+
+impl LoadOutcome {
+    /// Takes out what a clock measured: a load generator that was held up between its turns was measuring that.
+    pub fn forget_the_clock(&mut self) {
+        (self.requests_per_second, self.bytes_per_second, self.series_interval_ms) = (0.0, 0.0, 0);
+        self.requests_per_second_series.clear();
+        self.latency = Latency::default();
+    }
 }
 
 impl Failures {

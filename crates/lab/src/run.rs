@@ -1,5 +1,6 @@
 //! `weir lab run` from its plan to its report. Who is started and how one run is measured is in the files beneath.
 
+mod at_once;
 mod beside;
 mod interrupt;
 mod measure;
@@ -279,7 +280,7 @@ impl Settings {
             command: command(&words),
             baseline: step.baseline(&self.wishes),
             contenders,
-            notes: Vec::new(),
+            notes: step.turns_told(&self.wishes).into_iter().collect(),
         }
     }
 

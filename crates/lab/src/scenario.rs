@@ -179,6 +179,13 @@ impl Scenario {
         Ok(scenario)
     }
 
+    /// Whether contenders can take turns in it: nothing in it depends on the clock, or goes on beside the load.
+    pub fn can_take_turns(&self) -> bool {
+        let paced = self.load.rate.is_some() || self.load.rate_share.is_some();
+        let beside = self.idle_connections > 0 || self.slow_clients > 0 || self.changes_per_second > 0.0;
+        !paced && !beside && !self.together
+    }
+
     /// What the types cannot say.
     fn check(&self) -> anyhow::Result<()> {
         let load = &self.load;

@@ -43,6 +43,10 @@ pub struct RunArguments {
     /// Another binary of Weir, as a further contender of this name
     #[arg(long, value_name = "NAME=PATH")]
     also: Vec<String>,
+    /// The contenders of a round take turns of so many milliseconds: CPU per request only, but of differences of few
+    /// percent
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(TURN_MS))]
+    turn_ms: Option<u64>,
     /// Pin nobody to cores
     #[arg(long)]
     no_pin: bool,
@@ -60,6 +64,9 @@ pub struct RunArguments {
 const QUICK: [&str; 4] = ["direct", "nginx", "haproxy", "weir"];
 /// Shorter runs are all edge, longer ones are meant in another unit.
 const SECONDS: std::ops::RangeInclusive<f64> = 0.1..=86_400.0;
+
+/// Shorter turns are all edge; in longer ones the machine changes, and others wait.
+const TURN_MS: std::ops::RangeInclusive<u64> = 5..=250;
 
 /// Measures.
 pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
@@ -115,6 +122,7 @@ impl RunArguments {
                 named: !self.contender.is_empty(),
                 quick: self.quick,
                 full_counts: self.full_counts,
+                turn_ms: self.turn_ms,
             },
             pins: !self.no_pin,
             installs: !self.no_install,
@@ -141,6 +149,7 @@ impl RunArguments {
         let path = |path: &PathBuf| path.display().to_string();
         let valued = [
             ("--baseline", self.baseline.clone()),
+            ("--turn-ms", self.turn_ms.map(|turn_ms| turn_ms.to_string())),
             ("--weir", self.weir.as_ref().map(path)),
             ("--files", self.files.files.as_ref().map(path)),
             ("--port", self.port.map(|port| port.to_string())),
@@ -218,6 +227,7 @@ mod tests {
                 "--weir a/weir --port 9000 --also b=c/weir --full-counts --no-pin --no-install",
             ),
             ("--files lab", "--files lab"),
+            ("--turn-ms 20 --seconds 2", "--turn-ms 20"),
         ] {
             let words = ["run"].into_iter().chain(line.split_whitespace());
             let run = Line::try_parse_from(words).unwrap().run;

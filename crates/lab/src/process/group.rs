@@ -37,6 +37,8 @@ pub struct Group {
     leash: Option<ChildStdin>,
     output: PathBuf,
     errors: PathBuf,
+    /// Processes that are held up now and then.
+    held: Vec<Pid>,
 }
 
 /// How a program ended.
@@ -51,6 +53,8 @@ pub struct Ended {
 /// The guard ends all within its grace; past this it is taken for stuck.
 const END_LIMIT: Duration = Duration::from_secs(8);
 const PAUSE: Duration = Duration::from_millis(5);
+/// Between looks whether a guard has started its program.
+const START_PAUSE: Duration = Duration::from_millis(1);
 /// Lines of output that a message quotes.
 const QUOTED_LINES: usize = 12;
 
@@ -73,12 +77,37 @@ impl Group {
         command.stdin(Stdio::piped()).stdout(file(&output)?).stderr(file(&errors)?);
         let mut guard = command.spawn().with_context(|| format!("cannot start {}", start.guard.display()))?;
         let leash = guard.stdin.take();
-        Ok(Self { name: start.name.to_owned(), guard, leash, output, errors })
+        Ok(Self { name: start.name.to_owned(), guard, leash, output, errors, held: Vec::new() })
     }
 
     /// What its processes take.
     pub fn tree(&self) -> Tree {
         Tree::beneath(Pid::from_child(&self.guard).as_raw_nonzero().get())
+    }
+
+    /// Holds up its processes until [`Group::go_on`], as soon as there are any; which they are is taken down then, so
+    /// that going on and being held up again cost a system call each. What they start later is not held up.
+    pub fn hold(&mut self) {
+        while self.held.is_empty() && self.is_running() {
+            let found = descendants(Pid::from_child(&self.guard).as_raw_nonzero().get());
+            self.held = found.into_iter().filter_map(Pid::from_raw).collect();
+            if self.held.is_empty() {
+                std::thread::sleep(START_PAUSE);
+            }
+        }
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets go on what was held up.
+    pub fn go_on(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        for pid in &self.held {
+            // One that has ended needs none, and its number is not another's within the milliseconds until that is seen.
+            let _ = rustix::process::kill_process(*pid, signal);
+        }
     }
 
     /// How it ended, once it has. It can be asked once only: the guard is gone then.

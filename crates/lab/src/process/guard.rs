@@ -103,6 +103,8 @@ fn end_all() {
                     // One that has just ended needs no signal.
                     let _ =
                         rustix::process::kill_process(pid, if forced { Signal::KILL } else { Signal::TERM });
+                    // One that is held up between its turns would not hear of it.
+                    let _ = rustix::process::kill_process(pid, Signal::CONT);
                 }
             }
             asked = true;

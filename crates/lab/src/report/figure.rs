@@ -58,7 +58,7 @@ impl Figure {
         // answered there is no share of it either.
         let accounted = load.requests > 0 && usage.cpu_us_per_request() > 0.0;
         let value = match self {
-            Self::RequestsPerSecond => Some(load.requests_per_second),
+            Self::RequestsPerSecond => run.turn_ms.is_none().then_some(load.requests_per_second),
             Self::P50Ms => load.latency.p50_ms,
             Self::P90Ms => load.latency.p90_ms,
             Self::P99Ms => load.latency.p99_ms,
@@ -131,17 +131,19 @@ mod tests {
 
     #[test]
     fn what_a_run_does_not_tell_is_not_zero() {
-        let bare = Run { round: 0, load: LoadOutcome::default(), usage: Usage::default() };
+        let bare = Run { round: 0, load: LoadOutcome::default(), usage: Usage::default(), turn_ms: None };
         for figure in Figure::ALL {
             let expected = (figure == Figure::RequestsPerSecond).then_some(0.0);
             assert_eq!(figure.of(&bare), expected, "{figure:?}");
         }
+        // In turns nothing is told of what a clock measures.
+        assert_eq!(Figure::RequestsPerSecond.of(&Run { turn_ms: Some(20), ..bare.clone() }), None);
         let latency = Latency { p99_ms: Some(f64::NAN), p50_ms: Some(-1.0), ..Latency::default() };
         let broken = Run { load: LoadOutcome { latency, ..LoadOutcome::default() }, ..bare };
         assert_eq!((Figure::P99Ms.of(&broken), Figure::P50Ms.of(&broken)), (None, None));
         // One that took CPU and answered nothing has no CPU per request.
         let usage = Usage { user_us_per_request: 580_000.0, ..Usage::default() };
-        let mute = Run { round: 0, load: LoadOutcome::default(), usage };
+        let mute = Run { round: 0, load: LoadOutcome::default(), usage, turn_ms: None };
         assert_eq!((Figure::CpuUs.of(&mute), Figure::UserUs.of(&mute)), (None, None));
     }
 

@@ -312,6 +312,7 @@ fn run(round: u32, cpu_us: f64, bytes: u64, scenario: &Scenario, random: &mut fa
             cores_busy_percent: Some(busy),
             own_percent: busy - 4.0,
         },
+        turn_ms: None,
     }
 }
 

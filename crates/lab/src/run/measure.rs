@@ -34,6 +34,7 @@ pub(super) struct Measurement {
     switches_before: Switches,
     ticks: Vec<(f64, Ticks)>,
     memory: Option<Memory>,
+    turn_ms: Option<u64>,
 }
 
 impl Measurement {
@@ -72,7 +73,21 @@ impl Measurement {
             switches_before,
             ticks: Vec::new(),
             memory: None,
+            turn_ms: None,
         })
+    }
+
+    /// From now on it goes on in its turns only.
+    pub(super) fn take_turns(&mut self, turn_ms: u64) {
+        self.turn_ms = Some(turn_ms);
+        self.load.hold();
+    }
+
+    /// Its turn: it goes on for this time, and is held up again.
+    pub(super) fn turn(&mut self, length: Duration) {
+        self.load.go_on();
+        std::thread::sleep(length);
+        self.load.hold();
     }
 
     /// Looks at it; its result once the load has ended. To be called every few hundredths of a second.
@@ -103,11 +118,14 @@ impl Measurement {
         let mut load = tools::read(&self.scenario.load, &self.load.output()).with_context(|| {
             format!("{}'s report cannot be read", tools::program(self.scenario.load.tool))
         })?;
+        if self.turn_ms.is_some() {
+            load.forget_the_clock();
+        }
         if load.cpu_us_per_request == 0.0 {
             load.cpu_us_per_request = ended.cpu.seconds() * 1e6 / load.requests.max(1) as f64;
         }
         let usage = self.usage(cpu, switches, &load, at);
-        Ok(Some(Run { round, load, usage }))
+        Ok(Some(Run { round, load, usage, turn_ms: self.turn_ms }))
     }
 
     /// What was going on beside it, for a reader; once it has ended.
@@ -132,7 +150,9 @@ impl Measurement {
             pss_bytes: memory.pss_bytes,
             rss_bytes: memory.rss_bytes,
             cores: self.cores.len(),
-            cores_busy_percent: busy_percent(&self.ticks, self.cores.len()),
+            // In turns others keep them busy as well.
+            cores_busy_percent: busy_percent(&self.ticks, self.cores.len())
+                .filter(|_| self.turn_ms.is_none()),
             own_percent: 100.0 * cpu.seconds() / load.seconds.max(1e-9),
         }
     }

@@ -23,6 +23,8 @@ pub struct Wishes {
     pub quick: bool,
     /// Scenarios of a number of requests send all of them, however long that takes.
     pub full_counts: bool,
+    /// Contenders take turns of so many milliseconds, in scenarios that allow it.
+    pub turn_ms: Option<u64>,
 }
 
 /// One scenario of a run.
@@ -38,6 +40,8 @@ pub(super) struct Step {
     pub rounds: u32,
     /// Length of one run.
     pub seconds: f64,
+    /// Length of a turn in milliseconds, where they are taken.
+    pub turn_ms: Option<u64>,
 }
 
 /// Rounds where neither the command line nor the file says so.
@@ -80,7 +84,8 @@ impl Step {
                 }),
             }
         }
-        Self { scenario, contenders, absent, rounds, seconds }
+        let turn_ms = wishes.turn_ms.filter(|_| scenario.can_take_turns());
+        Self { scenario, contenders, absent, rounds, seconds, turn_ms }
     }
 
     /// How long warming a contender up takes.
@@ -122,6 +127,19 @@ impl Step {
             order.reverse();
         }
         order
+    }
+
+    /// What a reader should know where turns were asked for.
+    pub(super) fn turns_told(&self, wishes: &Wishes) -> Option<String> {
+        let asked_ms = wishes.turn_ms?;
+        Some(match self.turn_ms {
+            Some(turn_ms) => {
+                format!("Contenders took turns of {turn_ms} ms: only CPU is told, not what a clock measures.")
+            }
+            None => format!(
+                "No turns of {asked_ms} ms were taken: something here depends on the clock, or goes on beside the load."
+            ),
+        })
     }
 
     /// The contender that the others are compared with, where it takes part.
@@ -255,6 +273,34 @@ mod tests {
         let step = Step::new(&counted, &[], &[], &Wishes { full_counts: true, ..Wishes::default() });
         assert!((step.seconds - LONGEST_COUNT_SECONDS).abs() < 1e-9);
         assert!((step.run_seconds() - 12.75).abs() < 1e-9, "{}", step.run_seconds());
+    }
+
+    #[test]
+    fn turns_are_taken_where_nothing_depends_on_the_clock() {
+        let wishes = Wishes { turn_ms: Some(20), ..Wishes::default() };
+        let paced = "load: {tool: weir, connections: 3, rate: 5}\n";
+        for (more, turns) in [
+            ("", true),
+            ("workers: 2\n", true),
+            ("together: true\n", false),
+            ("idle_connections: 1\n", false),
+            ("slow_clients: 1\n", false),
+            ("changes_per_second: 0.5\n", false),
+            (paced, false),
+        ] {
+            let scenario = match more == paced {
+                true => Scenario::parse("s", &format!("title: a\nabout: b\n{more}")).unwrap(),
+                false => scenario(more),
+            };
+            let step = Step::new(&scenario, &[], &[], &wishes);
+            assert_eq!(step.turn_ms, turns.then_some(20), "{more}");
+            let told = step.turns_told(&wishes).unwrap();
+            assert_eq!(told.contains("took turns of 20 ms"), turns, "{told}");
+            assert_eq!(
+                Step::new(&scenario, &[], &[], &Wishes::default()).turns_told(&Wishes::default()),
+                None
+            );
+        }
     }
 
     #[test]

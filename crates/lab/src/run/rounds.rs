@@ -3,6 +3,7 @@
 
 use anyhow::anyhow;
 
+use super::at_once;
 use super::interrupt::{Interrupt, Interrupted};
 use super::measure::{LOOK_EVERY, Measurement};
 use super::plan::Step;
@@ -29,8 +30,15 @@ pub(super) fn measure(
     result.scenario.load.rate = scenario.load.rate;
     for round in 0..step.rounds {
         if scenario.together {
-            all_at_once(stage, step, &scenario, round, result, interrupt)?;
+            at_once::round(stage, step, &scenario, round, result, interrupt)?;
             progress.advance(step.run_seconds());
+            continue;
+        }
+        if step.turn_ms.is_some() {
+            let name = &scenario.name;
+            progress.say(format_args!("{name}, round {} of {}: in turns", round + 1, step.rounds), false);
+            at_once::round(stage, step, &scenario, round, result, interrupt)?;
+            progress.advance(step.run_seconds() * step.contenders.len() as f64);
             continue;
         }
         for index in step.order(round) {
@@ -110,44 +118,8 @@ fn one(
     }
 }
 
-/// All contenders are asked at the same time.
-fn all_at_once(
-    stage: &mut Stage,
-    step: &Step,
-    scenario: &Scenario,
-    round: u32,
-    result: &mut ScenarioResult,
-    interrupt: &Interrupt,
-) -> anyhow::Result<()> {
-    let mut under_way = Vec::new();
-    for index in step.order(round) {
-        let contender = &mut result.contenders[index];
-        if contender.absent.is_none() {
-            match Measurement::begin(stage, scenario, &contender.name, step.seconds) {
-                Ok(measurement) => under_way.push((index, measurement)),
-                Err(error) => drop_out(stage, contender, error)?,
-            }
-        }
-    }
-    while !under_way.is_empty() {
-        std::thread::sleep(LOOK_EVERY);
-        interrupt.check()?;
-        let mut still = Vec::new();
-        for (index, mut measurement) in under_way {
-            let name = result.contenders[index].name.clone();
-            let looked = stage.running(&name).and_then(|running| measurement.look(running, round));
-            match looked.transpose() {
-                None => still.push((index, measurement)),
-                Some(run) => keep(stage, &name, &mut result.contenders[index], run)?,
-            }
-        }
-        under_way = still;
-    }
-    Ok(())
-}
-
 /// Puts a run into the result, or takes its contender out.
-fn keep(
+pub(super) fn keep(
     stage: &mut Stage,
     name: &str,
     contender: &mut ContenderResult,
@@ -173,7 +145,11 @@ fn keep(
 }
 
 /// A contender that cannot go on is absent from here on; only an interrupt ends the run.
-fn drop_out(stage: &mut Stage, contender: &mut ContenderResult, error: anyhow::Error) -> anyhow::Result<()> {
+pub(super) fn drop_out(
+    stage: &mut Stage,
+    contender: &mut ContenderResult,
+    error: anyhow::Error,
+) -> anyhow::Result<()> {
     if error.is::<Interrupted>() {
         return Err(error);
     }
@@ -183,7 +159,7 @@ fn drop_out(stage: &mut Stage, contender: &mut ContenderResult, error: anyhow::E
 }
 
 /// A number of requests that would take longer than a run may gives way to the run's length.
-fn bounded(scenario: &Scenario, contender: &ContenderResult, seconds: f64) -> Scenario {
+pub(super) fn bounded(scenario: &Scenario, contender: &ContenderResult, seconds: f64) -> Scenario {
     let mut scenario = scenario.clone();
     let speed = contender.warm_up.as_ref().map_or(0.0, |one| one.requests as f64 / one.seconds.max(1e-9));
     scenario.load.requests = scenario.load.requests.filter(|&requests| requests as f64 <= speed * seconds);

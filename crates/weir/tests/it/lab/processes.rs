@@ -71,6 +71,37 @@ fn orphans_are_accounted_and_ended() {
 }
 
 #[test]
+fn who_is_held_up_stands_still_goes_on_and_hears_of_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "trap 'echo heard; exit 0' TERM; echo begun; while :; do echo .; sleep 0.001; done";
+    let command = ["bash", "-c", script].map(ToOwned::to_owned);
+    let mut group = start(folder.path(), &command);
+    testkit::wait_until("it runs", || group.output().len() > 10);
+    group.hold();
+    let state =
+        |pid: i32| fs::read_to_string(format!("/proc/{pid}/stat")).map_or('?', |stat| state_of(&stat));
+    let pid = group.tree().pids()[0];
+    testkit::wait_until("it stands still", || state(pid) == 'T');
+    let before = group.output().len();
+    group.go_on();
+    testkit::wait_until("it goes on", || group.output().len() > before);
+    group.hold();
+    testkit::wait_until("it stands still", || state(pid) == 'T');
+    group.stop();
+    let output = fs::read_to_string(folder.path().join("it.out")).unwrap();
+    assert!(
+        output.ends_with("heard\n"),
+        "it was ended by force: {}",
+        &output[output.len().saturating_sub(20)..]
+    );
+}
+
+/// R, S, T and so on: what stands behind the name.
+fn state_of(stat: &str) -> char {
+    stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next()).unwrap_or('?')
+}
+
+#[test]
 fn a_program_that_ends_is_told_with_its_code_its_cpu_and_its_last_words() {
     let folder = tempfile::tempdir().unwrap();
     let command = ["bash", "-c", "echo gone wrong >&2; exit 7"].map(ToOwned::to_owned);

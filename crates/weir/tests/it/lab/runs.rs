@@ -125,6 +125,50 @@ fn an_open_loop_asks_everybody_at_the_same_rate() {
 }
 
 #[test]
+fn contenders_in_turns_are_told_by_their_cpu() {
+    let paced = SCENARIO.replace("connections: 2", "connections: 2, rate: 100");
+    let laboratory = Laboratory::new(
+        &[("closed", SCENARIO), ("open", &paced)],
+        &[("one", StandIn::default()), ("two", StandIn::default())],
+    );
+    let outcome = laboratory.run(&["--turn-ms", "10", "--baseline", "one"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let report = laboratory.report();
+    let [closed, open] = &report.scenarios[..] else { panic!("two scenarios") };
+    assert!(closed.notes[0].contains("took turns of 10 ms"), "{:?}", closed.notes);
+    assert!(closed.command.contains("--turn-ms 10"), "{}", closed.command);
+    for run in closed.contenders.iter().flat_map(|one| &one.runs) {
+        assert_eq!(run.turn_ms, Some(10));
+        assert!(run.load.requests > 0 && run.load.failures.all() == 0, "{run:?}");
+        assert!(run.usage.cpu_us_per_request() > 0.0, "{run:?}");
+        // Who waits for others two thirds of the time has no latency of its own.
+        assert_eq!((run.load.latency.p50_ms, run.load.requests_per_second_series.len()), (None, 0));
+        assert_eq!(run.usage.cores_busy_percent, None, "others kept the cores busy as well");
+    }
+    assert_eq!(closed.contenders.iter().map(|one| one.runs.len()).collect::<Vec<_>>(), [2, 2]);
+    assert!(open.notes.iter().any(|note| note.contains("No turns of 10 ms were taken")), "{:?}", open.notes);
+    assert!(open.contenders.iter().flat_map(|one| &one.runs).all(|run| run.turn_ms.is_none()));
+    assert!(!somebody_runs(laboratory.files.path().to_str().unwrap()), "a contender outlived the run");
+}
+
+#[test]
+fn who_dies_between_turns_drops_out_and_the_others_go_on() {
+    let dies = r#""$WEIR" origin --listen "$LISTEN" &
+      until [ "$(ls -d "$DIRECTORY"/../load-* 2>/dev/null | wc -l)" -ge 3 ]; do sleep 0.01; done
+      echo out of memory >&2
+      exit 9"#;
+    let contenders = [("dies", StandIn { run: dies, ..StandIn::default() }), ("good", StandIn::default())];
+    let laboratory = Laboratory::new(&[("short", SCENARIO)], &contenders);
+    let outcome = laboratory.run(&["--turn-ms", "10"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let report = laboratory.report();
+    let [dead, good] = &report.scenarios[0].contenders[..] else { panic!("two contenders") };
+    assert!(dead.absent.as_ref().unwrap().contains("out of memory"), "{:?}", dead.absent);
+    assert_eq!((dead.runs.len(), good.runs.len()), (0, 2));
+    assert!(!somebody_runs(laboratory.files.path().to_str().unwrap()), "a contender outlived the run");
+}
+
+#[test]
 fn everybody_at_once() {
     let scenario = format!("{SCENARIO}together: true\n");
     let laboratory =
