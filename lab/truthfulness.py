@@ -2,7 +2,7 @@
 """Whether the laboratory tells the truth: `make truthfulness`, or `lab/truthfulness.py --help`.
 
 The same run of `weir lab` many times, each with Weir, with Weir once more, and with Weir slowed down by a planted 5 % of
-CPU (slowed.py), all in interleaved rounds and compared with the first:
+CPU (slowed.py), all in interleaved rounds, in turns, and compared with the first:
 
   planted    in how many runs the slowed one was told as slower
   none       in how many the other was told as different
@@ -25,7 +25,7 @@ import report
 from common import BINARY, ROOT, Lab, LabError, cores, machine, need_binary, need_programs, run_main
 
 SLOWED, SAME = "weir-slowed", "weir-again"
-# Figures whose medians are held against the spread of the next run.
+# Figures whose medians are held against the spread of the next run; in turns there is no throughput.
 JUDGED = ("requests_per_second", "cpu_us")
 
 
@@ -46,7 +46,7 @@ def planted(options):
     print(f"{options.percent:g} % planted: told as slower in {slower} of {len(runs)} runs of {options.rounds} rounds")
     print(f"none planted: told as within noise in {same} of {len(runs)}")
     print(f"two runs: {within} of {pairs} medians within the spread of the run before")
-    asked = {"percent": options.percent, "rounds": options.rounds, "seconds": options.seconds}
+    asked = {name: getattr(options, name) for name in ("scenario", "percent", "rounds", "seconds", "turn_ms")}
     return {**asked, "told_slower": slower, "told_within_noise": same, "agreement": [within, pairs], "runs": runs}
 
 
@@ -92,6 +92,7 @@ def one_run(lab, options, number):
     command = [options.binary, "lab", "run", "--scenario", options.scenario, "--baseline", "weir", "--contender", "weir"]
     command += ["--weir", options.binary, "--also", f"{SAME}={options.binary}", "--also", f"{SLOWED}={ROOT / 'lab' / 'slowed.py'}"]
     command += ["--rounds", options.rounds, "--seconds", options.seconds, "--save", file]
+    command += ["--turn-ms", options.turn_ms] if options.turn_ms else []
     environment = {**os.environ, "SLOWED_BINARY": str(options.binary.resolve()), "SLOWED_PERCENT": str(options.percent)}
     done = subprocess.run([str(word) for word in command], env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -100,7 +101,7 @@ def one_run(lab, options, number):
     absent = {name: one["absent"] for name, one in contenders.items() if one["absent"]}
     if absent:
         raise LabError(f"did not take part: {absent}")
-    run = {name: {"figures": {key: one["figures"][key] for key in JUDGED}, "cpu": one["over_baseline"].get("cpu_us")} for name, one in contenders.items()}
+    run = {name: {"figures": {key: one["figures"][key] for key in JUDGED if key in one["figures"]}, "cpu": one["over_baseline"].get("cpu_us")} for name, one in contenders.items()}
     told = {name: run[name]["cpu"] for name in (SAME, SLOWED)}
     shown = "; ".join(f"{name} {one['median']:.3f} ({one['interval'][0]:.3f} to {one['interval'][1]:.3f}) {one['verdict']}" for name, one in told.items())
     print(f"  run {number + 1}: {shown}", flush=True)
@@ -117,7 +118,7 @@ def agreement(runs):
         earlier[name]["figures"][key]["min"] <= later[name]["figures"][key]["median"] <= earlier[name]["figures"][key]["max"]
         for earlier, later in zip(runs, runs[1:])
         for name in later
-        for key in JUDGED
+        for key in later[name]["figures"]
     ]
     return sum(within), len(within)
 
@@ -128,6 +129,7 @@ def arguments():
     parser.add_argument("--runs", type=int, default=10, help="how often (10)")
     parser.add_argument("--rounds", type=int, default=9, help="interleaved rounds of each run (9)")
     parser.add_argument("--seconds", type=float, default=2, help="length of one round (2)")
+    parser.add_argument("--turn-ms", type=int, default=20, help="length of a turn in milliseconds; 0: none are taken (20)")
     parser.add_argument("--percent", type=float, default=5, help="how much slower the slowed one is (5)")
     parser.add_argument("--scenario", default="small", help="what is asked (small)")
     parser.add_argument("--save", metavar="NAME", type=report.result_name, help="JSON file under lab/results")
