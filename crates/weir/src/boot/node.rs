@@ -30,6 +30,8 @@ pub(super) struct Node {
     pub(super) access_log: Option<LogWriter>,
     /// The lines that announce it.
     pub(super) lines: Vec<String>,
+    /// It serves in the place of a predecessor.
+    pub(super) is_successor: bool,
     executable: Option<Executable>,
     lock: Option<DirectoryLock>,
     /// The control side's sockets once more.
@@ -119,6 +121,7 @@ impl Node {
             log,
             access_log: log_writer,
             lines,
+            is_successor: predecessor.is_some(),
             executable,
             lock,
             spare: sockets.spare,

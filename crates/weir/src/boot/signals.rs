@@ -51,7 +51,10 @@ impl Watch {
             let ends = Ends::install().context(CANNOT_INSTALL)?;
             node.lines.iter().for_each(print);
             print("ready");
-            notify::tell(notify::READY);
+            // A service manager listens to its main process only, and that tells of a successor.
+            if !node.is_successor {
+                notify::tell(notify::READY);
+            }
             code_pages::release();
             Ok(obey(node, Signals { requests, ends }).await)
         })
