@@ -6,7 +6,7 @@ CPU (slowed.py), all in interleaved rounds, in turns, and compared with the firs
 
   planted    in how many runs the slowed one was told as slower
   none       in how many the other was told as different
-  agreement  how many medians of a run lie within the spread that the run before printed
+  agreement  how many medians of a run lie within the spread of the run before, numbers and ratios
 
 And `generator`: CPU that `weir lab load`, which compares every byte, takes for an answer, beside wrk.
 """
@@ -42,12 +42,14 @@ def planted(options):
     """Many runs with a slowed Weir and an equal one."""
     with Lab() as lab:
         runs = [one_run(lab, options, number) for number in range(options.runs)]
-    slower, same, (within, pairs) = told(runs, SLOWED, "slower"), told(runs, SAME, "within noise"), agreement(runs)
+    slower, same = told(runs, SLOWED, "slower"), told(runs, SAME, "within noise")
+    numbers, ratios = agreement(runs, lambda one: one["figures"].values()), agreement(runs, lambda one: [one["cpu"]])
     print(f"{options.percent:g} % planted: told as slower in {slower} of {len(runs)} runs of {options.rounds} rounds")
     print(f"none planted: told as within noise in {same} of {len(runs)}")
-    print(f"two runs: {within} of {pairs} medians within the spread of the run before")
+    for what, (within, pairs) in (("medians", numbers), ("medians of ratios", ratios)):
+        print(f"two runs: {within} of {pairs} {what} within the spread of the run before")
     asked = {name: getattr(options, name) for name in ("scenario", "percent", "rounds", "seconds", "turn_ms")}
-    return {**asked, "told_slower": slower, "told_within_noise": same, "agreement": [within, pairs], "runs": runs}
+    return {**asked, "told_slower": slower, "told_within_noise": same, "agreement": {"numbers": numbers, "ratios": ratios}, "runs": runs}
 
 
 def generator(options):
@@ -112,13 +114,14 @@ def told(runs, name, verdict):
     return sum(run[name]["cpu"]["verdict"] == verdict for run in runs)
 
 
-def agreement(runs):
+def agreement(runs, spreads):
     """How many medians lie between the least and the greatest round of the run before, and how many there are."""
     within = [
-        earlier[name]["figures"][key]["min"] <= later[name]["figures"][key]["median"] <= earlier[name]["figures"][key]["max"]
+        before["min"] <= after["median"] <= before["max"]
         for earlier, later in zip(runs, runs[1:])
         for name in later
-        for key in later[name]["figures"]
+        for before, after in zip(spreads(earlier[name]), spreads(later[name]))
+        if before and after
     ]
     return sum(within), len(within)
 

@@ -94,8 +94,8 @@ pub struct ContenderResult {
     pub runs: Vec<Run>,
 }
 
-/// What warming up took.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+/// What warming up took, every time.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct WarmUp {
     /// Its length in seconds.
     pub seconds: f64,
@@ -103,6 +103,15 @@ pub struct WarmUp {
     pub requests: u64,
     /// Answers and connections that went wrong.
     pub failures: Failures,
+}
+
+impl WarmUp {
+    /// Once more.
+    pub fn add(&mut self, load: &LoadOutcome) {
+        self.seconds += load.seconds;
+        self.requests += load.requests;
+        self.failures.add(load.failures);
+    }
 }
 
 /// One measured run of one contender.
@@ -176,6 +185,15 @@ impl Failures {
     /// All of them.
     pub fn all(&self) -> u64 {
         self.connect + self.broken + self.timeout + self.status + self.content
+    }
+
+    /// And these.
+    pub fn add(&mut self, other: Self) {
+        self.connect += other.connect;
+        self.broken += other.broken;
+        self.timeout += other.timeout;
+        self.status += other.status;
+        self.content += other.content;
     }
 }
 

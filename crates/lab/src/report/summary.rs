@@ -113,7 +113,7 @@ fn of_contender<'a>(
         ratios: ratios.unwrap_or_default(),
         loss_percent: losses,
         requests: runs.iter().map(|run| run.load.requests).sum(),
-        failures: runs.iter().fold(Failures::default(), |sum, run| added(sum, run.load.failures)),
+        failures: failures(runs),
         warm_up_failures: contender.warm_up.as_ref().map_or(0, |warm_up| warm_up.failures.all()),
         unsent: runs.iter().map(|run| run.load.unsent).sum(),
         notes: notes(runs),
@@ -134,6 +134,12 @@ pub fn within_rounds(runs: &[Run], others: &[Run], figure: Figure) -> Vec<f64> {
     runs.iter().filter_map(ratio).collect()
 }
 
+fn failures(runs: &[Run]) -> Failures {
+    let mut sum = Failures::default();
+    runs.iter().for_each(|run| sum.add(run.load.failures));
+    sum
+}
+
 fn notes(runs: &[Run]) -> Vec<&str> {
     let mut notes = Vec::new();
     for note in runs.iter().flat_map(|run| &run.load.notes) {
@@ -142,16 +148,6 @@ fn notes(runs: &[Run]) -> Vec<&str> {
         }
     }
     notes
-}
-
-fn added(one: Failures, other: Failures) -> Failures {
-    Failures {
-        connect: one.connect + other.connect,
-        broken: one.broken + other.broken,
-        timeout: one.timeout + other.timeout,
-        status: one.status + other.status,
-        content: one.content + other.content,
-    }
 }
 
 #[cfg(test)]

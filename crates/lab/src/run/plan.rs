@@ -98,6 +98,11 @@ impl Step {
         }
     }
 
+    /// Whether a contender is started anew for every round.
+    pub(super) fn starts_anew(&self, definition: &Definition) -> bool {
+        self.turn_ms.is_some() && definition.warm_up_seconds.is_none()
+    }
+
     /// About how long one run takes.
     pub(super) fn run_seconds(&self) -> f64 {
         let counted = self.scenario.load.requests.map(|requests| requests as f64 / ESTIMATED_PER_SECOND);
@@ -111,7 +116,13 @@ impl Step {
             let start =
                 if starts { START_SECONDS + definition.warm_up_seconds.unwrap_or(0.0) / 4.0 } else { 0.0 };
             let runs = if self.scenario.together { 0.0 } else { f64::from(self.rounds) * self.run_seconds() };
-            start + self.warm_up_seconds(definition, !starts) + RUN_OVERHEAD_SECONDS + runs
+            let anew = if self.starts_anew(definition) {
+                let each = START_SECONDS + WARM_UP_SECONDS + RUN_OVERHEAD_SECONDS;
+                f64::from(self.rounds.saturating_sub(1)) * each
+            } else {
+                0.0
+            };
+            start + self.warm_up_seconds(definition, !starts) + RUN_OVERHEAD_SECONDS + runs + anew
         };
         let together = if self.scenario.together { f64::from(self.rounds) * self.run_seconds() } else { 0.0 };
         self.contenders.iter().map(each).sum::<f64>() + together

@@ -9,7 +9,7 @@ use super::measure::{LOOK_EVERY, Measurement};
 use super::plan::Step;
 use super::progress::Progress;
 use super::stage::{Setup, Stage};
-use crate::result::{ContenderResult, Run, ScenarioResult, WarmUp};
+use crate::result::{ContenderResult, Run, ScenarioResult};
 use crate::scenario::Scenario;
 
 /// Measures a step; `result` has its contenders already, in the step's order.
@@ -35,6 +35,10 @@ pub(super) fn measure(
             continue;
         }
         if step.turn_ms.is_some() {
+            if round > 0 {
+                (0..step.contenders.len())
+                    .try_for_each(|index| start_anew(stage, step, index, result, progress, interrupt))?;
+            }
             let name = &scenario.name;
             progress.say(format_args!("{name}, round {} of {}: in turns", round + 1, step.rounds), false);
             at_once::round(stage, step, &scenario, round, result, interrupt)?;
@@ -87,13 +91,29 @@ fn warm_up(
     match outcome {
         Ok(run) => {
             stage.running(&definition.name)?.is_warm = true;
-            let load = run.load;
-            contender.warm_up =
-                Some(WarmUp { seconds: load.seconds, requests: load.requests, failures: load.failures });
+            contender.warm_up.get_or_insert_default().add(&run.load);
             Ok(())
         }
         Err(error) => drop_out(stage, contender, error),
     }
+}
+
+/// A new process for each round: two processes of one program differ by up to three percent for as long as they run, which
+/// is not the program's own. Virtual machines, which take seconds to warm up, stay.
+fn start_anew(
+    stage: &mut Stage,
+    step: &Step,
+    index: usize,
+    result: &mut ScenarioResult,
+    progress: &Progress,
+    interrupt: &Interrupt,
+) -> anyhow::Result<()> {
+    let definition = &step.contenders[index];
+    if !step.starts_anew(definition) || result.contenders[index].absent.is_some() {
+        return Ok(());
+    }
+    stage.end(&definition.name);
+    warm_up(stage, step, index, result, progress, interrupt)
 }
 
 /// One run from its beginning to its end.
@@ -195,6 +215,7 @@ fn note(result: &mut ScenarioResult, notes: Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::result::WarmUp;
 
     #[test]
     fn a_number_of_requests_is_bounded_by_the_time() {

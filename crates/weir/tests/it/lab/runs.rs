@@ -127,9 +127,10 @@ fn an_open_loop_asks_everybody_at_the_same_rate() {
 #[test]
 fn contenders_in_turns_are_told_by_their_cpu() {
     let paced = SCENARIO.replace("connections: 2", "connections: 2, rate: 100");
+    let run = r#"echo started >> "$CACHE/starts"; exec "$WEIR" origin --listen "$LISTEN""#;
     let laboratory = Laboratory::new(
         &[("closed", SCENARIO), ("open", &paced)],
-        &[("one", StandIn::default()), ("two", StandIn::default())],
+        &[("one", StandIn { run, ..StandIn::default() }), ("two", StandIn::default())],
     );
     let outcome = laboratory.run(&["--turn-ms", "10", "--baseline", "one"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
@@ -146,6 +147,9 @@ fn contenders_in_turns_are_told_by_their_cpu() {
         assert_eq!(run.usage.cores_busy_percent, None, "others kept the cores busy as well");
     }
     assert_eq!(closed.contenders.iter().map(|one| one.runs.len()).collect::<Vec<_>>(), [2, 2]);
+    let starts = laboratory.work.path().join("cache/installed/starts");
+    let starts = std::fs::read_to_string(starts).unwrap();
+    assert_eq!(starts.lines().count(), 2, "a new process for each of two rounds, and none for the open loop");
     assert!(open.notes.iter().any(|note| note.contains("No turns of 10 ms were taken")), "{:?}", open.notes);
     assert!(open.contenders.iter().flat_map(|one| &one.runs).all(|run| run.turn_ms.is_none()));
     assert!(!somebody_runs(laboratory.files.path().to_str().unwrap()), "a contender outlived the run");
