@@ -20,9 +20,28 @@ COUNTS = {"head": 2_000, "body": 2_000, "reader": 1_000, "idle": 2_000}
 WARM_UP_SECONDS = 11
 # Longer than all deadlines: 10 s for a head, 30 for a body, 60 for a reader and for who is idle.
 LIVES_SECONDS = 66
+# What normal clients ask for, of what they can at most: at the most, latency is how long a queue is.
+NORMAL_SHARE = 0.5
 # So many of one kind, to see what one holds.
 OF_ONE_KIND = 1_000
 SETTLE_SECONDS = 3
+
+
+class Paced:
+    """An open loop: so many requests are due in a second, and latency counts from when each was."""
+
+    def __init__(self, binary, rate):
+        self.binary, self.rate = binary, rate
+
+    def command(self, port, seconds):
+        ask = [self.binary, "lab", "load", "--connections", SCENARIOS[0].connections, "--rate", self.rate]
+        return [*ask, "--seconds", seconds, "--expect-bytes", 21, "--json", f"http://127.0.0.1:{port}{SCENARIOS[0].path}"]
+
+    def read(self, report):
+        outcome = json.loads(report)
+        told = {key: outcome[key] for key in ("requests", "requests_per_second")}
+        failed = sum(outcome["failures"].values()) + outcome["unsent"]
+        return {**told, **{key: outcome["latency"][key] for key in ("p50_ms", "p99_ms")}, "failed": failed}
 
 
 class Stand:
@@ -49,17 +68,17 @@ class Stand:
         self.lab.processes.remove(crowd)
         return json.loads(crowd.output_file.read_text().splitlines()[-1])
 
-    def run(self, seconds):
-        return run_once(SCENARIOS[0], self.weir, seconds, (self.proxy_core, self.load_core))
+    def run(self, seconds, scenario=SCENARIOS[0]):
+        return run_once(scenario, self.weir, seconds, (self.proxy_core, self.load_core))
 
     def memory(self):
         return self.weir.process.memory_bytes()[0]
 
 
 def latency(lab, options):
-    """Latency of 64 busy connections with the crowd and without it, in interleaved rounds."""
+    """Latency of normal clients with the crowd and without it, in interleaved rounds."""
     stand = Stand(lab, options)
-    stand.run(1)
+    normal = Paced(options.binary, round(NORMAL_SHARE * stand.run(options.seconds)["requests_per_second"]))
     rounds = []
     for number in range(options.rounds):
         one = {}
@@ -67,15 +86,18 @@ def latency(lab, options):
         for name in ("without", "with") if number % 2 else ("with", "without"):
             if name == "without":
                 time.sleep(SETTLE_SECONDS)
-                one[name] = stand.run(options.seconds)
+                one[name] = stand.run(options.seconds, normal)
             else:
                 crowd = stand.gather(COUNTS, "renew")
                 time.sleep(WARM_UP_SECONDS)
-                one[name] = stand.run(options.seconds)
+                one[name] = stand.run(options.seconds, normal)
                 one["crowd"] = stand.dismiss(crowd)
         rounds.append(one)
-    result = {"counts": COUNTS, "rounds": rounds}
-    print(f"  {sum(COUNTS.values()):,} slow and idle connections beside 64 busy ones, {options.rounds} interleaved rounds of {options.seconds} s:")
+    result = {"counts": COUNTS, "rate": normal.rate, "rounds": rounds}
+    print(
+        f"  {sum(COUNTS.values()):,} slow and idle connections beside {normal.rate:,} requests a second on 64,"
+        f" {NORMAL_SHARE:.0%} of what is possible; {options.rounds} interleaved rounds of {options.seconds} s:"
+    )
     for key, unit in (("p50_ms", "ms"), ("p99_ms", "ms"), ("requests_per_second", "requests/s"), ("cpu_us", "µs of CPU a request")):
         ratios = [one["with"][key] / one["without"][key] for one in rounds]
         values = {name: statistics.median(one[name][key] for one in rounds) for name in ("with", "without")}
@@ -85,6 +107,8 @@ def latency(lab, options):
             f"    {key.split('_')[0]}: {values['with']:,.2f} with, {values['without']:,.2f} without {unit},"
             f" ratio {statistics.median(ratios):.2f} ({min(ratios):.2f}..{max(ratios):.2f}){aim}"
         )
+    result["turns_per_second"] = statistics.median(one["crowd"]["turns_per_second"] for one in rounds)
+    print(f"    the slow ones took {result['turns_per_second']:,.0f} turns a second, of {sum(COUNTS.values()) - COUNTS['idle']:,} due")
     failed = sum(one[name]["failed"] for one in rounds for name in ("with", "without"))
     result["failed"] = failed
     print(f"    {failed} requests failed", flush=True)
@@ -102,7 +126,7 @@ def ends(lab, options):
     while time.monotonic() < began + LIVES_SECONDS:
         peak = max(peak, stand.memory())
         time.sleep(0.5)
-    kinds = stand.dismiss(crowd)
+    kinds = stand.dismiss(crowd)["kinds"]
     time.sleep(SETTLE_SECONDS)
     after = stand.memory()
     stand.weir.process.check_alive()
