@@ -126,7 +126,6 @@ fn lacking(text: &Text, summaries: Option<&[Summary<'_>]>) -> String {
     out
 }
 
-/// Whether a scenario asks as a text did.
 /// The scenario that asks as the text does: of several the one that asked most of the text's contenders, the first of
 /// equals.
 fn repeating<'r>(report: &'r Report, text: &Text) -> Option<&'r ScenarioResult> {
@@ -137,6 +136,7 @@ fn repeating<'r>(report: &'r Report, text: &Text) -> Option<&'r ScenarioResult> 
     report.scenarios.iter().filter(|result| repeats(result, &text.ask)).rev().max_by_key(shared)
 }
 
+/// Whether a scenario asks as a text did.
 fn repeats(result: &ScenarioResult, ask: &Ask) -> bool {
     let asked = &result.scenario;
     let load: &Load = &asked.load;

@@ -3,8 +3,8 @@
 //!
 //! **Turns.** A shared machine is slower for some tenths of a second now and then; two contenders that are measured one
 //! after the other meet different machines. Here one load generator goes on for a few milliseconds while the others are
-//! held up (`SIGSTOP`), so that all meet the same. Where two runs of a second scatter by 13 %, turns of 20 ms scatter by
-//! 1 %. What a clock measures is spoilt by it, so only CPU per answer is told.
+//! held up (`SIGSTOP`), so that all meet the same. Where rounds of a second scattered by 13 %, rounds in turns of 20 ms did
+//! by about 2 %. What a clock measures is spoilt by it, so only CPU per answer is told.
 
 use std::time::Duration;
 

@@ -142,7 +142,7 @@ fn contenders_in_turns_are_told_by_their_cpu() {
         assert_eq!(run.turn_ms, Some(10));
         assert!(run.load.requests > 0 && run.load.failures.all() == 0, "{run:?}");
         assert!(run.usage.cpu_us_per_request() > 0.0, "{run:?}");
-        // Who waits for others two thirds of the time has no latency of its own.
+        // Who waits for another half of the time has no latency of its own.
         assert_eq!((run.load.latency.p50_ms, run.load.requests_per_second_series.len()), (None, 0));
         assert_eq!(run.usage.cores_busy_percent, None, "others kept the cores busy as well");
     }
