@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+/// The driver takes a port of IPv4 and the same one of IPv6; where another test had that one, it ends.
+const STARTS: usize = 5;
+
 /// One browser with one page.
 pub(super) struct Browser {
     driver: Child,
@@ -19,25 +22,10 @@ pub(super) struct Browser {
 impl Browser {
     /// Starts both and opens an address. Panics with what to install where they are missing.
     pub(super) fn open(address: &str) -> Self {
-        let mut driver = Command::new("chromedriver")
-            .arg("--port=0")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap_or_else(|error| {
-                panic!("chromedriver cannot be started ({error}); run lab/install.sh test")
-            });
-        let mut output = BufReader::new(driver.stdout.take().unwrap());
-        let port = output.by_ref().lines().map_while(Result::ok).find_map(|line| {
-            line.strip_prefix("ChromeDriver was started successfully on port ")?
-                .trim_end_matches('.')
-                .parse()
-                .ok()
-        });
         // From here on, Drop ends the driver whatever fails.
-        let mut browser =
-            Self { driver, _output: output, port: port.unwrap_or_default(), session: String::new() };
-        assert!(port.is_some(), "chromedriver did not say its port");
+        let mut browser = (1..=STARTS).find_map(|_| Self::started()).unwrap_or_else(|| {
+            panic!("chromedriver ended {STARTS} times without telling its port")
+        });
         let options = json!({
             "args": ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1280,1000"],
         });
@@ -50,6 +38,28 @@ impl Browser {
         browser.session = session["sessionId"].as_str().unwrap().to_owned();
         browser.post("/url", &json!({ "url": address }));
         browser
+    }
+
+    /// A driver without a session, or None where it ended without telling its port. Panics where there is none.
+    fn started() -> Option<Self> {
+        let mut driver = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| {
+                panic!("chromedriver cannot be started ({error}); run lab/install.sh test")
+            });
+        let mut output = BufReader::new(driver.stdout.take().unwrap());
+        let told = output.by_ref().lines().map_while(Result::ok).find_map(|line| {
+            line.strip_prefix("ChromeDriver was started successfully on port ")?
+                .trim_end_matches('.')
+                .parse()
+                .ok()
+        });
+        let port = told.unwrap_or_default();
+        let driver = Self { driver, _output: output, port, session: String::new() };
+        told.map(|_| driver)
     }
 
     /// Runs a script on the page and returns what it returns.
