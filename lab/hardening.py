@@ -13,18 +13,19 @@ import argparse
 import json
 from pathlib import Path
 
+import beside_slow
 import nothing_lost
 import overload
 import report
 import slow_clients
 from common import BINARY, RESULTS, Lab, machine, need_binary, need_programs, run_main
 
-FIGURES = {"slow": slow_clients.latency, "crowd": slow_clients.ends, "lost": nothing_lost.lost, "overload": overload.overload}
+FIGURES = {"slow": beside_slow.latency, "crowd": slow_clients.ends, "lost": nothing_lost.lost, "overload": overload.overload}
 
 
 def main():
     options = arguments()
-    need_programs("wrk", "taskset")
+    need_programs("wrk", "taskset", "chrt")
     need_binary(options.binary)
     results = kept(options.save)
     for name in options.figure:

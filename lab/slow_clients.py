@@ -1,8 +1,7 @@
-"""Thousands of slow and idle clients beside normal ones: latency of the normal ones, memory, and how the slow ones end."""
+"""Thousands of slow and idle clients: the memory they take, and how they end."""
 
 import json
 import signal
-import statistics
 import sys
 import time
 from pathlib import Path
@@ -16,32 +15,11 @@ CROWD = Path(__file__).resolve().parent / "slow_crowd.py"
 # Heads by the byte, bodies by the byte, readers by a few bytes, idle: together below what one process may open, with
 # the gateway's own connections to the origin.
 COUNTS = {"head": 2_000, "body": 2_000, "reader": 1_000, "idle": 2_000}
-# Longer than the deadline of a head, so that during the measurement some are cut and come again all the time.
-WARM_UP_SECONDS = 11
 # Longer than all deadlines: 10 s for a head, 30 for a body, 60 for a reader and for who is idle.
 LIVES_SECONDS = 66
-# What normal clients ask for, of what they can at most: at the most, latency is how long a queue is.
-NORMAL_SHARE = 0.5
 # So many of one kind, to see what one holds.
 OF_ONE_KIND = 1_000
 SETTLE_SECONDS = 3
-
-
-class Paced:
-    """An open loop: so many requests are due in a second, and latency counts from when each was."""
-
-    def __init__(self, binary, rate):
-        self.binary, self.rate = binary, rate
-
-    def command(self, port, seconds):
-        ask = [self.binary, "lab", "load", "--connections", SCENARIOS[0].connections, "--rate", self.rate]
-        return [*ask, "--seconds", seconds, "--expect-bytes", 21, "--json", f"http://127.0.0.1:{port}{SCENARIOS[0].path}"]
-
-    def read(self, report):
-        outcome = json.loads(report)
-        told = {key: outcome[key] for key in ("requests", "requests_per_second")}
-        failed = sum(outcome["failures"].values()) + outcome["unsent"]
-        return {**told, **{key: outcome["latency"][key] for key in ("p50_ms", "p99_ms")}, "failed": failed}
 
 
 class Stand:
@@ -54,8 +32,8 @@ class Stand:
         resources["routes"].append({"id": "any", "uri": "/*", "upstream_id": "origin"})
         self.weir = contenders.start_weir(lab, options.binary, [self.proxy_core], resources=resources)
 
-    def gather(self, counts, *more):
-        command = [sys.executable, CROWD, self.weir.port, *counts.values(), *more]
+    def gather(self, counts):
+        command = [sys.executable, CROWD, self.weir.port, *counts.values()]
         crowd = self.lab.start("slow-crowd", command, [self.load_core])
         crowd.wait_for_lines("ready", seconds=120)
         return crowd
@@ -73,46 +51,6 @@ class Stand:
 
     def memory(self):
         return self.weir.process.memory_bytes()[0]
-
-
-def latency(lab, options):
-    """Latency of normal clients with the crowd and without it, in interleaved rounds."""
-    stand = Stand(lab, options)
-    normal = Paced(options.binary, round(NORMAL_SHARE * stand.run(options.seconds)["requests_per_second"]))
-    rounds = []
-    for number in range(options.rounds):
-        one = {}
-        # The other one comes first in every other round.
-        for name in ("without", "with") if number % 2 else ("with", "without"):
-            if name == "without":
-                time.sleep(SETTLE_SECONDS)
-                one[name] = stand.run(options.seconds, normal)
-            else:
-                crowd = stand.gather(COUNTS, "renew")
-                time.sleep(WARM_UP_SECONDS)
-                one[name] = stand.run(options.seconds, normal)
-                one["crowd"] = stand.dismiss(crowd)
-        rounds.append(one)
-    result = {"counts": COUNTS, "rate": normal.rate, "rounds": rounds}
-    print(
-        f"  {sum(COUNTS.values()):,} slow and idle connections beside {normal.rate:,} requests a second on 64,"
-        f" {NORMAL_SHARE:.0%} of what is possible; {options.rounds} interleaved rounds of {options.seconds} s:"
-    )
-    for key, unit in (("p50_ms", "ms"), ("p99_ms", "ms"), ("requests_per_second", "requests/s"), ("cpu_us", "µs of CPU a request")):
-        ratios = [one["with"][key] / one["without"][key] for one in rounds]
-        values = {name: statistics.median(one[name][key] for one in rounds) for name in ("with", "without")}
-        result[key] = {**values, "ratio": {"median": statistics.median(ratios), "min": min(ratios), "max": max(ratios)}}
-        aim = " (aim: at most 1.5)" if key == "p99_ms" else ""
-        print(
-            f"    {key.split('_')[0]}: {values['with']:,.2f} with, {values['without']:,.2f} without {unit},"
-            f" ratio {statistics.median(ratios):.2f} ({min(ratios):.2f}..{max(ratios):.2f}){aim}"
-        )
-    result["turns_per_second"] = statistics.median(one["crowd"]["turns_per_second"] for one in rounds)
-    print(f"    the slow ones took {result['turns_per_second']:,.0f} turns a second, of {sum(COUNTS.values()) - COUNTS['idle']:,} due")
-    failed = sum(one[name]["failed"] for one in rounds for name in ("with", "without"))
-    result["failed"] = failed
-    print(f"    {failed} requests failed", flush=True)
-    return result
 
 
 def ends(lab, options):

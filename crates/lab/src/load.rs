@@ -56,6 +56,8 @@ pub struct Plan {
     pub requests: Option<u64>,
     /// How many are due in a second whatever the answers do; as fast as answers come where absent.
     pub rate: Option<f64>,
+    /// Slow and idle clients come one by one in this time; as fast as they can where it is zero.
+    pub ramp_up: Duration,
     /// Requests of a connection before it ends; it is kept where absent.
     pub per_connection: Option<u64>,
     /// Bytes of a request's body, which makes it a POST, or of a WebSocket message.
@@ -153,6 +155,9 @@ impl Plan {
             }
             Manner::Crowd(_) if self.rate.is_some() || self.requests.is_some() || self.threads > 1 => {
                 bail!("slow and idle clients have a pace of their own: leave out rate, requests and threads")
+            }
+            Manner::Http | Manner::Websocket if !self.ramp_up.is_zero() => {
+                bail!("slow and idle clients come one by one, others all at once: leave out the ramp")
             }
             _ => Ok(()),
         }

@@ -45,6 +45,19 @@ pub fn random_u64() -> u64 {
 /// Nothing: here tasks take turns in an order that the seed decides.
 pub(crate) async fn yield_when_spent() {}
 
+/// Lets the seed decide who goes on.
+pub(crate) async fn yield_to_events() {
+    let mut has_yielded = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 /// Runs a task on this worker.
 pub fn spawn(task: impl Future<Output = ()> + 'static) {
     world().executor().spawn(task);

@@ -70,6 +70,9 @@ pub struct LoadArguments {
     /// Ask once on each connection and leave it open; prints `ready` when they stand
     #[arg(long, conflicts_with = "websocket")]
     idle: bool,
+    /// Slow and idle clients come one by one in this time [default: as fast as they can]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, hide_default_value = true)]
+    ramp_up: f64,
     /// Print the outcome as JSON, on one line
     #[arg(long)]
     json: bool,
@@ -119,6 +122,9 @@ impl LoadArguments {
         if !(self.timeout > 0.0 && self.timeout <= LONGEST_TIMEOUT_SECONDS) {
             bail!("--timeout is more than 0 and no more than {LONGEST_TIMEOUT_SECONDS} seconds");
         }
+        if !(0.0..=LONGEST_RAMP_SECONDS).contains(&self.ramp_up) {
+            bail!("--ramp-up is no more than {LONGEST_RAMP_SECONDS} seconds");
+        }
         let timeout = Duration::from_secs_f64(self.timeout);
         let usual_seconds = (self.requests.is_none() && !is_crowd).then_some(USUAL_SECONDS);
         let usual_body_bytes = if manner == Manner::Websocket { USUAL_MESSAGE_BYTES } else { 0 };
@@ -130,6 +136,7 @@ impl LoadArguments {
             seconds: self.seconds.or(usual_seconds),
             requests: self.requests,
             rate: self.rate,
+            ramp_up: Duration::from_secs_f64(self.ramp_up),
             per_connection: if self.close { Some(1) } else { self.requests_per_connection },
             body_bytes: self.body_bytes.unwrap_or(usual_body_bytes),
             timeout,
@@ -163,6 +170,7 @@ fn print(text: &str) {
 const USUAL_SECONDS: f64 = 10.0;
 const USUAL_MESSAGE_BYTES: u64 = 64;
 const LONGEST_TIMEOUT_SECONDS: f64 = 3600.0;
+const LONGEST_RAMP_SECONDS: f64 = 3600.0;
 
 #[cfg(test)]
 mod tests {
@@ -197,6 +205,7 @@ mod tests {
         check("--slow heads --slow-interval-ms 10", |plan| {
             plan.manner == Manner::Crowd(Habit::Heads { every: Duration::from_millis(10) })
         });
+        check("--idle --ramp-up 2.5", |plan| plan.ramp_up == Duration::from_millis(2500));
         check("--check length --expect-bytes 21", |plan| {
             plan.expect.check == Check::Length && plan.expect.bytes == Some(21)
         });
@@ -211,6 +220,8 @@ mod tests {
         check("--close --requests-per-connection 2", "cannot be used with");
         check("--idle --slow heads", "cannot be used with");
         check("--websocket --idle", "cannot be used with");
+        check("--idle --ramp-up 3601", "--ramp-up is no more than");
+        check("--idle --ramp-up NaN", "--ramp-up is no more than");
         check("--timeout 0", "--timeout is more than 0");
         check("--expect-like https://x/", "use wrk or h2load");
         check("--slow tails", "invalid value");

@@ -52,9 +52,12 @@ pub(super) struct Crowd<'a> {
     slow: Vec<u8>,
     failing_one_in: u32,
     epoll: OwnedFd,
+    ramp_up: Duration,
     clients: Vec<Client>,
-    turns: Option<Schedule>,
+    turns: Option<Turns>,
+    /// Whose turn is next.
     turned: usize,
+    turns_taken: u64,
     clock: Instant,
     tally: Tally,
     buffer: Vec<u8>,
@@ -97,7 +100,7 @@ impl<'a> Crowd<'a> {
         let turns = habit.every().map(|every| {
             // Each has its turn once in that time, one behind the other.
             let rate = f64::from(plan.connections) / every.as_secs_f64().max(SHORTEST_TURN_SECONDS);
-            Schedule::new(rate, 0, 1, u64::MAX, u64::MAX)
+            Turns::new(rate)
         });
         Ok(Self {
             job,
@@ -106,9 +109,11 @@ impl<'a> Crowd<'a> {
             slow,
             failing_one_in: plan.expect.failing_one_in,
             epoll,
+            ramp_up: plan.ramp_up,
             clients: (0..plan.connections).map(|_| client()).collect(),
             turns,
             turned: 0,
+            turns_taken: 0,
             clock: Instant::now(),
             tally: Tally::new(0.0),
             buffer: vec![0; BUFFER_BYTES],
@@ -155,7 +160,10 @@ impl<'a> Crowd<'a> {
         };
         let all = self.clients.len();
         let mut outcome = self.tally.outcome(&run);
-        outcome.notes.insert(0, format!("{open} of {all} connections stood at the end"));
+        let turns = self.turns_taken;
+        outcome
+            .notes
+            .insert(0, format!("{open} of {all} connections stood at the end; {turns} turns were taken"));
         Ok(outcome)
     }
 
@@ -163,13 +171,14 @@ impl<'a> Crowd<'a> {
     fn sweep(&mut self, now_ns: u64) {
         let under_way = self.clients.iter().filter(|client| client.stage == Stage::Connecting).count();
         let mut room = CONNECTING_AT_ONCE.saturating_sub(under_way);
+        let invited = invited(self.clients.len(), self.ramp_up, now_ns);
         for number in 0..self.clients.len() {
             let lasted_ns = now_ns.saturating_sub(self.clients[number].since_ns);
             match self.clients[number].stage {
                 Stage::Connecting if lasted_ns > CONNECTING_NS => {
                     self.cut(number, Kind::Connect, "no connection was made in time".to_owned());
                 }
-                Stage::New if room > 0 => {
+                Stage::New if room > 0 && number < invited => {
                     room -= 1;
                     self.open(number);
                 }
@@ -210,14 +219,13 @@ impl<'a> Crowd<'a> {
     /// Lets those do their little whose turn it is.
     fn take_turns(&mut self, now_ns: u64) {
         let Some(turns) = &mut self.turns else { return };
-        turns.advance(now_ns);
-        let due = std::iter::from_fn(|| turns.take()).count();
-        for _ in 0..due {
+        for _ in 0..turns.due(now_ns) {
             let number = self.turned;
             self.turned = (self.turned + 1) % self.clients.len();
             if self.clients[number].stage != Stage::Open {
                 continue;
             }
+            self.turns_taken += 1;
             if let Habit::Readers { .. } = self.habit {
                 self.read(number, READ_BYTES);
             } else {
@@ -325,6 +333,29 @@ impl<'a> Crowd<'a> {
     }
 }
 
+/// When it is whose turn.
+struct Turns {
+    schedule: Schedule,
+    asked_ns: u64,
+}
+
+impl Turns {
+    /// So many turns in a second.
+    fn new(rate: f64) -> Self {
+        Self { schedule: Schedule::new(rate, 0, 1, u64::MAX, u64::MAX), asked_ns: 0 }
+    }
+
+    /// How many turns have become due since it was asked last. What was missed while this process stood still is left
+    /// out: slow clients that catch up would be quick ones.
+    fn due(&mut self, now_ns: u64) -> usize {
+        let stood_still = now_ns.saturating_sub(self.asked_ns) > STANDSTILL_NS;
+        self.asked_ns = now_ns;
+        self.schedule.advance(now_ns);
+        let due = std::iter::from_fn(|| self.schedule.take()).count();
+        if stood_still { due.min(1) } else { due }
+    }
+}
+
 impl Client {
     /// Before a request's first byte.
     fn restart(&mut self, job: &Job) {
@@ -361,6 +392,12 @@ fn said(job: &Job, habit: Habit) -> (Vec<u8>, Vec<u8>) {
     }
 }
 
+/// How many of all have come after so long, when they come one by one in the time of the ramp.
+fn invited(all: usize, ramp_up: Duration, now_ns: u64) -> usize {
+    let ramp_ns = ramp_up.as_nanos().max(1);
+    (all as u128 * u128::from(now_ns) / ramp_ns).min(all as u128) as usize
+}
+
 /// Begins a connection. A reader's has the segments of a network and little room, so that a large answer does not fit
 /// into this side's kernel and the server sees who is slow.
 fn connect(job: &Job, habit: Habit, epoll: &OwnedFd, number: usize) -> Result<OwnedFd, Errno> {
@@ -377,8 +414,11 @@ fn connect(job: &Job, habit: Habit, epoll: &OwnedFd, number: usize) -> Result<Ow
 
 const BUFFER_BYTES: usize = 16 * 1024;
 const EVENTS: usize = 256;
-/// Turns are taken this exactly: a little late for many at once is cheaper than in time for each.
-const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+/// Turns are taken this exactly. In time for each would cost more; much later for many at once would be a burst, which
+/// clients that know nothing of each other are not.
+const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+/// Far beyond a [`TICK`]: somebody stopped this process, or it got no processor.
+const STANDSTILL_NS: u64 = 100_000_000;
 const SWEEP_NS: u64 = 20_000_000;
 /// The queue of a listener holds these.
 const CONNECTING_AT_ONCE: usize = 200;
@@ -393,3 +433,29 @@ const SEGMENT_BYTES: u32 = 1460;
 const PADDING_BYTES: usize = 1000;
 /// A thread can give this many turns; below, slow clients would be quick ones.
 const SHORTEST_TURN_SECONDS: f64 = 0.001;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_missed_in_a_standstill_is_left_out() {
+        let mut turns = Turns::new(1000.0);
+        for (now_ms, wanted) in [(0, 1), (5, 5), (105, 100), (106, 1), (1106, 1), (1111, 5), (1111, 0)] {
+            assert_eq!(turns.due(now_ms * 1_000_000), wanted, "at {now_ms} ms");
+        }
+    }
+
+    #[test]
+    fn all_come_one_by_one_or_at_once() {
+        for (ramp_ms, now_ms, wanted) in
+            [(0, 1, 40), (1000, 0, 0), (1000, 500, 20), (1000, 1000, 40), (1000, 9000, 40)]
+        {
+            assert_eq!(
+                invited(40, Duration::from_millis(ramp_ms), now_ms * 1_000_000),
+                wanted,
+                "{ramp_ms} {now_ms}"
+            );
+        }
+    }
+}

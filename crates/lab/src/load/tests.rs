@@ -66,6 +66,7 @@ fn plan(address: SocketAddr) -> Plan {
         seconds: None,
         requests: Some(60),
         rate: None,
+        ramp_up: Duration::ZERO,
         per_connection: None,
         body_bytes: 0,
         // Where nothing stalls, as long as a busy machine may take.
@@ -342,7 +343,13 @@ fn idle_clients_ask_once_and_come_again_when_cut() {
             }
         }
     });
-    let idle = Plan { manner: Manner::Crowd(Habit::Idle), connections: 5, requests: None, ..plan(address) };
+    let idle = Plan {
+        manner: Manner::Crowd(Habit::Idle),
+        connections: 5,
+        requests: None,
+        ramp_up: Duration::from_millis(50),
+        ..plan(address)
+    };
     let outcome = crowd(&idle, &seen, 6);
     assert_eq!(outcome.failures, Failures { broken: 1, ..Failures::default() }, "{:?}", outcome.notes);
     assert!(outcome.requests >= 5, "{outcome:?}");
@@ -360,6 +367,7 @@ fn a_plan_that_cannot_be_is_refused() {
     check(Plan { seconds: Some(0.0), ..usual.clone() }, "seconds are more than 0");
     check(Plan { seconds: Some(f64::NAN), ..usual.clone() }, "seconds are more than 0");
     check(Plan { rate: Some(-1.0), ..usual.clone() }, "rate is more than 0");
+    check(Plan { ramp_up: Duration::from_secs(1), ..usual.clone() }, "leave out the ramp");
     check(Plan { requests: Some(0), ..usual.clone() }, "at least 1");
     check(Plan { timeout: Duration::ZERO, ..usual.clone() }, "timeout");
     check(Plan { manner: Manner::Websocket, per_connection: Some(1), ..usual.clone() }, "are kept");

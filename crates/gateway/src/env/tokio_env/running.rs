@@ -30,6 +30,11 @@ pub(crate) async fn yield_when_spent() {
     tokio::task::coop::consume_budget().await;
 }
 
+/// Lets whoever has something to read or to write have its turn, then goes on.
+pub(crate) async fn yield_to_events() {
+    tokio::task::yield_now().await;
+}
+
 /// Runs a task on this worker.
 pub fn spawn(task: impl Future<Output = ()> + 'static) {
     tokio::task::spawn_local(task);

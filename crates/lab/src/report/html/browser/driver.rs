@@ -23,9 +23,9 @@ impl Browser {
     /// Starts both and opens an address. Panics with what to install where they are missing.
     pub(super) fn open(address: &str) -> Self {
         // From here on, Drop ends the driver whatever fails.
-        let mut browser = (1..=STARTS).find_map(|_| Self::started()).unwrap_or_else(|| {
-            panic!("chromedriver ended {STARTS} times without telling its port")
-        });
+        let mut browser = (1..=STARTS)
+            .find_map(|_| Self::started())
+            .unwrap_or_else(|| panic!("chromedriver ended {STARTS} times without telling its port"));
         let options = json!({
             "args": ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1280,1000"],
         });

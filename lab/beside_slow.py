@@ -1,0 +1,199 @@
+"""Latency of normal clients beside thousands of slow and idle ones, against the same without them; it looks at nothing else."""
+
+import ctypes
+import json
+import os
+import platform
+import re
+import signal
+import statistics
+import struct
+import time
+
+from common import LabError
+from load import SCENARIOS, Load
+from slow_clients import COUNTS, NAMES, Stand
+
+# They come one by one in the shortest of their deadlines, that of a head, so that from then on some are cut and come again
+# all the time, and never all at once.
+RAMP_UP_SECONDS = 10
+# What normal clients ask for, of what they can at most. A core that is not full shares its wake-ups among fewer requests,
+# so this is 30 to 40 % of its time. Nearer to all of it, p99 is how long the queue of the last standstill of the machine
+# takes to go: with half as much again for each tenth more of the core.
+NORMAL_SHARE = 0.2
+# A window is so short that what the machine does to it, it does to the one behind it too, and so long that the load
+# generator's start does not matter.
+WINDOW_SECONDS = 0.5
+WINDOWS_A_ROUND = 20
+# After the crowd stood still; and after it goes on, when those whom the gateway cut meanwhile come again.
+STILL_SECONDS, AGAIN_SECONDS = 0.1, 0.8
+# A machine whose processors are shared with others is quiet when so many windows have no more than this as the median of
+# their p99, asked at the other gateway. Above it, what is measured is who else computes. A round waits for it, this long.
+QUIET_WINDOWS, QUIET_P99_MS = 8, 1.5
+LONGEST_WAIT_SECONDS, PAUSE_SECONDS = 120, 5
+WAYS = {
+    "with": "beside slow clients",
+    "elsewhere": "beside slow clients of another gateway on that core",
+    "without": "without slow clients",
+}
+
+
+def go_first():
+    """Has this process, and what it starts, run before what else lives on the machine: the least nice, and in slices of
+    0.1 ms, so that whoever wakes has the core at once (sched_setattr(2), Linux 6.12). Whether that was granted."""
+    number = {"x86_64": 314, "aarch64": 274}.get(platform.machine())
+    # size, policy (usual), flags, nice, priority, slice in ns, deadline, period
+    attributes = struct.pack("=IIQiIQQQ", 48, 0, 0, -20, 0, 100_000, 0, 0)
+    return number is not None and ctypes.CDLL(None).syscall(number, 0, attributes, 0) == 0
+
+
+class Crowd:
+    """Slow and idle clients, a process for each kind, who can stand still together. Whoever is cut comes again."""
+
+    # The load generator's core has a waiting line of its own, and it is not what is measured: they stand back on it.
+    BACK = ("chrt", "--idle", "0")
+
+    def __init__(self, lab, binary, port, core):
+        address = f"http://127.0.0.1:{port}"
+        ways = {
+            "head": ["--slow", "heads", f"{address}/checked-out"],
+            "body": ["--slow", "bodies", "--body-bytes", 100_000, f"{address}/echo"],
+            "reader": ["--slow", "readers", f"{address}/bytes/1000000"],
+            "idle": ["--idle", f"{address}/checked-out"],
+        }
+        self.lab, self.processes = lab, {}
+        for kind, way in ways.items():
+            command = [*self.BACK, binary, "lab", "load", "--json", "--connections", COUNTS[kind], "--ramp-up", RAMP_UP_SECONDS, *way]
+            self.processes[kind] = lab.start(f"slow-{kind}", command, [core])
+        for process in self.processes.values():
+            process.wait_for_lines("ready", seconds=120)
+        self.began = time.monotonic()
+
+    def signal(self, number):
+        for process in self.processes.values():
+            process.check_alive()
+            os.kill(process.pid, number)
+
+    def dismiss(self):
+        """Ends them; how many of each kind stood at the end, and the turns that they took."""
+        self.signal(signal.SIGTERM)
+        told = {}
+        for kind, process in self.processes.items():
+            if process.child.wait(timeout=60) != 0:
+                raise LabError(f"slow clients ({NAMES[kind]}) failed:\n{process.errors()}")
+            self.lab.processes.remove(process)
+            note = json.loads(process.output_file.read_text().splitlines()[-1])["notes"][0]
+            stood, turns = re.match(r"(\d+) of \d+ connections stood at the end; (\d+) turns", note).groups()
+            told[kind] = {"stood": int(stood), "turns": int(turns)}
+        return told
+
+
+def latency(lab, options):
+    """Two equal gateways on one core, the crowd at the first. In turn, window by window: the first is asked, the second is
+    asked, and the second is asked while the crowd stands still."""
+    first = go_first()
+    beset, free = Stand(lab, options), Stand(lab, options)
+    rate = round(NORMAL_SHARE * free.run(options.seconds)["requests_per_second"])
+    ask = Asking(options.binary, rate, free.load_core)
+    ask.window(beset), ask.window(free)
+    crowd = Crowd(lab, options.binary, beset.weir.port, beset.load_core)
+    windows, rounds, held_seconds = {name: [] for name in WAYS}, [], 0.0
+    for number in range(options.rounds * WINDOWS_A_ROUND):
+        if number % WINDOWS_A_ROUND == 0:
+            rounds.append(wait_for_quiet(ask, free))
+        # Each is first as often as last.
+        for name in list(WAYS)[:: 1 if number % 2 else -1]:
+            if name != "without":
+                windows[name].append(ask.window(beset if name == "with" else free))
+                continue
+            held = time.monotonic()
+            crowd.signal(signal.SIGSTOP)
+            time.sleep(STILL_SECONDS)
+            windows[name].append(ask.window(free))
+            crowd.signal(signal.SIGCONT)
+            held_seconds += time.monotonic() - held
+            time.sleep(AGAIN_SECONDS)
+    lived = time.monotonic() - crowd.began - held_seconds
+    told = crowd.dismiss()
+    result = {"counts": COUNTS, "rate": rate, "went_first": first, "rounds": rounds, "windows": windows, "crowd": told}
+    result["turns_per_second"] = sum(one["turns"] for one in told.values()) / lived
+    print(
+        f"  {sum(COUNTS.values()):,} slow and idle connections beside {rate:,} requests a second on 64, {NORMAL_SHARE:.0%} of"
+        f" what is possible; {len(windows['with'])} windows of {WINDOW_SECONDS} s each way, one behind the other:"
+    )
+    quiet = sum(one["quiet"] for one in rounds)
+    print(f"    {quiet} of {len(rounds)} rounds began on a quiet machine (p99 of {QUIET_P99_MS} ms or less at the other gateway)")
+    print(f"    {'all of it ran before what else lives here' if first else 'what else lives here ran as soon as it wished'}")
+    for key, unit in (("p50_ms", "ms"), ("p90_ms", "ms"), ("p99_ms", "ms"), ("cpu_us", "µs of CPU a request")):
+        result[key] = compared(windows, key)
+        tell(key, result[key], unit)
+    print(f"    the slow ones took {result['turns_per_second']:,.0f} turns a second, of {sum(COUNTS.values()) - COUNTS['idle']:,} due")
+    stood = ", ".join(f"{one['stood']:,} {NAMES[kind]}" for kind, one in told.items())
+    print(f"    at the end there stood {stood}")
+    result["failed"] = sum(one["failed"] for each in windows.values() for one in each)
+    print(f"    {result['failed']} requests failed", flush=True)
+    return result
+
+
+def wait_for_quiet(ask, stand):
+    """Whether the machine is quiet, after it was waited for, and by which p99. The windows that tell it do not count."""
+    deadline = time.monotonic() + LONGEST_WAIT_SECONDS
+    while True:
+        p99_ms = statistics.median(ask.window(stand)["p99_ms"] for _ in range(QUIET_WINDOWS))
+        if p99_ms <= QUIET_P99_MS or time.monotonic() > deadline:
+            return {"p99_ms": p99_ms, "quiet": p99_ms <= QUIET_P99_MS}
+        time.sleep(PAUSE_SECONDS)
+
+
+def compared(windows, key):
+    """Median and mean of all windows each way, and the ratios to those without slow clients: of the medians and the means
+    of all, and of the medians of each round."""
+    medians = {name: statistics.median(one[key] for one in each) for name, each in windows.items()}
+    means = {name: statistics.mean(one[key] for one in each) for name, each in windows.items()}
+    ratios = {}
+    for name in ("with", "elsewhere"):
+        rounds = [middle(windows[name], key, at) / middle(windows["without"], key, at) for at in range(0, len(windows[name]), WINDOWS_A_ROUND)]
+        ratios[name] = {
+            "of_medians": medians[name] / medians["without"],
+            "of_means": means[name] / means["without"],
+            "of_rounds": rounds,
+        }
+    return {"medians": medians, "means": means, "ratios": ratios}
+
+
+def middle(each, key, at):
+    return statistics.median(one[key] for one in each[at : at + WINDOWS_A_ROUND])
+
+
+def tell(key, told, unit):
+    aim = " (aim: at most 1.5)" if key == "p99_ms" else ""
+    print(f"    {key.split('_')[0]}, {unit}, medians of the windows:")
+    for name, words in WAYS.items():
+        line = f"      {told['medians'][name]:8.3f} {words}"
+        if name in told["ratios"]:
+            ratio = told["ratios"][name]
+            line += f": {ratio['of_medians']:.2f} of that without"
+            line += f" (rounds {min(ratio['of_rounds']):.2f}..{max(ratio['of_rounds']):.2f}; of means {ratio['of_means']:.2f})"
+            line += aim if name == "with" else ""
+        print(line)
+
+
+class Asking:
+    """An open loop: so many requests are due in a second, and latency counts from when each was."""
+
+    def __init__(self, binary, rate, core):
+        self.command = [binary, "lab", "load", "--json", "--connections", SCENARIOS[0].connections, "--rate", rate]
+        self.command += ["--seconds", WINDOW_SECONDS, "--expect-bytes", 21]
+        self.core = core
+
+    def window(self, stand):
+        """One window: latencies in ms, CPU time of the gateway a request in µs, failures."""
+        before = sum(stand.weir.process.cpu_seconds())
+        address = f"http://127.0.0.1:{stand.weir.port}{SCENARIOS[0].path}"
+        with Load([*self.command, address], self.core) as load:
+            told = json.loads(load.report(WINDOW_SECONDS))
+        used = sum(stand.weir.process.cpu_seconds()) - before
+        stand.weir.process.check_alive()
+        latencies = {key: told["latency"][key] for key in ("p50_ms", "p90_ms", "p99_ms", "max_ms")}
+        failed = sum(told["failures"].values()) + told["unsent"]
+        return {**latencies, "requests": told["requests"], "cpu_us": used * 1e6 / max(told["requests"], 1), "failed": failed}
