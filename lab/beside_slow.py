@@ -18,8 +18,8 @@ from slow_clients import COUNTS, NAMES, Stand
 # all the time, and never all at once.
 RAMP_UP_SECONDS = 10
 # What normal clients ask for, of what they can at most. A core that is not full shares its wake-ups among fewer requests,
-# so this is 30 to 40 % of its time. Nearer to all of it, p99 is how long the queue of the last standstill of the machine
-# takes to go: with half as much again for each tenth more of the core.
+# so this is 25 to 45 % of its time. Nearer to all of it, p99 is how long the queue behind the machine's last standstill
+# takes to go.
 NORMAL_SHARE = 0.2
 # A window is so short that what the machine does to it, it does to the one behind it too, and so long that the load
 # generator's start does not matter.
