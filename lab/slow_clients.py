@@ -46,8 +46,8 @@ class Stand:
         self.lab.processes.remove(crowd)
         return json.loads(crowd.output_file.read_text().splitlines()[-1])
 
-    def run(self, seconds, scenario=SCENARIOS[0]):
-        return run_once(scenario, self.weir, seconds, (self.proxy_core, self.load_core))
+    def run(self, seconds):
+        return run_once(SCENARIOS[0], self.weir, seconds, (self.proxy_core, self.load_core))
 
     def memory(self):
         return self.weir.process.memory_bytes()[0]
@@ -64,7 +64,7 @@ def ends(lab, options):
     while time.monotonic() < began + LIVES_SECONDS:
         peak = max(peak, stand.memory())
         time.sleep(0.5)
-    kinds = stand.dismiss(crowd)["kinds"]
+    kinds = stand.dismiss(crowd)
     time.sleep(SETTLE_SECONDS)
     after = stand.memory()
     stand.weir.process.check_alive()
