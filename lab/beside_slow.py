@@ -4,6 +4,7 @@ import ctypes
 import json
 import os
 import platform
+import random
 import re
 import signal
 import statistics
@@ -26,7 +27,7 @@ NORMAL_SHARE = 0.2
 WINDOW_SECONDS = 0.5
 WINDOWS_A_ROUND = 20
 # After the crowd stood still; and after it goes on, when those whom the gateway cut meanwhile come again.
-STILL_SECONDS, AGAIN_SECONDS = 0.1, 0.8
+STILL_SECONDS, AGAIN_SECONDS = 0.1, 1.3
 # A machine whose processors are shared with others is quiet when so many windows have no more than this as the median of
 # their p99, asked at the other gateway. Above it, what is measured is who else computes. A round waits for it, this long.
 QUIET_WINDOWS, QUIET_P99_MS = 8, 1.5
@@ -36,6 +37,8 @@ WAYS = {
     "elsewhere": "beside slow clients of another gateway on that core",
     "without": "without slow clients",
 }
+UNITS = {"p50_ms": "ms", "p90_ms": "ms", "p99_ms": "ms", "cpu_us": "µs of CPU a request"}
+CONFIDENCE, DRAWS = 0.9, 2_000
 
 
 def go_first(nice=-20, slice_ns=100_000):
@@ -69,15 +72,27 @@ class Crowd:
         for process in self.processes.values():
             process.wait_for_lines("ready", seconds=120)
         # While they came, half of them took turns in the mean.
-        self.began = time.monotonic() - RAMP_UP_SECONDS / 2
+        self.began, self.held_seconds = time.monotonic() - RAMP_UP_SECONDS / 2, 0.0
 
     def signal(self, number):
         for process in self.processes.values():
             process.check_alive()
             os.kill(process.pid, number)
 
+    def held(self, work):
+        """What `work` comes to while they stand still."""
+        held = time.monotonic()
+        self.signal(signal.SIGSTOP)
+        time.sleep(STILL_SECONDS)
+        done = work()
+        self.signal(signal.SIGCONT)
+        self.held_seconds += time.monotonic() - held
+        time.sleep(AGAIN_SECONDS)
+        return done
+
     def dismiss(self):
-        """Ends them; how many of each kind stood at the end, and the turns that they took."""
+        """Ends them; how many of each kind stood at the end and the turns that they took, and all turns in a second."""
+        lived_seconds = time.monotonic() - self.began - self.held_seconds
         self.signal(signal.SIGTERM)
         told = {}
         for kind, process in self.processes.items():
@@ -87,7 +102,7 @@ class Crowd:
             note = json.loads(process.output_file.read_text().splitlines()[-1])["notes"][0]
             stood, turns = re.match(r"(\d+) of \d+ connections stood at the end; (\d+) turns", note).groups()
             told[kind] = {"stood": int(stood), "turns": int(turns)}
-        return told
+        return told, sum(one["turns"] for one in told.values()) / lived_seconds
 
 
 def latency(lab, options):
@@ -109,41 +124,20 @@ def ask_in_turn(lab, options, first):
     for stand in (beset, free):
         ask.window(stand)
     crowd = Crowd(lab, options.binary, beset.weir.port, beset.load_core)
-    windows, rounds, held_seconds = {name: [] for name in WAYS}, [], 0.0
+    windows, rounds = {name: [] for name in WAYS}, []
     for number in range(options.rounds * WINDOWS_A_ROUND):
         if number % WINDOWS_A_ROUND == 0:
             rounds.append(wait_for_quiet(ask, free))
         # Each is first as often as last.
         for name in list(WAYS)[:: 1 if number % 2 else -1]:
-            if name != "without":
-                windows[name].append(ask.window(beset if name == "with" else free))
-                continue
-            held = time.monotonic()
-            crowd.signal(signal.SIGSTOP)
-            time.sleep(STILL_SECONDS)
-            windows[name].append(ask.window(free))
-            crowd.signal(signal.SIGCONT)
-            held_seconds += time.monotonic() - held
-            time.sleep(AGAIN_SECONDS)
-    lived = time.monotonic() - crowd.began - held_seconds
-    told = crowd.dismiss()
-    result = {"counts": COUNTS, "rate": rate, "went_first": first, "rounds": rounds, "windows": windows, "crowd": told}
-    result["turns_per_second"] = sum(one["turns"] for one in told.values()) / lived
-    print(
-        f"  {sum(COUNTS.values()):,} slow and idle connections beside {rate:,} requests a second on 64, {NORMAL_SHARE:.0%} of"
-        f" what is possible; {len(windows['with'])} windows of {WINDOW_SECONDS} s each way, one behind the other:"
-    )
-    quiet = sum(one["quiet"] for one in rounds)
-    print(f"    {quiet} of {len(rounds)} rounds began on a quiet machine (p99 of {QUIET_P99_MS} ms or less at the other gateway)")
-    print(f"    {'all of it ran before what else lives here' if first else 'what else lives here ran as soon as it wished'}")
-    for key, unit in (("p50_ms", "ms"), ("p90_ms", "ms"), ("p99_ms", "ms"), ("cpu_us", "µs of CPU a request")):
+            stand = beset if name == "with" else free
+            windows[name].append(crowd.held(lambda stand=stand: ask.window(stand)) if name == "without" else ask.window(stand))
+    result = {"counts": COUNTS, "rate": rate, "went_first": first, "rounds": rounds, "windows": windows}
+    result["crowd"], result["turns_per_second"] = crowd.dismiss()
+    for key in UNITS:
         result[key] = compared(windows, key)
-        tell(key, result[key], unit)
-    print(f"    the slow ones took {result['turns_per_second']:,.0f} turns a second, of {sum(COUNTS.values()) - COUNTS['idle']:,} due")
-    stood = ", ".join(f"{one['stood']:,} {NAMES[kind]}" for kind, one in told.items())
-    print(f"    at the end there stood {stood}")
     result["failed"] = sum(one["failed"] for each in windows.values() for one in each)
-    print(f"    {result['failed']} requests failed", flush=True)
+    tell(result)
     return result
 
 
@@ -159,32 +153,66 @@ def wait_for_quiet(ask, stand):
 
 def compared(windows, key):
     """Median and mean of all windows each way, and the ratios to those without slow clients: of the medians and the means
-    of all, and of the medians of each round."""
-    medians = {name: statistics.median(one[key] for one in each) for name, each in windows.items()}
-    means = {name: statistics.mean(one[key] for one in each) for name, each in windows.items()}
+    of all, the bounds of the former with CONFIDENCE, and of the medians of each round."""
+    values = {name: [one[key] for one in each] for name, each in windows.items()}
+    medians = {name: statistics.median(each) for name, each in values.items()}
+    means = {name: statistics.mean(each) for name, each in values.items()}
     ratios = {}
     for name in ("with", "elsewhere"):
-        rounds = [middle(windows[name], key, at) / middle(windows["without"], key, at) for at in range(0, len(windows[name]), WINDOWS_A_ROUND)]
+        at = range(0, len(values[name]), WINDOWS_A_ROUND)
         ratios[name] = {
             "of_medians": medians[name] / medians["without"],
+            "of_medians_between": between(values[name], values["without"]),
             "of_means": means[name] / means["without"],
-            "of_rounds": rounds,
+            "of_rounds": [middle(values[name], one) / middle(values["without"], one) for one in at],
         }
     return {"medians": medians, "means": means, "ratios": ratios}
 
 
-def middle(each, key, at):
-    return statistics.median(one[key] for one in each[at : at + WINDOWS_A_ROUND])
+def middle(values, at):
+    return statistics.median(values[at : at + WINDOWS_A_ROUND])
 
 
-def tell(key, told, unit):
+def between(these, those):
+    """Where the ratio of the medians lies with CONFIDENCE, by the bootstrap: windows are drawn again, those that followed
+    each other together."""
+    drawn = random.Random(1)
+    pairs = list(zip(these, those, strict=True))
+    ratios = []
+    for _ in range(DRAWS):
+        sample = drawn.choices(pairs, k=len(pairs))
+        ratios.append(statistics.median(one for one, _ in sample) / statistics.median(one for _, one in sample))
+    ratios.sort()
+    outside = round(DRAWS * (1 - CONFIDENCE) / 2)
+    return [ratios[outside], ratios[-1 - outside]]
+
+
+def tell(result):
+    counts, windows, rounds = result["counts"], result["windows"], result["rounds"]
+    print(
+        f"  {sum(counts.values()):,} slow and idle connections beside {result['rate']:,} requests a second on 64, {NORMAL_SHARE:.0%} of"
+        f" what is possible; {len(windows['with'])} windows of {WINDOW_SECONDS} s each way, one behind the other:"
+    )
+    quiet = sum(one["quiet"] for one in rounds)
+    print(f"    {quiet} of {len(rounds)} rounds began on a quiet machine (p99 of {QUIET_P99_MS} ms or less at the other gateway)")
+    print(f"    {'all of it ran before what else lives here' if result['went_first'] else 'what else lives here ran as soon as it wished'}")
+    for key in UNITS:
+        tell_ratios(key, result[key])
+    print(f"    the slow ones took {result['turns_per_second']:,.0f} turns a second, of {sum(counts.values()) - counts['idle']:,} due")
+    stood = ", ".join(f"{one['stood']:,} {NAMES[kind]}" for kind, one in result["crowd"].items())
+    print(f"    at the end there stood {stood}")
+    print(f"    {result['failed']} requests failed", flush=True)
+
+
+def tell_ratios(key, told):
     aim = " (aim: at most 1.5)" if key == "p99_ms" else ""
-    print(f"    {key.split('_')[0]}, {unit}, medians of the windows:")
+    print(f"    {key.split('_')[0]}, {UNITS[key]}, medians of the windows:")
     for name, words in WAYS.items():
         line = f"      {told['medians'][name]:8.3f} {words}"
         if name in told["ratios"]:
             ratio = told["ratios"][name]
-            line += f": {ratio['of_medians']:.2f} of that without"
+            low, high = ratio["of_medians_between"]
+            line += f": {ratio['of_medians']:.2f} of that without, {low:.2f} to {high:.2f} with {CONFIDENCE:.0%} confidence"
             line += f" (rounds {min(ratio['of_rounds']):.2f}..{max(ratio['of_rounds']):.2f}; of means {ratio['of_means']:.2f})"
             line += aim if name == "with" else ""
         print(line)

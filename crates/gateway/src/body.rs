@@ -45,6 +45,9 @@ pub trait ServerStream {
     fn send_informational(&mut self, head: &ResponseHead);
     /// Starts the response: `exchange.response` with a body of `length`.
     fn start_response(&mut self, exchange: &mut Exchange, length: BodyLength);
+    /// How many bytes of the response's body are worth reading: waits while the client takes none, and holds no memory for
+    /// it then. Asking may cost system calls, now and then.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>>;
     /// Takes some of `data`; how many bytes were taken.
     fn poll_data(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>>;
     /// Ends the response body; [`poll_flush`](ServerStream::poll_flush) sends what is left.
@@ -83,6 +86,12 @@ pub trait ClientStream {
     fn poll_head(&mut self, cx: &mut Context<'_>, head: &mut ResponseHead) -> Poll<Result<(), Failure>>;
     /// The next piece of the response body.
     fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>) -> Poll<BodyEvent<'a>>;
+    /// Whether the next piece of the response body has yet to be read.
+    fn has_to_read(&self) -> bool;
+    /// Reads no more of the response body at once than about `bytes`, until it is told otherwise.
+    fn read_at_most(&mut self, bytes: usize);
+    /// Gives back what memory it can while the client is waited for.
+    fn rest(&mut self);
     /// Takes `count` bytes of the last data event.
     fn consume(&mut self, count: usize);
     /// How the length of the response body was told.

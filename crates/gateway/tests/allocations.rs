@@ -1,5 +1,6 @@
 //! What requests and clients cost, counted at the allocator: a warmed-up plain proxied request allocates nothing, from
-//! the client's socket to the node's and back, and a client that sends its head or its body slowly holds little.
+//! the client's socket to the node's and back, and a client that sends its head or its body slowly, or takes its answer
+//! slowly, holds little.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -99,12 +100,13 @@ static ALLOCATOR: Counting = Counting;
 
 // One test, so that nothing but what it measures runs meanwhile.
 #[test]
-fn a_warm_request_allocates_nothing_and_a_slow_head_holds_less_than_8_kib() {
+fn a_warm_request_allocates_nothing_and_a_slow_client_holds_little() {
     IS_COUNTED.set(Some(false));
     IS_GATEWAY_RUNNING.store(true, Ordering::SeqCst);
     check_warm_requests();
     check_slow_heads();
     check_slow_bodies();
+    check_slow_readers();
 }
 
 fn check_warm_requests() {
@@ -170,6 +172,64 @@ fn check_slow_bodies() {
     }
     drop(slow);
     engine.stop();
+}
+
+/// Clients that take a large answer by a few bytes. What they do not take stays with the node: here is no buffer for it.
+fn check_slow_readers() {
+    let (engine, proxy) = engine_in_front_of(large_origin());
+    let before = HELD_BYTES.load(Ordering::SeqCst);
+    let held = || usize::try_from(HELD_BYTES.load(Ordering::SeqCst) - before).unwrap_or(0) / SLOW_CLIENTS;
+    let mut slow: Vec<TcpStream> = (0..SLOW_CLIENTS).map(|_| slow_reader(proxy)).collect();
+    slow.iter_mut()
+        .for_each(|client| client.write_all(b"GET /a/large HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap());
+    for _ in 0..3 {
+        for client in &mut slow {
+            client.read_exact(&mut [0; 8]).unwrap();
+        }
+        wait_until("nobody holds a buffer", || (KIB..=12 * KIB).contains(&held()));
+    }
+    // They are clients like any other once they are quick.
+    for client in &mut slow {
+        let mut head = vec![0; 3 * 8];
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            client.read_exact(&mut byte).unwrap();
+            head.push(byte[0]);
+        }
+        let mut body = vec![0; LARGE_BODY_BYTES];
+        client.read_exact(&mut body).unwrap();
+        assert!(body.iter().all(|byte| *byte == b'x'));
+    }
+    drop(slow);
+    engine.stop();
+}
+
+/// A connection with a network's segments and hardly any room at this end, so that the kernels hold little of an answer.
+fn slow_reader(proxy: SocketAddr) -> TcpStream {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(4 * KIB).unwrap();
+    socket.set_tcp_mss(1460).unwrap();
+    socket.connect(&proxy.into()).unwrap();
+    socket.into()
+}
+
+/// A node whose answers do not fit into the kernel's memory for one of those connections.
+fn large_origin() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        IS_COUNTED.set(Some(false));
+        for mut stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                IS_COUNTED.set(Some(false));
+                let mut request = [0; 4 * KIB];
+                let count = stream.read(&mut request).unwrap();
+                assert!(request[..count].ends_with(b"\r\n\r\n"), "a head in one piece");
+                stream.write_all(&[LARGE_HEAD, &[b'x'; LARGE_BODY_BYTES][..]].concat()).unwrap();
+            });
+        }
+    });
+    address
 }
 
 /// A node that never answers, and how many bytes of bodies it has received.
@@ -302,6 +362,8 @@ const REQUESTS: [&[u8]; 3] = [
 ];
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nServer: origin\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
     Content-Type: text/plain\r\nContent-Length: 21\r\nConnection: keep-alive\r\n\r\nthis is 21 bytes long";
+const LARGE_HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 400000\r\n\r\n";
+const LARGE_BODY_BYTES: usize = 400_000;
 const KIB: usize = 1024;
 /// Enough that what is held once, for all of them, does not count.
 const SLOW_CLIENTS: usize = 200;

@@ -9,7 +9,8 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvFlags, SendFlags, sockopt};
 use tokio::io::{AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpSocket, TcpStream};
 
@@ -128,6 +129,33 @@ impl Stream {
         data: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write_vectored(cx, data)
+    }
+
+    /// How much of the kernel's memory for what is to be sent is free at least, in bytes. Waits while that is less than a
+    /// third of it, which is when the kernel takes the socket for full (tcp(7), poll(2)).
+    pub fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        loop {
+            // Asked with poll(2), which also has the kernel tell the event loop of room: it tells of none that nobody
+            // has missed.
+            let is_full = self.0.try_io(Interest::WRITABLE, || {
+                let mut looked = [PollFd::new(&self.0, PollFlags::OUT)];
+                let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+                // Whatever else is up with the socket, a write finds out.
+                if poll(&mut looked, Some(&at_once))? == 0 {
+                    Err(io::ErrorKind::WouldBlock.into())
+                } else {
+                    Ok(())
+                }
+            });
+            match is_full {
+                Ok(()) => return Poll::Ready(Ok(sockopt::socket_send_buffer_size(&self.0)? / 3)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready!(self.0.poll_write_ready(cx))?;
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
     }
 
     /// Closes the sending side.

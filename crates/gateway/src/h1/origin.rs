@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use http1::{HeadLimits, HeadStatus, Headers, ResponseFraming, ResponseHead, parse_response};
-use stdx::buffer::Buffer;
+use stdx::buffer::{Buffer, LARGE_BYTES, SMALL_BYTES};
 use stdx::pooled::PooledBox;
 
 use super::reader::{BodyReader, Next};
@@ -48,6 +48,8 @@ impl OriginConnection {
 pub(crate) struct OriginStream {
     connection: OriginConnection,
     buffer: Buffer,
+    /// What one read takes of the response.
+    read_bytes: usize,
     writer: Writer,
     reader: BodyReader,
     limits: HeadLimits,
@@ -63,6 +65,7 @@ impl OriginStream {
         OriginStream {
             connection,
             buffer: Buffer::none(),
+            read_bytes: LARGE_BYTES,
             writer: Writer::new(buffer),
             reader: BodyReader::Done,
             limits,
@@ -117,9 +120,11 @@ impl OriginStream {
             if !(likely && stream.is_readable()) {
                 ready!(stream.poll_read_ready(cx))?;
             }
-            self.buffer = Buffer::large();
+            self.buffer = if self.read_bytes > SMALL_BYTES { Buffer::large() } else { Buffer::small() };
         }
         let room = self.buffer.spare_mut();
+        let most = room.len().min(self.read_bytes);
+        let room = &mut room[..most];
         let read = if likely { stream.poll_read_at_once(cx, room) } else { stream.poll_read(cx, room) };
         match read {
             Poll::Ready(Ok(count)) => self.buffer.advance(count),
@@ -217,6 +222,19 @@ impl ClientStream for OriginStream {
                 }
             }
         }
+    }
+
+    #[inline]
+    fn has_to_read(&self) -> bool {
+        self.buffer.is_empty() && !self.reader.is_done()
+    }
+
+    fn read_at_most(&mut self, bytes: usize) {
+        self.read_bytes = bytes;
+    }
+
+    fn rest(&mut self) {
+        self.buffer.shrink();
     }
 
     fn consume(&mut self, count: usize) {

@@ -10,6 +10,7 @@ use stdx::pooled::PooledBox;
 
 use super::connection::Connection;
 use super::reader::{BodyReader, Next};
+use super::room::Room;
 use super::writer::{Framing, Writer};
 use crate::body::{BodyEvent, BodyLength, ServerStream};
 use crate::exchange::Exchange;
@@ -45,6 +46,7 @@ pub(crate) struct H1Server<'c> {
     /// The client waits for 100 (Continue) before it sends its body.
     continue_due: bool,
     writer: Writer,
+    room: Room,
     version: Version,
     keep_alive: bool,
     head_sent: bool,
@@ -86,6 +88,7 @@ impl<'c> H1Server<'c> {
             // A client of HTTP/1.0 must not be sent an interim response (RFC 9110 section 15.2).
             continue_due: request.expect_continue && request.version == Version::Http11,
             writer: Writer::new(buffer),
+            room: Room::default(),
             version: request.version,
             keep_alive,
             head_sent: false,
@@ -285,6 +288,16 @@ impl ServerStream for H1Server<'_> {
         let options = ResponseOptions { length, keep_alive: self.keep_alive, date };
         forward::encode_response(exchange, &options, self.writer.head());
         self.writer.begin_body(framing);
+    }
+
+    #[inline]
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let room = self.room.poll(cx, &mut self.connection.stream, self.writer.sent_bytes());
+        if room.is_pending() {
+            self.connection.input.take_if(|input| input.is_empty());
+            self.writer.rest();
+        }
+        room
     }
 
     #[inline]

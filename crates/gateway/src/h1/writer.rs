@@ -72,6 +72,13 @@ impl Writer {
         self.written == self.waiting.len()
     }
 
+    /// Gives back memory that is not needed before the peer takes more.
+    pub(crate) fn rest(&mut self) {
+        self.waiting.drain(..self.written);
+        self.written = 0;
+        self.waiting.shrink_to_fit();
+    }
+
     /// Whether a body of known length still lacks bytes.
     pub(crate) fn is_short(&self) -> bool {
         self.chunk_left > 0 || matches!(self.framing, Framing::Length(1..))

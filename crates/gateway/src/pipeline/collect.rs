@@ -166,6 +166,10 @@ impl<S: ServerStream> ServerStream for Collected<'_, S> {
         self.server.start_response(exchange, length);
     }
 
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
+        self.server.poll_room(cx)
+    }
+
     fn poll_data(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<std::io::Result<usize>> {
         self.server.poll_data(cx, data)
     }

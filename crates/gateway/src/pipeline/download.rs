@@ -239,6 +239,17 @@ async fn stream<S: ServerStream, O: ClientStream>(
                     Poll::Pending => download.wait(cx, WaitsFor::Client, moved, server),
                 };
             }
+            // Nothing is read for a client that takes nothing.
+            if origin.has_to_read() {
+                match server.poll_room(cx) {
+                    Poll::Ready(Ok(bytes)) => origin.read_at_most(bytes),
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
+                    Poll::Pending => {
+                        origin.rest();
+                        return download.wait(cx, WaitsFor::Client, moved, server);
+                    }
+                }
+            }
             match origin.poll_body(cx) {
                 Poll::Ready(BodyEvent::Data(data)) => {
                     let count = match editors {
@@ -257,7 +268,10 @@ async fn stream<S: ServerStream, O: ClientStream>(
                                 count
                             }
                             Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
-                            Poll::Pending => return download.wait(cx, WaitsFor::Client, moved, server),
+                            Poll::Pending => {
+                                origin.rest();
+                                return download.wait(cx, WaitsFor::Client, moved, server);
+                            }
                         },
                     };
                     origin.consume(count);

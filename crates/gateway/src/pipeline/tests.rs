@@ -84,6 +84,10 @@ impl ServerStream for Scripted {
         self.told.push(format!("start:{}:{length:?}", exchange.response.status));
     }
 
+    fn poll_room(&mut self, _: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(self.window_bytes))
+    }
+
     fn poll_data(&mut self, _: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let count = data.len().min(self.window_bytes);
         self.answer.extend_from_slice(&data[..count]);

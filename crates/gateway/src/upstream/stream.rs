@@ -82,6 +82,19 @@ impl ClientStream for NodeStream {
         on_stream!(self, stream => stream.poll_body(cx))
     }
 
+    #[inline]
+    fn has_to_read(&self) -> bool {
+        on_stream!(self, stream => stream.has_to_read())
+    }
+
+    fn read_at_most(&mut self, bytes: usize) {
+        on_stream!(self, stream => stream.read_at_most(bytes));
+    }
+
+    fn rest(&mut self) {
+        on_stream!(self, stream => stream.rest());
+    }
+
     fn consume(&mut self, count: usize) {
         on_stream!(self, stream => stream.consume(count));
     }

@@ -58,6 +58,8 @@ pub(super) struct Crowd<'a> {
     /// Whose turn is next.
     turned: usize,
     turns_taken: u64,
+    /// How often somebody has left.
+    left: u64,
     clock: Instant,
     tally: Tally,
     buffer: Vec<u8>,
@@ -68,6 +70,7 @@ pub(super) struct Crowd<'a> {
 struct Client {
     socket: Option<OwnedFd>,
     stage: Stage,
+    /// Since when it is at this stage, or when a client that is away comes again.
     since_ns: u64,
     /// Of `quick` and `slow` together.
     sent: usize,
@@ -114,6 +117,7 @@ impl<'a> Crowd<'a> {
             turns,
             turned: 0,
             turns_taken: 0,
+            left: 0,
             clock: Instant::now(),
             tally: Tally::new(0.0),
             buffer: vec![0; BUFFER_BYTES],
@@ -182,7 +186,7 @@ impl<'a> Crowd<'a> {
                     room -= 1;
                     self.open(number);
                 }
-                Stage::Away if room > 0 && lasted_ns > AWAY_NS => {
+                Stage::Away if room > 0 && now_ns >= self.clients[number].since_ns => {
                     room -= 1;
                     self.open(number);
                 }
@@ -213,7 +217,8 @@ impl<'a> Crowd<'a> {
     fn leave(&mut self, number: usize) {
         let client = &mut self.clients[number];
         (client.socket, client.stage) = (None, Stage::Away);
-        client.since_ns = nanoseconds(&self.clock);
+        client.since_ns = nanoseconds(&self.clock) + away_ns(self.left);
+        self.left += 1;
     }
 
     /// Lets those do their little whose turn it is.
@@ -392,6 +397,14 @@ fn said(job: &Job, habit: Habit) -> (Vec<u8>, Vec<u8>) {
     }
 }
 
+/// How long who leaves as the so many-th stays away: those who are cut together come again one by one, evenly, as the
+/// multiples of the golden ratio fall.
+fn away_ns(number: u64) -> u64 {
+    const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+    let share = number.wrapping_mul(GOLDEN) >> 32;
+    SHORTEST_AWAY_NS + ((AWAY_SPREAD_NS * share) >> 32)
+}
+
 /// How many of all have come after so long, when they come one by one in the time of the ramp.
 fn invited(all: usize, ramp_up: Duration, now_ns: u64) -> usize {
     let ramp_ns = ramp_up.as_nanos().max(1);
@@ -423,8 +436,10 @@ const SWEEP_NS: u64 = 20_000_000;
 /// The queue of a listener holds these.
 const CONNECTING_AT_ONCE: usize = 200;
 const CONNECTING_NS: u64 = 5_000_000_000;
-/// Before a client that was cut comes again.
-const AWAY_NS: u64 = 500_000_000;
+/// Before a client that was cut comes again, and how much longer some wait. Who is cut with others and comes again with
+/// them is a burst for ever after.
+const SHORTEST_AWAY_NS: u64 = 200_000_000;
+const AWAY_SPREAD_NS: u64 = 1_000_000_000;
 /// What a reader takes in a turn.
 const READ_BYTES: usize = 8;
 const READER_BUFFER_BYTES: usize = 4096;
@@ -444,6 +459,16 @@ mod tests {
         for (now_ms, wanted) in [(0, 1), (5, 5), (105, 100), (106, 1), (1106, 1), (1111, 5), (1111, 0)] {
             assert_eq!(turns.due(now_ms * 1_000_000), wanted, "at {now_ms} ms");
         }
+    }
+
+    #[test]
+    fn who_is_cut_together_comes_again_evenly() {
+        let mut times: Vec<u64> = (1_000..1_100).map(away_ns).collect();
+        times.sort_unstable();
+        let most = SHORTEST_AWAY_NS + AWAY_SPREAD_NS;
+        assert!(times.iter().all(|time| (SHORTEST_AWAY_NS..most).contains(time)), "{times:?}");
+        let widest = times.windows(2).map(|pair| pair[1] - pair[0]).max();
+        assert!(widest < Some(AWAY_SPREAD_NS / 40), "{widest:?}");
     }
 
     #[test]

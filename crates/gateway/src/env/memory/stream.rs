@@ -103,6 +103,11 @@ impl Stream {
         self.poll_write(cx, &joined)
     }
 
+    /// How many bytes fit on the way to the other end; waits while that is less than a third of what does at most.
+    pub fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        self.at_end(|connection, end, _| connection.poll_room(end, cx)).map(Ok)
+    }
+
     /// Closes the sending side.
     pub fn poll_shutdown(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(self.at_end(|connection, end, now_ns| connection.shut(end, now_ns)))

@@ -93,6 +93,29 @@ fn bytes_arrive_whole_and_in_order() {
 }
 
 #[test]
+fn room_is_waited_for_until_a_third_is_free() {
+    run(1, async {
+        let (mut client, mut server) = pair(Link { room_bytes: (300, 300), ..Link::default() }).await;
+        assert_eq!(poll_fn(|cx| client.poll_room(cx)).await.unwrap(), 300);
+        write_all(&mut client, &text(201)).await.unwrap();
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(client.poll_room(&mut cx).is_pending());
+        spawn(async move {
+            sleep_ms(5).await;
+            assert_eq!(read(&mut server).await.unwrap().len(), 64);
+            sleep_ms(5).await;
+            drop(server);
+        });
+        assert_eq!(poll_fn(|cx| client.poll_room(cx)).await.unwrap(), 163);
+        write_all(&mut client, &text(163)).await.unwrap();
+        assert!(client.poll_room(&mut cx).is_pending());
+        // What is wrong a write finds out.
+        poll_fn(|cx| client.poll_room(cx)).await.unwrap();
+        write_all(&mut client, b"x").await.unwrap_err();
+    });
+}
+
+#[test]
 fn the_same_seed_is_the_same_run_and_another_is_not() {
     let digest = |seed| {
         let ran = simulate(seed, false, 60_000, async {

@@ -118,6 +118,15 @@ impl ClientStream for NodeStreamScript {
         Poll::Ready(BodyEvent::Data(self.piece.as_bytes()))
     }
 
+    fn has_to_read(&self) -> bool {
+        self.piece.is_empty()
+    }
+
+    // A piece is as long as the script has it.
+    fn read_at_most(&mut self, _: usize) {}
+
+    fn rest(&mut self) {}
+
     fn consume(&mut self, count: usize) {
         self.piece = &self.piece[count..];
     }

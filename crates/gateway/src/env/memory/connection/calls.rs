@@ -118,6 +118,17 @@ impl Connection {
         Poll::Ready(Ok(count))
     }
 
+    pub(in super::super) fn poll_room(&mut self, end: usize, cx: &Context<'_>) -> Poll<usize> {
+        let (peer, this) = (&self.ends[1 - end], &self.ends[end]);
+        let room = peer.room();
+        // A write finds out that it is over.
+        if 3 * room >= peer.room_bytes || this.shut || this.reset {
+            return Poll::Ready(room);
+        }
+        self.ends[end].write_waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
     pub(in super::super) fn shut(&mut self, end: usize, now_ns: u64) -> io::Result<()> {
         if self.ends[end].reset {
             return Err(io::ErrorKind::NotConnected.into());
