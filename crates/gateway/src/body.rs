@@ -20,6 +20,9 @@ pub enum BodyEvent<'a> {
     Reset(Failure),
 }
 
+/// Says how many bytes of a body are worth reading, or waits while whoever they are for takes none.
+pub type PollRoom<'r> = dyn FnMut(&mut Context<'_>) -> Poll<Result<usize, Failure>> + 'r;
+
 /// How the length of a body that is about to be sent is told to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyLength {
@@ -84,14 +87,9 @@ pub trait ClientStream {
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
     /// The next response head, interim ones too, into `head`.
     fn poll_head(&mut self, cx: &mut Context<'_>, head: &mut ResponseHead) -> Poll<Result<(), Failure>>;
-    /// The next piece of the response body.
-    fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>) -> Poll<BodyEvent<'a>>;
-    /// Whether the next piece of the response body has yet to be read.
-    fn has_to_read(&self) -> bool;
-    /// Reads no more of the response body at once than about `bytes`, until it is told otherwise.
-    fn read_at_most(&mut self, bytes: usize);
-    /// Gives back what memory it can while the client is waited for.
-    fn rest(&mut self);
+    /// The next piece of the response body. Before more is read, `room` says how much; while it waits, no memory is held
+    /// for it.
+    fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>, room: &mut PollRoom<'_>) -> Poll<BodyEvent<'a>>;
     /// Takes `count` bytes of the last data event.
     fn consume(&mut self, count: usize);
     /// How the length of the response body was told.

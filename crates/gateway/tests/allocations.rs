@@ -176,32 +176,34 @@ fn check_slow_bodies() {
 
 /// Clients that take a large answer by a few bytes. What they do not take stays with the node: here is no buffer for it.
 fn check_slow_readers() {
-    let (engine, proxy) = engine_in_front_of(large_origin());
-    let before = HELD_BYTES.load(Ordering::SeqCst);
-    let held = || usize::try_from(HELD_BYTES.load(Ordering::SeqCst) - before).unwrap_or(0) / SLOW_CLIENTS;
-    let mut slow: Vec<TcpStream> = (0..SLOW_CLIENTS).map(|_| slow_reader(proxy)).collect();
-    slow.iter_mut()
-        .for_each(|client| client.write_all(b"GET /a/large HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap());
-    for _ in 0..3 {
+    let chunk = [b"fa0\r\n", &[b'x'; 4_000][..], b"\r\n"].concat();
+    let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    for answer in [
+        [&b"HTTP/1.1 200 OK\r\nContent-Length: 400000\r\n\r\n"[..], &[b'x'; 400_000]].concat(),
+        [&chunked[..], &chunk.repeat(100), b"0\r\n\r\n"].concat(),
+    ] {
+        let (engine, proxy) = engine_in_front_of(answering(answer));
+        let before = HELD_BYTES.load(Ordering::SeqCst);
+        let held = || usize::try_from(HELD_BYTES.load(Ordering::SeqCst) - before).unwrap_or(0) / SLOW_CLIENTS;
+        let mut slow: Vec<TcpStream> = (0..SLOW_CLIENTS).map(|_| slow_reader(proxy)).collect();
         for client in &mut slow {
-            client.read_exact(&mut [0; 8]).unwrap();
+            client
+                .write_all(b"GET /a/large HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                .unwrap();
         }
-        wait_until("nobody holds a buffer", || (KIB..=12 * KIB).contains(&held()));
-    }
-    // They are clients like any other once they are quick.
-    for client in &mut slow {
-        let mut head = vec![0; 3 * 8];
-        while !head.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            client.read_exact(&mut byte).unwrap();
-            head.push(byte[0]);
+        for _ in 0..3 {
+            slow.iter_mut().for_each(|client| client.read_exact(&mut [0; 8]).unwrap());
+            wait_until("nobody holds a buffer", || (KIB..=12 * KIB).contains(&held()));
         }
-        let mut body = vec![0; LARGE_BODY_BYTES];
-        client.read_exact(&mut body).unwrap();
-        assert!(body.iter().all(|byte| *byte == b'x'));
+        // They are clients like any other once they are quick.
+        for client in &mut slow {
+            let mut rest = Vec::new();
+            client.read_to_end(&mut rest).unwrap();
+            assert_eq!(rest.iter().filter(|byte| **byte == b'x').count(), 400_000);
+        }
+        drop(slow);
+        engine.stop();
     }
-    drop(slow);
-    engine.stop();
 }
 
 /// A connection with a network's segments and hardly any room at this end, so that the kernels hold little of an answer.
@@ -213,19 +215,21 @@ fn slow_reader(proxy: SocketAddr) -> TcpStream {
     socket.into()
 }
 
-/// A node whose answers do not fit into the kernel's memory for one of those connections.
-fn large_origin() -> SocketAddr {
+/// A node that sends `answer` to the first request of each connection. It is not to fit into the kernel's memory for one of
+/// those connections.
+fn answering(answer: Vec<u8>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
+    let (address, answer) = (listener.local_addr().unwrap(), Arc::new(answer));
     thread::spawn(move || {
         IS_COUNTED.set(Some(false));
         for mut stream in listener.incoming().flatten() {
+            let answer = Arc::clone(&answer);
             thread::spawn(move || {
                 IS_COUNTED.set(Some(false));
                 let mut request = [0; 4 * KIB];
                 let count = stream.read(&mut request).unwrap();
                 assert!(request[..count].ends_with(b"\r\n\r\n"), "a head in one piece");
-                stream.write_all(&[LARGE_HEAD, &[b'x'; LARGE_BODY_BYTES][..]].concat()).unwrap();
+                stream.write_all(&answer).unwrap();
             });
         }
     });
@@ -362,8 +366,6 @@ const REQUESTS: [&[u8]; 3] = [
 ];
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nServer: origin\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
     Content-Type: text/plain\r\nContent-Length: 21\r\nConnection: keep-alive\r\n\r\nthis is 21 bytes long";
-const LARGE_HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 400000\r\n\r\n";
-const LARGE_BODY_BYTES: usize = 400_000;
 const KIB: usize = 1024;
 /// Enough that what is held once, for all of them, does not count.
 const SLOW_CLIENTS: usize = 200;

@@ -120,17 +120,6 @@ impl Buffer {
         }
     }
 
-    /// Moves few bytes from a large buffer into a small one, and no bytes into none.
-    pub fn shrink(&mut self) {
-        if self.is_empty() {
-            *self = Buffer::none();
-        } else if self.capacity() > SMALL_BYTES && self.len() <= SMALL_BYTES {
-            let mut small = Buffer::small();
-            small.write(self.filled());
-            *self = small;
-        }
-    }
-
     /// Makes the capacity twice as large, but no larger than `most`, keeping the bytes: what somebody sends without end
     /// takes no more memory than twice what has come. The new memory does not go back to the pool.
     pub fn double_to(&mut self, most: usize) {
@@ -268,19 +257,6 @@ mod tests {
             assert_eq!(buffer.filled(), b"kept");
         }
         assert_eq!(capacities, [2, 3, 3, 3]);
-    }
-
-    #[test]
-    fn shrinking_keeps_the_bytes_and_never_more_memory_than_they_need() {
-        for (bytes, capacity) in
-            [(0, 0), (1, SMALL_BYTES), (SMALL_BYTES, SMALL_BYTES), (SMALL_BYTES + 1, LARGE_BYTES)]
-        {
-            let mut buffer = Buffer::large();
-            buffer.write(&vec![b'x'; bytes + 1]);
-            buffer.consume(1);
-            buffer.shrink();
-            assert_eq!((buffer.filled(), buffer.capacity()), (&vec![b'x'; bytes][..], capacity));
-        }
     }
 
     #[test]

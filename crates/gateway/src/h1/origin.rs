@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use http1::{HeadLimits, HeadStatus, Headers, ResponseFraming, ResponseHead, parse_response};
-use stdx::buffer::{Buffer, LARGE_BYTES, SMALL_BYTES};
+use stdx::buffer::{Buffer, SMALL_BYTES};
 use stdx::pooled::PooledBox;
 
 use super::reader::{BodyReader, Next};
 use super::tunnel::OriginTunnel;
 use super::writer::{Framing, Writer};
-use crate::body::{BodyEvent, BodyLength, ClientStream};
+use crate::body::{BodyEvent, BodyLength, ClientStream, PollRoom};
 use crate::env::Stream;
 use crate::exchange::Exchange;
 use crate::failure::{Cause, Failure, Sent};
@@ -48,8 +48,6 @@ impl OriginConnection {
 pub(crate) struct OriginStream {
     connection: OriginConnection,
     buffer: Buffer,
-    /// What one read takes of the response.
-    read_bytes: usize,
     writer: Writer,
     reader: BodyReader,
     limits: HeadLimits,
@@ -65,7 +63,6 @@ impl OriginStream {
         OriginStream {
             connection,
             buffer: Buffer::none(),
-            read_bytes: LARGE_BYTES,
             writer: Writer::new(buffer),
             reader: BodyReader::Done,
             limits,
@@ -111,19 +108,25 @@ impl OriginStream {
     }
 
     /// Reads on into the buffer. While nothing comes there is none: who waits, for a slow client's body or for the next
-    /// event of a stream, holds no memory for it. `likely` says that something has most likely arrived.
+    /// event of a stream, holds no memory for it. `likely` says that something has most likely arrived, `most_bytes` how
+    /// much to read of it.
     #[inline]
-    fn poll_fill(&mut self, cx: &mut Context<'_>, likely: bool) -> Poll<io::Result<usize>> {
+    fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        likely: bool,
+        most_bytes: usize,
+    ) -> Poll<io::Result<usize>> {
         let stream = &mut self.connection.stream;
         if self.buffer.capacity() == 0 {
             // Asked first: the usual first look, right behind the request, finds nothing.
             if !(likely && stream.is_readable()) {
                 ready!(stream.poll_read_ready(cx))?;
             }
-            self.buffer = if self.read_bytes > SMALL_BYTES { Buffer::large() } else { Buffer::small() };
+            self.buffer = if most_bytes > SMALL_BYTES { Buffer::large() } else { Buffer::small() };
         }
         let room = self.buffer.spare_mut();
-        let most = room.len().min(self.read_bytes);
+        let most = room.len().min(most_bytes);
         let room = &mut room[..most];
         let read = if likely { stream.poll_read_at_once(cx, room) } else { stream.poll_read(cx, room) };
         match read {
@@ -184,7 +187,7 @@ impl ClientStream for OriginStream {
                     Err(error) => return Poll::Ready(Err(self.failure(Cause::BadResponse, error.reason()))),
                 }
             }
-            match ready!(self.poll_fill(cx, true)) {
+            match ready!(self.poll_fill(cx, true, usize::MAX)) {
                 Ok(0) => {
                     let detail = if self.answered {
                         "it closed inside the response head"
@@ -199,7 +202,7 @@ impl ClientStream for OriginStream {
         }
     }
 
-    fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>) -> Poll<BodyEvent<'a>> {
+    fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>, room: &mut PollRoom<'_>) -> Poll<BodyEvent<'a>> {
         loop {
             match self.reader.next(&mut self.buffer) {
                 Ok(Next::Data(count)) => return Poll::Ready(BodyEvent::Data(&self.buffer.filled()[..count])),
@@ -209,7 +212,16 @@ impl ClientStream for OriginStream {
                     return Poll::Ready(BodyEvent::Reset(self.failure(Cause::BodyCut, error.reason())));
                 }
             }
-            match ready!(self.poll_fill(cx, false)) {
+            let most_bytes = match room(cx) {
+                Poll::Ready(Ok(bytes)) => bytes,
+                Poll::Ready(Err(failure)) => return Poll::Ready(BodyEvent::Reset(failure)),
+                Poll::Pending => {
+                    debug_assert!(self.buffer.is_empty(), "body bytes were passed over");
+                    self.buffer = Buffer::none();
+                    return Poll::Pending;
+                }
+            };
+            match ready!(self.poll_fill(cx, false, most_bytes)) {
                 Ok(0) if self.reader.ends_by_close() => self.reader = BodyReader::Done,
                 Ok(0) => {
                     return Poll::Ready(BodyEvent::Reset(
@@ -222,19 +234,6 @@ impl ClientStream for OriginStream {
                 }
             }
         }
-    }
-
-    #[inline]
-    fn has_to_read(&self) -> bool {
-        self.buffer.is_empty() && !self.reader.is_done()
-    }
-
-    fn read_at_most(&mut self, bytes: usize) {
-        self.read_bytes = bytes;
-    }
-
-    fn rest(&mut self) {
-        self.buffer.shrink();
     }
 
     fn consume(&mut self, count: usize) {

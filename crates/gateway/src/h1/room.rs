@@ -25,23 +25,32 @@ impl Default for Room {
 }
 
 impl Room {
-    /// How many bytes to read for a peer to whom `sent_bytes` were sent: between a small buffer and a large one. Waits while
-    /// its socket is full. Asks the kernel only when what it told last is used up.
+    /// Whether it is known to take more than the `sent_bytes` that were sent to it: what was told last is not used up.
     #[inline]
-    pub(crate) fn poll(
+    pub(crate) fn is_known(&self, sent_bytes: u64) -> bool {
+        sent_bytes < self.until_bytes
+    }
+
+    /// How many bytes to read for it at once, between a small buffer and a large one, while its room is known.
+    #[inline]
+    pub(crate) fn piece_bytes(&self) -> usize {
+        self.piece_bytes
+    }
+
+    /// Asks the kernel for the room of a peer to whom `sent_bytes` were sent, and says what to read for it at once. Waits
+    /// while its socket is full.
+    pub(crate) fn poll_ask(
         &mut self,
         cx: &mut Context<'_>,
         stream: &mut Stream,
         sent_bytes: u64,
     ) -> Poll<io::Result<usize>> {
-        if sent_bytes >= self.until_bytes {
-            let free_bytes = ready!(stream.poll_room(cx))?;
-            // In what is free lie the kernel's notes on each packet too, which is much where packets are small, and the
-            // last piece may go beyond it.
-            let bytes = free_bytes.saturating_sub(LARGE_BYTES).max(free_bytes / 2);
-            self.until_bytes = sent_bytes.saturating_add(bytes as u64);
-            self.piece_bytes = bytes.clamp(SMALL_BYTES, LARGE_BYTES);
-        }
+        let free_bytes = ready!(stream.poll_room(cx))?;
+        // In what is free lie the kernel's notes on each packet too, which is much where packets are small, and the last
+        // piece may go beyond it.
+        let bytes = free_bytes.saturating_sub(LARGE_BYTES).max(free_bytes / 2);
+        self.until_bytes = sent_bytes.saturating_add(bytes as u64);
+        self.piece_bytes = bytes.clamp(SMALL_BYTES, LARGE_BYTES);
         Poll::Ready(Ok(self.piece_bytes))
     }
 }
@@ -80,7 +89,8 @@ mod tests {
             let (mut stream, mut peer) = pair(segment_bytes);
             let (mut room, mut sent_bytes) = (Room::default(), 0);
             let piece = [b'x'; LARGE_BYTES];
-            while let Poll::Ready(bytes) = poll_once(|cx| room.poll(cx, &mut stream, sent_bytes)).await {
+            while let Poll::Ready(bytes) = poll_once(|cx| poll(&mut room, cx, &mut stream, sent_bytes)).await
+            {
                 let bytes = bytes.unwrap();
                 assert!((SMALL_BYTES..=LARGE_BYTES).contains(&bytes), "{bytes} bytes");
                 // All of it is taken: that is what the room is for.
@@ -95,7 +105,7 @@ mod tests {
                 peer.read_exact(&mut left).unwrap();
                 peer
             });
-            poll_fn(|cx| room.poll(cx, &mut stream, sent_bytes)).await.unwrap();
+            poll_fn(|cx| poll(&mut room, cx, &mut stream, sent_bytes)).await.unwrap();
             drop(reader.join().unwrap());
         })
         .unwrap();
@@ -107,31 +117,45 @@ mod tests {
             let (mut stream, peer) = pair(SEGMENTS_BYTES[0]);
             let (mut room, mut sent_bytes) = (Room::default(), 0);
             let piece = [b'x'; LARGE_BYTES];
-            while poll_once(|cx| room.poll(cx, &mut stream, sent_bytes)).await.is_ready() {
+            while poll_once(|cx| poll(&mut room, cx, &mut stream, sent_bytes)).await.is_ready() {
                 sent_bytes += poll_fn(|cx| stream.poll_write(cx, &piece)).await.unwrap() as u64;
             }
             // With unread bytes, so that it resets.
             drop(peer);
-            poll_fn(|cx| room.poll(cx, &mut stream, sent_bytes)).await.unwrap();
+            poll_fn(|cx| poll(&mut room, cx, &mut stream, sent_bytes)).await.unwrap();
             poll_fn(|cx| stream.poll_write(cx, &piece)).await.unwrap_err();
         })
         .unwrap();
     }
 
     #[test]
-    fn the_kernel_is_asked_when_what_it_told_is_used_up() {
+    fn what_the_kernel_told_is_used_up_by_what_is_sent() {
         env::block_on(async {
             let (mut stream, _peer) = pair(SEGMENTS_BYTES[1]);
             let mut room = Room::default();
+            assert_eq!(room.piece_bytes(), LARGE_BYTES);
             let large = LARGE_BYTES as u64;
-            for sent_bytes in [0, large - 1] {
-                let bytes = poll_fn(|cx| room.poll(cx, &mut stream, sent_bytes)).await.unwrap();
-                assert_eq!((bytes, room.until_bytes), (LARGE_BYTES, large), "after {sent_bytes} bytes");
+            for sent_bytes in [0, large, 2 * large] {
+                assert_eq!(room.is_known(sent_bytes), sent_bytes < large, "after {sent_bytes} bytes");
             }
-            poll_fn(|cx| room.poll(cx, &mut stream, large)).await.unwrap();
-            assert!(room.until_bytes > large);
+            let piece_bytes = poll_fn(|cx| room.poll_ask(cx, &mut stream, large)).await.unwrap();
+            assert!((SMALL_BYTES..=LARGE_BYTES).contains(&piece_bytes), "{piece_bytes} bytes");
+            assert!(room.is_known(large) && !room.is_known(u64::MAX));
         })
         .unwrap();
+    }
+
+    /// As the server's side of an exchange uses it.
+    fn poll(
+        room: &mut Room,
+        cx: &mut Context<'_>,
+        stream: &mut Stream,
+        sent_bytes: u64,
+    ) -> Poll<io::Result<usize>> {
+        if room.is_known(sent_bytes) {
+            return Poll::Ready(Ok(room.piece_bytes()));
+        }
+        room.poll_ask(cx, stream, sent_bytes)
     }
 
     /// What one poll comes to, with the event loop's turn behind it.

@@ -292,10 +292,16 @@ impl ServerStream for H1Server<'_> {
 
     #[inline]
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let room = self.room.poll(cx, &mut self.connection.stream, self.writer.sent_bytes());
+        let stream = &mut self.connection.stream;
+        if self.room.is_known(self.writer.sent_bytes()) {
+            return Poll::Ready(Ok(self.room.piece_bytes()));
+        }
+        // What waits here goes first: a socket that is taken for full still takes as little as that.
+        ready!(self.writer.poll_flush(cx, stream))?;
+        let room = self.room.poll_ask(cx, stream, self.writer.sent_bytes());
         if room.is_pending() {
-            self.connection.input.take_if(|input| input.is_empty());
             self.writer.rest();
+            self.connection.input.take_if(|input| input.is_empty());
         }
         room
     }

@@ -72,11 +72,10 @@ impl Writer {
         self.written == self.waiting.len()
     }
 
-    /// Gives back memory that is not needed before the peer takes more.
+    /// Gives back the memory of a writer in which nothing waits.
     pub(crate) fn rest(&mut self) {
-        self.waiting.drain(..self.written);
-        self.written = 0;
-        self.waiting.shrink_to_fit();
+        debug_assert!(self.is_flushed(), "bytes wait to be sent");
+        self.waiting = Vec::new();
     }
 
     /// Whether a body of known length still lacks bytes.

@@ -2,7 +2,7 @@
 //! piece or as a whole where one does. An upload still under way goes on beside it.
 
 use std::future::poll_fn;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use http1::Headers;
 use stdx::pooled::PooledBox;
@@ -45,7 +45,7 @@ impl<'r, 'w> Download<'r, 'w> {
     /// What to do when both sides wait: arm the alarm after progress, fail when it rang without any.
     fn wait<S: ServerStream>(
         &mut self,
-        cx: &std::task::Context<'_>,
+        cx: &Context<'_>,
         waits: WaitsFor,
         moved: bool,
         server: &S,
@@ -240,17 +240,13 @@ async fn stream<S: ServerStream, O: ClientStream>(
                 };
             }
             // Nothing is read for a client that takes nothing.
-            if origin.has_to_read() {
-                match server.poll_room(cx) {
-                    Poll::Ready(Ok(bytes)) => origin.read_at_most(bytes),
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
-                    Poll::Pending => {
-                        origin.rest();
-                        return download.wait(cx, WaitsFor::Client, moved, server);
-                    }
-                }
-            }
-            match origin.poll_body(cx) {
+            let mut takes_nothing = false;
+            let mut room = |cx: &mut Context<'_>| {
+                let room = server.poll_room(cx).map_err(|error| gone(&error));
+                takes_nothing = room.is_pending();
+                room
+            };
+            match origin.poll_body(cx, &mut room) {
                 Poll::Ready(BodyEvent::Data(data)) => {
                     let count = match editors {
                         Some(chains) => {
@@ -268,10 +264,7 @@ async fn stream<S: ServerStream, O: ClientStream>(
                                 count
                             }
                             Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
-                            Poll::Pending => {
-                                origin.rest();
-                                return download.wait(cx, WaitsFor::Client, moved, server);
-                            }
+                            Poll::Pending => return download.wait(cx, WaitsFor::Client, moved, server),
                         },
                     };
                     origin.consume(count);
@@ -291,6 +284,7 @@ async fn stream<S: ServerStream, O: ClientStream>(
                     finished = true;
                 }
                 Poll::Ready(BodyEvent::Reset(failure)) => return Poll::Ready(Err(failure)),
+                Poll::Pending if takes_nothing => return download.wait(cx, WaitsFor::Client, moved, server),
                 Poll::Pending => {
                     // What has arrived must not wait for what has not: server-sent events live from this.
                     match server.poll_flush(cx) {
@@ -324,7 +318,8 @@ async fn collect<S: ServerStream, O: ClientStream>(
         let mut moved = false;
         upload.poll(cx, server, origin, &mut moved)?;
         loop {
-            let count = match origin.poll_body(cx) {
+            // Room is limited by the body's own limit, above which it is given up.
+            let count = match origin.poll_body(cx, &mut |_| Poll::Ready(Ok(usize::MAX))) {
                 Poll::Ready(BodyEvent::Data(data)) => {
                     if body.len() + data.len() > limit_bytes {
                         let detail = format!("a plugin reads the body whole, up to {limit_bytes} bytes");

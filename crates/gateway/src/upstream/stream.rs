@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use http1::{Headers, ResponseHead};
 use stdx::pooled::PooledBox;
 
-use crate::body::{BodyEvent, BodyLength, ClientStream};
+use crate::body::{BodyEvent, BodyLength, ClientStream, PollRoom};
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Sent};
 use crate::h1::origin::OriginStream;
@@ -78,21 +78,8 @@ impl ClientStream for NodeStream {
     }
 
     #[inline]
-    fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>) -> Poll<BodyEvent<'a>> {
-        on_stream!(self, stream => stream.poll_body(cx))
-    }
-
-    #[inline]
-    fn has_to_read(&self) -> bool {
-        on_stream!(self, stream => stream.has_to_read())
-    }
-
-    fn read_at_most(&mut self, bytes: usize) {
-        on_stream!(self, stream => stream.read_at_most(bytes));
-    }
-
-    fn rest(&mut self) {
-        on_stream!(self, stream => stream.rest());
+    fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>, room: &mut PollRoom<'_>) -> Poll<BodyEvent<'a>> {
+        on_stream!(self, stream => stream.poll_body(cx, room))
     }
 
     fn consume(&mut self, count: usize) {

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use super::*;
-use crate::body::ClientStream;
+use crate::body::{ClientStream, PollRoom};
 use crate::failure::Sent;
 
 /// What a node does next on a stream.
@@ -96,8 +96,12 @@ impl ClientStream for NodeStreamScript {
         }
     }
 
-    fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>) -> Poll<BodyEvent<'a>> {
+    fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>, room: &mut PollRoom<'_>) -> Poll<BodyEvent<'a>> {
         if self.piece.is_empty() {
+            // A piece is as long as the script has it, if there is any room.
+            if room(cx).is_pending() {
+                return Poll::Pending;
+            }
             if self.must_wait(cx) {
                 return Poll::Pending;
             }
@@ -117,15 +121,6 @@ impl ClientStream for NodeStreamScript {
         }
         Poll::Ready(BodyEvent::Data(self.piece.as_bytes()))
     }
-
-    fn has_to_read(&self) -> bool {
-        self.piece.is_empty()
-    }
-
-    // A piece is as long as the script has it.
-    fn read_at_most(&mut self, _: usize) {}
-
-    fn rest(&mut self) {}
 
     fn consume(&mut self, count: usize) {
         self.piece = &self.piece[count..];
