@@ -57,11 +57,12 @@ class Crowd:
     # The load generator's core has a waiting line of its own, and it is not what is measured: they stand back on it.
     BACK = ("chrt", "--idle", "0")
 
-    def __init__(self, lab, binary, port, core):
+    def __init__(self, lab, binary, port, core, send_seconds):
         address = f"http://127.0.0.1:{port}"
+        turns = ["--slow-interval-ms", send_seconds * 1_000]
         ways = {
-            "head": ["--slow", "heads", f"{address}/checked-out"],
-            "body": ["--slow", "bodies", "--body-bytes", 100_000, f"{address}/echo"],
+            "head": ["--slow", "heads", *turns, f"{address}/checked-out"],
+            "body": ["--slow", "bodies", "--body-bytes", 100_000, *turns, f"{address}/echo"],
             "reader": ["--slow", "readers", f"{address}/bytes/1000000"],
             "idle": ["--idle", f"{address}/checked-out"],
         }
@@ -123,7 +124,7 @@ def ask_in_turn(lab, options, first):
     ask = Asking(options.binary, rate, free.load_core)
     for stand in (beset, free):
         ask.window(stand)
-    crowd = Crowd(lab, options.binary, beset.weir.port, beset.load_core)
+    crowd = Crowd(lab, options.binary, beset.weir.port, beset.load_core, options.slow_seconds)
     windows, rounds = {name: [] for name in WAYS}, []
     for number in range(options.rounds * WINDOWS_A_ROUND):
         if number % WINDOWS_A_ROUND == 0:
@@ -134,6 +135,8 @@ def ask_in_turn(lab, options, first):
             windows[name].append(crowd.held(lambda stand=stand: ask.window(stand)) if name == "without" else ask.window(stand))
     result = {"counts": COUNTS, "rate": rate, "went_first": first, "rounds": rounds, "windows": windows}
     result["crowd"], result["turns_per_second"] = crowd.dismiss()
+    result["slow_seconds"] = options.slow_seconds
+    result["turns_due"] = (COUNTS["head"] + COUNTS["body"]) / options.slow_seconds + COUNTS["reader"]
     for key in UNITS:
         result[key] = compared(windows, key)
     result["failed"] = sum(one["failed"] for each in windows.values() for one in each)
@@ -198,7 +201,10 @@ def tell(result):
     print(f"    {'all of it ran before what else lives here' if result['went_first'] else 'what else lives here ran as soon as it wished'}")
     for key in UNITS:
         tell_ratios(key, result[key])
-    print(f"    the slow ones took {result['turns_per_second']:,.0f} turns a second, of {sum(counts.values()) - counts['idle']:,} due")
+    print(
+        f"    a head or a body went on by a byte each {result['slow_seconds']} s, a reader took eight each second:"
+        f" {result['turns_per_second']:,.0f} turns a second, of {result['turns_due']:,.0f} due"
+    )
     stood = ", ".join(f"{one['stood']:,} {NAMES[kind]}" for kind, one in result["crowd"].items())
     print(f"    at the end there stood {stood}")
     print(f"    {result['failed']} requests failed", flush=True)
