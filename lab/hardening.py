@@ -48,7 +48,7 @@ def arguments():
     parser.add_argument("figure", nargs="*", help=f"which of {', '.join(FIGURES)} (all)")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds (3)")
     parser.add_argument("--seconds", type=int, default=4, help="length of one run (4)")
-    parser.add_argument("--slow-seconds", type=int, default=10, help="from byte to byte of a slow head or body in `slow` (10, as slowhttptest does by itself)")
+    parser.add_argument("--slow-seconds", type=int, default=10, help="between bytes of a head or body in `slow` (10, as slowhttptest does)")
     parser.add_argument("--save", metavar="NAME", type=report.result_name, help="JSON file under lab/results; other figures in it stay")
     parser.add_argument("--binary", type=Path, default=BINARY, help="the gateway (target/release/weir)")
     options = parser.parse_args()

@@ -135,9 +135,8 @@ impl Stream {
     /// third of it, which is when the kernel takes the socket for full (tcp(7), poll(2)).
     pub fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         loop {
-            // Asked with poll(2), which also has the kernel tell the event loop of room: it tells of none that nobody
-            // has missed.
-            let is_full = self.0.try_io(Interest::WRITABLE, || {
+            // The kernel tells the event loop of room only when somebody has found none. A look with poll(2) counts.
+            let found = self.0.try_io(Interest::WRITABLE, || {
                 let mut looked = [PollFd::new(&self.0, PollFlags::OUT)];
                 let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
                 // Whatever else is up with the socket, a write finds out.
@@ -147,7 +146,7 @@ impl Stream {
                     Ok(())
                 }
             });
-            match is_full {
+            match found {
                 Ok(()) => return Poll::Ready(Ok(sockopt::socket_send_buffer_size(&self.0)? / 3)),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

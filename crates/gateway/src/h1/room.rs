@@ -18,7 +18,7 @@ pub(crate) struct Room {
 }
 
 impl Default for Room {
-    /// Not asked yet. A socket takes one read, as nearly every response is, with ten packets at the least (RFC 6928).
+    /// Not asked yet: a socket takes what one read brings, and nearly every response is no longer than that.
     fn default() -> Room {
         Room { until_bytes: LARGE_BYTES as u64, piece_bytes: LARGE_BYTES }
     }
