@@ -52,6 +52,8 @@ def arguments():
     parser.add_argument("--save", metavar="NAME", type=report.result_name, help="JSON file under lab/results; other figures in it stay")
     parser.add_argument("--binary", type=Path, default=BINARY, help="the gateway (target/release/weir)")
     options = parser.parse_args()
+    if options.slow_seconds < 1:
+        parser.error("--slow-seconds is 1 or more")
     options.figure = report.chosen(parser, options.figure, FIGURES)
     return options
 

@@ -218,49 +218,49 @@ fn slow_reader(proxy: SocketAddr) -> TcpStream {
 /// A node that sends `answer` to the first request of each connection. It is not to fit into the kernel's memory for one of
 /// those connections.
 fn answering(answer: Vec<u8>) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (address, answer) = (listener.local_addr().unwrap(), Arc::new(answer));
-    thread::spawn(move || {
-        IS_COUNTED.set(Some(false));
-        for mut stream in listener.incoming().flatten() {
-            let answer = Arc::clone(&answer);
-            thread::spawn(move || {
-                IS_COUNTED.set(Some(false));
-                let mut request = [0; 4 * KIB];
-                let count = stream.read(&mut request).unwrap();
-                assert!(request[..count].ends_with(b"\r\n\r\n"), "a head in one piece");
-                stream.write_all(&answer).unwrap();
-            });
-        }
-    });
-    address
+    let answer = Arc::new(answer);
+    node(move |mut stream| {
+        let mut request = [0; 4 * KIB];
+        let count = stream.read(&mut request).unwrap();
+        assert!(request[..count].ends_with(b"\r\n\r\n"), "a head in one piece");
+        stream.write_all(&answer).unwrap();
+    })
 }
 
 /// A node that never answers, and how many bytes of bodies it has received.
 fn swallowing_node() -> (SocketAddr, Arc<AtomicUsize>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (address, arrived) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
+    let arrived = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&arrived);
-    thread::spawn(move || {
-        IS_COUNTED.set(Some(false));
-        for mut stream in listener.incoming().flatten() {
-            let count = Arc::clone(&count);
-            thread::spawn(move || {
-                IS_COUNTED.set(Some(false));
-                let mut last = [0; 4];
-                let mut byte = [0];
-                while matches!(stream.read(&mut byte), Ok(1)) {
-                    if last == *b"\r\n\r\n" {
-                        count.fetch_add(1, Ordering::SeqCst);
-                    } else {
-                        last.rotate_left(1);
-                        last[3] = byte[0];
-                    }
-                }
-            });
+    let address = node(move |mut stream| {
+        let mut last = [0; 4];
+        let mut byte = [0];
+        while matches!(stream.read(&mut byte), Ok(1)) {
+            if last == *b"\r\n\r\n" {
+                count.fetch_add(1, Ordering::SeqCst);
+            } else {
+                last.rotate_left(1);
+                last[3] = byte[0];
+            }
         }
     });
     (address, arrived)
+}
+
+/// A node that serves each connection in a thread of its own; none of them is counted.
+fn node(serve: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        IS_COUNTED.set(Some(false));
+        for stream in listener.incoming().flatten() {
+            let serve = serve.clone();
+            thread::spawn(move || {
+                IS_COUNTED.set(Some(false));
+                serve(stream);
+            });
+        }
+    });
+    address
 }
 
 fn not_found(client: &mut TcpStream, request: &[u8]) {
@@ -284,28 +284,19 @@ fn exchange(client: &mut TcpStream, request: &[u8], answer: &mut [u8]) {
 
 /// A node that answers every request with the same bytes.
 fn origin() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        IS_COUNTED.set(Some(false));
-        for mut stream in listener.incoming().flatten() {
-            thread::spawn(move || {
-                IS_COUNTED.set(Some(false));
-                stream.set_nodelay(true).unwrap();
-                let mut request = vec![0; 64 * 1024];
-                let mut length = 0;
-                while let Ok(count @ 1..) = stream.read(&mut request[length..]) {
-                    length += count;
-                    // The one request with a body ends in it, the others end with their head.
-                    if request[..length].ends_with(b"\r\n\r\n") || request[..length].ends_with(BODY) {
-                        stream.write_all(RESPONSE).unwrap();
-                        length = 0;
-                    }
-                }
-            });
+    node(|mut stream| {
+        stream.set_nodelay(true).unwrap();
+        let mut request = vec![0; 64 * 1024];
+        let mut length = 0;
+        while let Ok(count @ 1..) = stream.read(&mut request[length..]) {
+            length += count;
+            // The one request with a body ends in it, the others end with their head.
+            if request[..length].ends_with(b"\r\n\r\n") || request[..length].ends_with(BODY) {
+                stream.write_all(RESPONSE).unwrap();
+                length = 0;
+            }
         }
-    });
-    address
+    })
 }
 
 /// One worker with a route to `node` among others.
