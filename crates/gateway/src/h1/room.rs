@@ -1,5 +1,6 @@
 //! How much a peer's socket takes at once, so that no more is read for a peer than can be passed on: who takes a response
-//! slowly, or not at all, holds no buffer here. It reads and writes nothing.
+//! slowly, or not at all, holds no buffer here, unless its socket does not even take the first read, for which nobody asks.
+//! It reads and writes nothing.
 
 use std::io;
 use std::task::{Context, Poll, ready};
