@@ -20,8 +20,23 @@ pub enum BodyEvent<'a> {
     Reset(Failure),
 }
 
-/// Says how many bytes of a body are worth reading, or waits while whoever they are for takes none.
-pub type PollRoom<'r> = dyn FnMut(&mut Context<'_>) -> Poll<Result<usize, Failure>> + 'r;
+/// How to read the next piece of a body for whomever it goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// No more bytes than this.
+    pub most_bytes: usize,
+    /// All of it will be taken. Otherwise what is not may turn out to be too much to keep, and is best left where it came
+    /// from.
+    pub is_certain: bool,
+}
+
+impl Piece {
+    /// As much as there is, for who takes everything.
+    pub const WHOLE: Piece = Piece { most_bytes: usize::MAX, is_certain: true };
+}
+
+/// Says how to read on, or waits while whoever the bytes are for takes none.
+pub type PollRoom<'r> = dyn FnMut(&mut Context<'_>) -> Poll<Result<Piece, Failure>> + 'r;
 
 /// How the length of a body that is about to be sent is told to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,9 +63,11 @@ pub trait ServerStream {
     fn send_informational(&mut self, head: &ResponseHead);
     /// Starts the response: `exchange.response` with a body of `length`.
     fn start_response(&mut self, exchange: &mut Exchange, length: BodyLength);
-    /// How many bytes of the response's body are worth reading: waits while the client takes none, and holds no memory for
-    /// it then. Asking may cost system calls, now and then.
-    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>>;
+    /// How to read the next piece of the response's body: waits while the client takes none, and holds no memory for it
+    /// then. Asking may cost system calls, now and then.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Piece>>;
+    /// How to read the response's head, behind which the body may begin: that waits for nobody.
+    fn head_room(&self) -> Piece;
     /// Takes some of `data`; how many bytes were taken.
     fn poll_data(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>>;
     /// Ends the response body; [`poll_flush`](ServerStream::poll_flush) sends what is left.
@@ -85,11 +102,18 @@ pub trait ClientStream {
     fn finish(&mut self, trailers: Option<&Headers>);
     /// Sends what is waiting to be sent.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
-    /// The next response head, interim ones too, into `head`.
-    fn poll_head(&mut self, cx: &mut Context<'_>, head: &mut ResponseHead) -> Poll<Result<(), Failure>>;
-    /// The next piece of the response body. Before more is read, `room` says how much; while it waits, no memory is held
-    /// for it.
+    /// The next response head, interim ones too, into `head`; `piece` says how to read.
+    fn poll_head(
+        &mut self,
+        cx: &mut Context<'_>,
+        head: &mut ResponseHead,
+        piece: Piece,
+    ) -> Poll<Result<(), Failure>>;
+    /// The next piece of the response body. Before more is read, `room` says how; while it waits, no memory is held for it.
     fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>, room: &mut PollRoom<'_>) -> Poll<BodyEvent<'a>>;
+    /// The rest of the last data event is not taken for now: what need not be held is given back. An error is the
+    /// node's.
+    fn rest(&mut self) -> Result<(), Failure>;
     /// Takes `count` bytes of the last data event.
     fn consume(&mut self, count: usize);
     /// How the length of the response body was told.

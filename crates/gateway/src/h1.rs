@@ -1,8 +1,9 @@
 //! HTTP/1.0 and 1.1 on both sides. `connection` sequences, `server` is the client's side of an exchange, `origin` the
-//! node's, `writer` and `reader` are the halves of a message, `room` is what a peer still takes,
-//! `tunnel` is what follows a 101.
+//! node's, `writer` and `reader` are the halves of a message, `intake` is what they read from, `room` what a peer still
+//! takes, `tunnel` what follows a 101.
 
 pub(crate) mod connection;
+mod intake;
 pub(crate) mod origin;
 pub(crate) mod reader;
 mod room;

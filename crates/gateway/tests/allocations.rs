@@ -174,56 +174,87 @@ fn check_slow_bodies() {
     engine.stop();
 }
 
-/// Clients that take a large answer by a few bytes. What they do not take stays with the node: here is no buffer for it.
+/// Clients that take their answers by a few bytes. What they do not take stays with the node: here is no buffer for it.
 fn check_slow_readers() {
-    let chunk = [b"fa0\r\n", &[b'x'; 4_000][..], b"\r\n"].concat();
-    let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-    for answer in [
-        [&b"HTTP/1.1 200 OK\r\nContent-Length: 400000\r\n\r\n"[..], &[b'x'; 400_000]].concat(),
-        [&chunked[..], &chunk.repeat(100), b"0\r\n\r\n"].concat(),
-    ] {
-        let (engine, proxy) = engine_in_front_of(answering(answer));
-        let before = HELD_BYTES.load(Ordering::SeqCst);
-        let held = || usize::try_from(HELD_BYTES.load(Ordering::SeqCst) - before).unwrap_or(0) / SLOW_CLIENTS;
-        let mut slow: Vec<TcpStream> = (0..SLOW_CLIENTS).map(|_| slow_reader(proxy)).collect();
-        for client in &mut slow {
-            client
-                .write_all(b"GET /a/large HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-                .unwrap();
-        }
-        for _ in 0..3 {
-            slow.iter_mut().for_each(|client| client.read_exact(&mut [0; 8]).unwrap());
-            wait_until("nobody holds a buffer", || (KIB..=12 * KIB).contains(&held()));
-        }
-        // They are clients like any other once they are quick.
-        for client in &mut slow {
-            let mut rest = Vec::new();
-            client.read_to_end(&mut rest).unwrap();
-            assert_eq!(rest.iter().filter(|byte| **byte == b'x').count(), 400_000);
-        }
-        drop(slow);
-        engine.stop();
-    }
+    let get = "GET /a/large HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let upgrade =
+        "GET /tunnel HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let body = [b'x'; 100 * CHUNK_BYTES];
+    let whole = [&b"HTTP/1.1 200 OK\r\nContent-Length: 400000\r\n\r\n"[..], &body].concat();
+    let chunk = [&b"fa0\r\n"[..], &body[..CHUNK_BYTES], b"\r\n"].concat();
+    let in_chunks = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let in_chunks = [&in_chunks[..], &chunk.repeat(100), b"0\r\n\r\n"].concat();
+    let page = [&b"HTTP/1.1 200 OK\r\nContent-Length: 30000\r\n\r\n"[..], &body[..30_000]].concat();
+    let switch = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let stream = [&switch[..], &body].concat();
+    let (most, segments) = (8 * KIB, NETWORK_SEGMENT_BYTES);
+    check_slow_reader("a length", get, 1, &whole, segments, most);
+    check_slow_reader("chunks", get, 1, &in_chunks, segments, most);
+    // With which the kernel needs far more memory than is sent.
+    check_slow_reader("tiny segments", get, 1, &whole, TINY_SEGMENT_BYTES, most);
+    check_slow_reader("chunks in tiny segments", get, 1, &in_chunks, TINY_SEGMENT_BYTES, most);
+    // Each fits into one read: it is one of the last that is not taken. The requests that came ahead are held too.
+    check_slow_reader("many answers", get, 20, &page, segments, most + 4 * KIB);
+    // A message of which nobody knows how long it is.
+    check_slow_reader("a tunnel", upgrade, 1, &stream, segments, most + 4 * KIB);
 }
 
-/// A connection with a network's segments and hardly any room at this end, so that the kernels hold little of an answer.
-fn slow_reader(proxy: SocketAddr) -> TcpStream {
+/// Clients that send `request` so many times at once, which a node answers with `answer` each; each may hold `most` bytes.
+fn check_slow_reader(
+    name: &str,
+    request: &str,
+    times: usize,
+    answer: &[u8],
+    segment_bytes: u32,
+    most: usize,
+) {
+    let (engine, proxy) = engine_in_front_of(answering(answer.to_vec()));
+    let before = HELD_BYTES.load(Ordering::SeqCst);
+    let held = || usize::try_from(HELD_BYTES.load(Ordering::SeqCst) - before).unwrap_or(0) / SLOW_CLIENTS;
+    let mut slow: Vec<TcpStream> = (0..SLOW_CLIENTS).map(|_| slow_reader(proxy, segment_bytes)).collect();
+    slow.iter_mut().for_each(|client| client.write_all(request.repeat(times).as_bytes()).unwrap());
+    for _ in 0..3 {
+        slow.iter_mut().for_each(|client| client.read_exact(&mut [0; 8]).unwrap());
+        wait_until(&format!("nobody holds a buffer: {name}"), || (KIB..=most).contains(&held()));
+    }
+    // They are clients like any other once they are quick.
+    let mut piece = vec![0; 64 * KIB];
+    for client in &mut slow {
+        socket2::SockRef::from(&*client).set_recv_buffer_size(256 * KIB).unwrap();
+        let mut missing = times * body_bytes(answer);
+        while missing > 0 {
+            let count = client.read(&mut piece).unwrap();
+            assert!(count > 0, "{name}: closed with {missing} bytes missing");
+            missing -= body_bytes(&piece[..count]);
+        }
+    }
+    drop(slow);
+    engine.stop();
+}
+
+/// How much of it is body.
+fn body_bytes(answer: &[u8]) -> usize {
+    answer.iter().filter(|byte| **byte == b'x').count()
+}
+
+/// A connection with such segments and hardly any room at this end, so that the kernels hold little of an answer.
+fn slow_reader(proxy: SocketAddr, segment_bytes: u32) -> TcpStream {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(4 * KIB).unwrap();
-    socket.set_tcp_mss(1460).unwrap();
+    socket.set_tcp_mss(segment_bytes).unwrap();
     socket.connect(&proxy.into()).unwrap();
     socket.into()
 }
 
-/// A node that sends `answer` to the first request of each connection. It is not to fit into the kernel's memory for one of
-/// those connections.
+/// A node that sends `answer` to each request.
 fn answering(answer: Vec<u8>) -> SocketAddr {
     let answer = Arc::new(answer);
     node(move |mut stream| {
         let mut request = [0; 4 * KIB];
-        let count = stream.read(&mut request).unwrap();
-        assert!(request[..count].ends_with(b"\r\n\r\n"), "a head in one piece");
-        stream.write_all(&answer).unwrap();
+        while let Ok(count @ 1..) = stream.read(&mut request) {
+            assert!(request[..count].ends_with(b"\r\n\r\n"), "a head in one piece");
+            stream.write_all(&answer).unwrap();
+        }
     })
 }
 
@@ -306,6 +337,8 @@ fn engine_in_front_of(node: SocketAddr) -> (Engine, SocketAddr) {
     let upstream = json!({"nodes": {node.to_string(): 1}, "keepalive_pool": pool});
     let mut changes = vec![put(Kind::Upstream, "1", &upstream)];
     changes.push(put(Kind::Route, "all", &json!({"uri": "/a/*", "upstream_id": "1"})));
+    let tunnel = json!({"uri": "/tunnel", "upstream_id": "1", "enable_websocket": true});
+    changes.push(put(Kind::Route, "tunnel", &tunnel));
     for number in 0..100 {
         let uri = format!("/route/{number}/*");
         changes.push(put(Kind::Route, &number.to_string(), &json!({"uri": uri, "upstream_id": "1"})));
@@ -358,6 +391,12 @@ const REQUESTS: [&[u8]; 3] = [
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nServer: origin\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
     Content-Type: text/plain\r\nContent-Length: 21\r\nConnection: keep-alive\r\n\r\nthis is 21 bytes long";
 const KIB: usize = 1024;
+/// What a network carries at once.
+const NETWORK_SEGMENT_BYTES: u32 = 1_460;
+/// The least that Linux accepts.
+const TINY_SEGMENT_BYTES: u32 = 88;
+/// What is copied to what waits to be sent, and not sent by itself.
+const CHUNK_BYTES: usize = 4_000;
 /// Enough that what is held once, for all of them, does not count.
 const SLOW_CLIENTS: usize = 200;
 const BODY: &[u8] = b"this is 21 bytes long";

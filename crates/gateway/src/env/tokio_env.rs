@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags, sockopt};
-use tokio::io::{AsyncWrite, Interest, ReadBuf};
+use tokio::io::{AsyncWrite, Interest};
 use tokio::net::{TcpSocket, TcpStream};
 
 pub use listening::{BoundSocket, Listener, bind};
@@ -97,10 +97,44 @@ impl Stream {
         rustix::net::recv(&self.0, room, RecvFlags::DONTWAIT).map_or(0, |(_, count)| count)
     }
 
-    /// Looks at the next byte without taking it; 0 bytes mean that the peer has closed its side.
-    pub fn poll_peek(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let mut byte = [0_u8; 1];
-        self.0.poll_peek(cx, &mut ReadBuf::new(&mut byte))
+    /// Looks at what comes next, as much as fits into `room`, without taking it; 0 bytes mean that the peer has closed its
+    /// side.
+    pub fn poll_peek(&mut self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.0.poll_read_ready(cx))?;
+            if let Some(done) = self.try_peek(room) {
+                return Poll::Ready(done);
+            }
+        }
+    }
+
+    /// [`Stream::poll_peek`] for what has most likely arrived, as [`Stream::poll_read_at_once`].
+    pub fn poll_peek_at_once(&mut self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
+        match self.try_peek(room) {
+            Some(done) => Poll::Ready(done),
+            None => self.poll_peek(cx, room),
+        }
+    }
+
+    fn try_peek(&mut self, room: &mut [u8]) -> Option<io::Result<usize>> {
+        let mut count = None;
+        let result = self.0.try_io(Interest::READABLE, || {
+            count = Some(rustix::net::recv(&self.0, room, RecvFlags::PEEK)?.1);
+            Ok(())
+        });
+        outcome(count, result)
+    }
+
+    /// Drops bytes that were looked at: `room` only says how many, and need not be written (tcp(7), `MSG_TRUNC`). `is_all`
+    /// says that there was nothing behind them. Returns how many were dropped.
+    pub fn drop_seen(&mut self, room: &mut [u8], is_all: bool) -> usize {
+        let mut count = 0;
+        // As after a read that was not filled; what has come since the look the event loop tells by itself.
+        let _ = self.0.try_io(Interest::READABLE, || {
+            count = rustix::net::recv(&self.0, room, RecvFlags::DONTWAIT | RecvFlags::TRUNC)?.1;
+            if is_all { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+        });
+        count
     }
 
     /// Writes from `data`. A socket nearly always has room, so the kernel is asked before a waker is left with the event
@@ -131,9 +165,14 @@ impl Stream {
         Pin::new(&mut self.0).poll_write_vectored(cx, data)
     }
 
-    /// How much of the kernel's memory for what is to be sent is free at least, in bytes. Waits while that is less than a
-    /// third of it, which is when the kernel takes the socket for full (tcp(7), poll(2)).
-    pub fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    /// How much memory the kernel uses at most for what is to be sent, in bytes.
+    pub fn send_buffer_bytes(&self) -> io::Result<usize> {
+        Ok(sockopt::socket_send_buffer_size(&self.0)?)
+    }
+
+    /// Waits while less than a third of [`Stream::send_buffer_bytes`] is free, which is when the kernel takes the socket
+    /// for full (tcp(7), poll(2)).
+    pub fn poll_third_free(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             // The kernel tells the event loop of room only when somebody has found none. A look with poll(2) counts.
             let found = self.0.try_io(Interest::WRITABLE, || {
@@ -147,7 +186,7 @@ impl Stream {
                 }
             });
             match found {
-                Ok(()) => return Poll::Ready(Ok(sockopt::socket_send_buffer_size(&self.0)? / 3)),
+                Ok(()) => return Poll::Ready(Ok(())),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     ready!(self.0.poll_write_ready(cx))?;

@@ -11,6 +11,7 @@ use http1::{HeadError, HeadLimits, HeadStatus, is_still_partial, parse_request};
 use stdx::buffer::Buffer;
 use stdx::pooled::PooledBox;
 
+use super::room::KeptRoom;
 use super::server::{After, H1Server};
 use super::tunnel;
 use crate::alarm::Alarm;
@@ -41,12 +42,16 @@ pub(crate) struct Connection {
     pub(crate) listener: Rc<OpenListener>,
     /// What is known of the head of which only a part has come, if there is one.
     partial: Option<PartialHead>,
+    /// How much the client is known to take.
+    pub(super) room: KeptRoom,
     /// Its place in the worker's count, given back with it.
     counted: Counted,
 }
 
 /// A head of which only a part has come: all that is held of a slow client besides its bytes.
+// Packed, or four bytes of each connection would be empty.
 #[derive(Clone, Copy)]
+#[repr(packed(4))]
 struct PartialHead {
     /// When its first byte was read.
     started_ns: u64,
@@ -64,7 +69,18 @@ impl Connection {
         counted: Counted,
     ) -> Box<Connection> {
         let peer = peer.into();
-        Box::new(Connection { stream, input: None, id, peer, requests: 0, listener, partial: None, counted })
+        let room = KeptRoom::NEW;
+        Box::new(Connection {
+            stream,
+            input: None,
+            id,
+            peer,
+            requests: 0,
+            listener,
+            partial: None,
+            room,
+            counted,
+        })
     }
 
     /// What an exchange knows of it.

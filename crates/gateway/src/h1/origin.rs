@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use http1::{HeadLimits, HeadStatus, Headers, ResponseFraming, ResponseHead, parse_response};
-use stdx::buffer::{Buffer, SMALL_BYTES};
+use stdx::buffer::Buffer;
 use stdx::pooled::PooledBox;
 
+use super::intake::Intake;
 use super::reader::{BodyReader, Next};
 use super::tunnel::OriginTunnel;
 use super::writer::{Framing, Writer};
-use crate::body::{BodyEvent, BodyLength, ClientStream, PollRoom};
+use crate::body::{BodyEvent, BodyLength, ClientStream, Piece, PollRoom};
 use crate::env::Stream;
 use crate::exchange::Exchange;
 use crate::failure::{Cause, Failure, Sent};
@@ -40,14 +41,14 @@ impl OriginConnection {
         }
         // Readiness may be left over from a read that filled its buffer exactly: look.
         let mut cx = Context::from_waker(std::task::Waker::noop());
-        self.stream.poll_peek(&mut cx).is_ready()
+        self.stream.poll_peek(&mut cx, &mut [0]).is_ready()
     }
 }
 
 /// One exchange on a connection to a node.
 pub(crate) struct OriginStream {
     connection: OriginConnection,
-    buffer: Buffer,
+    intake: Intake,
     writer: Writer,
     reader: BodyReader,
     limits: HeadLimits,
@@ -62,7 +63,7 @@ impl OriginStream {
     pub(crate) fn new(connection: OriginConnection, buffer: Vec<u8>, limits: HeadLimits) -> OriginStream {
         OriginStream {
             connection,
-            buffer: Buffer::none(),
+            intake: Intake::new(Buffer::none()),
             writer: Writer::new(buffer),
             reader: BodyReader::Done,
             limits,
@@ -74,13 +75,16 @@ impl OriginStream {
     }
 
     /// Ends the exchange: the connection if it may serve again, and the write buffer for reuse.
-    pub(crate) fn end(self, complete: bool) -> (Option<OriginConnection>, Vec<u8>) {
-        let OriginStream { mut connection, buffer, writer, reader, may_serve_again, .. } = self;
+    pub(crate) fn end(mut self, complete: bool) -> (Option<OriginConnection>, Vec<u8>) {
+        let is_whole = self.intake.buffer.is_empty();
+        let is_settled = self.settle().is_ok();
+        let OriginStream { mut connection, writer, reader, may_serve_again, .. } = self;
         // Bytes behind the answer belong to nobody: whoever came next would take them for theirs.
         let clean = complete
             && reader.is_done()
             && may_serve_again
-            && buffer.filled().is_empty()
+            && is_whole
+            && is_settled
             && writer.is_flushed()
             && !writer.is_short();
         connection.served = connection.served.saturating_add(1);
@@ -91,7 +95,7 @@ impl OriginStream {
 
     /// The raw connection and what was already read of it, for a tunnel, and the write buffer for reuse.
     pub(crate) fn into_tunnel(self) -> (OriginTunnel, Vec<u8>) {
-        let tunnel = OriginTunnel { stream: self.connection.stream, buffer: self.buffer };
+        let tunnel = OriginTunnel { stream: self.connection.stream, buffer: self.intake.buffer };
         (tunnel, self.writer.into_buffer())
     }
 
@@ -107,34 +111,17 @@ impl OriginStream {
         self.may_serve_again = head.keep_alive && !self.reader.ends_by_close();
     }
 
-    /// Reads on into the buffer. While nothing comes there is none: who waits, for a slow client's body or for the next
-    /// event of a stream, holds no memory for it. `likely` says that something has most likely arrived, `most_bytes` how
-    /// much to read of it.
+    /// Takes what was passed on of what was looked at.
     #[inline]
-    fn poll_fill(
-        &mut self,
-        cx: &mut Context<'_>,
-        likely: bool,
-        most_bytes: usize,
-    ) -> Poll<io::Result<usize>> {
-        let stream = &mut self.connection.stream;
-        if self.buffer.capacity() == 0 {
-            // Asked first: the usual first look, right behind the request, finds nothing.
-            if !(likely && stream.is_readable()) {
-                ready!(stream.poll_read_ready(cx))?;
-            }
-            self.buffer = if most_bytes > SMALL_BYTES { Buffer::large() } else { Buffer::small() };
-        }
-        let room = self.buffer.spare_mut();
-        let most = room.len().min(most_bytes);
-        let room = &mut room[..most];
-        let read = if likely { stream.poll_read_at_once(cx, room) } else { stream.poll_read(cx, room) };
-        match read {
-            Poll::Ready(Ok(count)) => self.buffer.advance(count),
-            Poll::Pending if self.buffer.is_empty() => self.buffer = Buffer::none(),
-            _ => {}
-        }
-        read
+    fn settle(&mut self) -> io::Result<()> {
+        self.intake.settle(&mut self.connection.stream)
+    }
+
+    /// Reads on, as `piece` says.
+    #[inline]
+    fn poll_fill(&mut self, cx: &mut Context<'_>, likely: bool, piece: Piece) -> Poll<io::Result<usize>> {
+        self.settle()?;
+        self.intake.poll_fill(cx, &mut self.connection.stream, likely, piece)
     }
 
     fn failure(&self, cause: Cause, detail: impl Into<std::borrow::Cow<'static, str>>) -> Failure {
@@ -166,28 +153,40 @@ impl ClientStream for OriginStream {
         self.writer.poll_flush(cx, &mut self.connection.stream)
     }
 
-    fn poll_head(&mut self, cx: &mut Context<'_>, head: &mut ResponseHead) -> Poll<Result<(), Failure>> {
+    fn poll_head(
+        &mut self,
+        cx: &mut Context<'_>,
+        head: &mut ResponseHead,
+        piece: Piece,
+    ) -> Poll<Result<(), Failure>> {
         loop {
-            if !self.buffer.filled().is_empty() {
-                match parse_response(self.buffer.filled(), head, &self.limits, self.request_is_head) {
+            if !self.intake.buffer.filled().is_empty() {
+                match parse_response(self.intake.buffer.filled(), head, &self.limits, self.request_is_head) {
                     Ok(HeadStatus::Complete { head_bytes }) => {
-                        self.buffer.consume(head_bytes);
+                        self.intake.buffer.consume(head_bytes);
                         self.begin_body(head);
+                        if head.status == 101 {
+                            // The tunnel reads on from where the head ends.
+                            self.rest()?;
+                        }
                         return Poll::Ready(Ok(()));
                     }
                     Ok(HeadStatus::Partial) => {
+                        // Another look would find the same.
+                        let kept = self.intake.keep(&mut self.connection.stream);
+                        kept.map_err(|error| self.failure(Cause::NoResponse, error.to_string()))?;
                         // What interim responses left in front is room as well.
-                        if self.buffer.spare_mut().is_empty() {
-                            self.buffer.compact();
+                        if self.intake.buffer.spare_mut().is_empty() {
+                            self.intake.buffer.compact();
                         }
-                        if self.buffer.is_full() {
-                            self.buffer.grow_to(self.limits.max_head_bytes);
+                        if self.intake.buffer.is_full() {
+                            self.intake.buffer.grow_to(self.limits.max_head_bytes);
                         }
                     }
                     Err(error) => return Poll::Ready(Err(self.failure(Cause::BadResponse, error.reason()))),
                 }
             }
-            match ready!(self.poll_fill(cx, true, usize::MAX)) {
+            match ready!(self.poll_fill(cx, true, piece)) {
                 Ok(0) => {
                     let detail = if self.answered {
                         "it closed inside the response head"
@@ -204,24 +203,28 @@ impl ClientStream for OriginStream {
 
     fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>, room: &mut PollRoom<'_>) -> Poll<BodyEvent<'a>> {
         loop {
-            match self.reader.next(&mut self.buffer) {
-                Ok(Next::Data(count)) => return Poll::Ready(BodyEvent::Data(&self.buffer.filled()[..count])),
+            match self.reader.next(&mut self.intake.buffer) {
+                Ok(Next::Data(count)) => {
+                    return Poll::Ready(BodyEvent::Data(&self.intake.buffer.filled()[..count]));
+                }
                 Ok(Next::End) => return Poll::Ready(BodyEvent::End(self.reader.trailers())),
                 Ok(Next::More) => {}
                 Err(error) => {
                     return Poll::Ready(BodyEvent::Reset(self.failure(Cause::BodyCut, error.reason())));
                 }
             }
-            let most_bytes = match room(cx) {
-                Poll::Ready(Ok(bytes)) => bytes,
+            debug_assert!(self.intake.buffer.is_empty(), "body bytes were passed over");
+            let piece = match room(cx) {
+                Poll::Ready(Ok(piece)) => piece,
                 Poll::Ready(Err(failure)) => return Poll::Ready(BodyEvent::Reset(failure)),
                 Poll::Pending => {
-                    debug_assert!(self.buffer.is_empty(), "body bytes were passed over");
-                    self.buffer = Buffer::none();
-                    return Poll::Pending;
+                    return match self.rest() {
+                        Ok(()) => Poll::Pending,
+                        Err(failure) => Poll::Ready(BodyEvent::Reset(failure)),
+                    };
                 }
             };
-            match ready!(self.poll_fill(cx, false, most_bytes)) {
+            match ready!(self.poll_fill(cx, false, piece)) {
                 Ok(0) if self.reader.ends_by_close() => self.reader = BodyReader::Done,
                 Ok(0) => {
                     return Poll::Ready(BodyEvent::Reset(
@@ -236,8 +239,13 @@ impl ClientStream for OriginStream {
         }
     }
 
+    fn rest(&mut self) -> Result<(), Failure> {
+        let rested = self.intake.rest(&mut self.connection.stream);
+        rested.map_err(|error| self.failure(Cause::BodyCut, error.to_string()))
+    }
+
     fn consume(&mut self, count: usize) {
-        self.reader.took(count, &mut self.buffer);
+        self.reader.took(count, &mut self.intake.buffer);
     }
 
     fn body_length(&self) -> BodyLength {

@@ -1,58 +1,128 @@
-//! How much a peer's socket takes at once, so that no more is read for a peer than can be passed on: who takes a response
-//! slowly, or not at all, holds no buffer here, unless its socket does not even take the first read, for which nobody asks.
-//! It reads and writes nothing.
+//! How to read for a peer, by what is known of its socket, so that no more is held than was passed on: who takes a
+//! response slowly, or not at all, holds no buffer here. What its socket does not take stays with the node, which is why
+//! most is only looked at first. It reads and writes nothing.
 
 use std::io;
 use std::task::{Context, Poll, ready};
 
 use stdx::buffer::{LARGE_BYTES, SMALL_BYTES};
 
+use crate::body::Piece;
 use crate::env::Stream;
 
-/// What is known of one peer's room.
-#[derive(Debug)]
-pub(crate) struct Room {
-    /// It is known to take bytes until so many were sent.
-    until_bytes: u64,
-    /// What to read for it at once.
-    piece_bytes: usize,
-}
+/// A socket for which the kernel uses so much memory takes large pieces as long as it says that it has room. What a
+/// smaller one takes nobody knows before: the kernel counts what it keeps with each packet as well, so that a peer that
+/// asks for tiny packets, or lets only a few bytes be under way, makes it take a tenth of that.
+const BUFFER_MIN_BYTES: usize = 512 * 1024;
 
-impl Default for Room {
-    /// Not asked yet: a socket takes what one read brings, and nearly every response is no longer than that.
-    fn default() -> Room {
-        Room { until_bytes: LARGE_BYTES as u64, piece_bytes: LARGE_BYTES }
-    }
+/// What is read by looking at it first, where nothing was sent.
+const LOOK: Piece = Piece { most_bytes: LARGE_BYTES, is_certain: false };
+
+/// What is known of one peer's room, during one exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// Nothing, but its last response was short, if there was one.
+    AfterShort,
+    /// Nothing, and its last response was long.
+    AfterLong,
+    /// It takes bytes until so many were sent in this exchange.
+    Until(u64),
+    /// It did not take what was read for it: from now on it is asked each time, and not believed.
+    Doubtful,
 }
 
 impl Room {
-    /// Whether it is known to take more than the `sent_bytes` that were sent to it: what was told last is not used up.
+    /// How to read for a peer to whom `sent_bytes` were sent in this exchange, as far as it need not be asked. The first
+    /// bytes of a response nearly always fit, and find out if they do not.
     #[inline]
-    pub(crate) fn is_known(&self, sent_bytes: u64) -> bool {
-        sent_bytes < self.until_bytes
+    pub(crate) fn known(&self, sent_bytes: u64) -> Option<Piece> {
+        match *self {
+            Room::Until(until_bytes) if sent_bytes < until_bytes => {
+                Some(Piece { most_bytes: LARGE_BYTES, is_certain: true })
+            }
+            Room::AfterShort | Room::AfterLong if sent_bytes < LARGE_BYTES as u64 => {
+                let most_bytes = (LARGE_BYTES - sent_bytes as usize).max(SMALL_BYTES);
+                Some(Piece { most_bytes, is_certain: false })
+            }
+            _ => None,
+        }
     }
 
-    /// How many bytes to read for it at once, between a small buffer and a large one, while its room is known.
+    /// How to read the head of a response, and what has come behind it. Most responses fit into a small buffer, and that
+    /// much can be kept.
     #[inline]
-    pub(crate) fn piece_bytes(&self) -> usize {
-        self.piece_bytes
+    pub(crate) fn for_head(&self, sent_bytes: u64) -> Piece {
+        match self {
+            Room::AfterShort => Piece { most_bytes: SMALL_BYTES, is_certain: true },
+            _ => self.known(sent_bytes).unwrap_or(LOOK),
+        }
     }
 
-    /// Asks the kernel for the room of a peer to whom `sent_bytes` were sent, and says what to read for it at once. Waits
-    /// while its socket is full.
+    /// As [`Room::known`], where it is not: the kernel is asked. Waits while its socket is full.
     pub(crate) fn poll_ask(
         &mut self,
         cx: &mut Context<'_>,
         stream: &mut Stream,
         sent_bytes: u64,
-    ) -> Poll<io::Result<usize>> {
-        let free_bytes = ready!(stream.poll_room(cx))?;
-        // In what is free lie the kernel's notes on each packet too, which is much where packets are small, and the last
-        // piece may go beyond it.
-        let bytes = free_bytes.saturating_sub(LARGE_BYTES).max(free_bytes / 2);
-        self.until_bytes = sent_bytes.saturating_add(bytes as u64);
-        self.piece_bytes = bytes.clamp(SMALL_BYTES, LARGE_BYTES);
-        Poll::Ready(Ok(self.piece_bytes))
+    ) -> Poll<io::Result<Piece>> {
+        ready!(stream.poll_third_free(cx))?;
+        let free_bytes = stream.send_buffer_bytes()? / 3;
+        if *self == Room::Doubtful || free_bytes < BUFFER_MIN_BYTES / 3 {
+            // Half of it is for what the kernel keeps with each packet. Small pieces of a body are copied to others that
+            // wait, and do not stay with the node: there must not be too many.
+            let most_bytes = (free_bytes / 2).clamp(SMALL_BYTES, LARGE_BYTES);
+            return Poll::Ready(Ok(Piece { most_bytes, is_certain: false }));
+        }
+        // The last piece may go beyond it.
+        *self = Room::Until(sent_bytes.saturating_add((free_bytes / 2 - LARGE_BYTES) as u64));
+        Poll::Ready(Ok(Piece { most_bytes: LARGE_BYTES, is_certain: true }))
+    }
+
+    /// The peer did not take what was read for it.
+    #[cold]
+    pub(crate) fn refused(&mut self) {
+        *self = Room::Doubtful;
+    }
+}
+
+/// What a connection keeps of it between exchanges, in little room: the bytes that the peer is known to take, or another
+/// word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeptRoom(u32);
+
+impl KeptRoom {
+    /// Of a connection on which nothing was sent yet.
+    pub(crate) const NEW: KeptRoom = KeptRoom::AFTER_SHORT;
+    const AFTER_SHORT: KeptRoom = KeptRoom(0);
+    const AFTER_LONG: KeptRoom = KeptRoom(1);
+    const DOUBTFUL: KeptRoom = KeptRoom(2);
+    /// Fewer bytes than that are not worth a word.
+    const BYTES_MIN: u64 = 3;
+
+    /// What is known when an exchange begins.
+    #[inline]
+    pub(crate) fn begin(self) -> Room {
+        match self {
+            KeptRoom::AFTER_SHORT => Room::AfterShort,
+            KeptRoom::AFTER_LONG => Room::AfterLong,
+            KeptRoom::DOUBTFUL => Room::Doubtful,
+            KeptRoom(bytes) => Room::Until(u64::from(bytes)),
+        }
+    }
+
+    /// What is known after an exchange in which `sent_bytes` were sent.
+    #[inline]
+    pub(crate) fn after(room: Room, sent_bytes: u64) -> KeptRoom {
+        let left_bytes = match room {
+            Room::Doubtful => return KeptRoom::DOUBTFUL,
+            Room::Until(until_bytes) => until_bytes.saturating_sub(sent_bytes),
+            Room::AfterShort | Room::AfterLong => 0,
+        };
+        match u32::try_from(left_bytes) {
+            Ok(bytes) if left_bytes >= KeptRoom::BYTES_MIN => KeptRoom(bytes),
+            _ if sent_bytes > SMALL_BYTES as u64 => KeptRoom::AFTER_LONG,
+            _ => KeptRoom::AFTER_SHORT,
+        }
     }
 }
 
@@ -79,71 +149,126 @@ mod tests {
 
     /// Those of a network, and of a machine with itself.
     const SEGMENTS_BYTES: [u32; 2] = [1_460, 32_000];
+    const PIECE: [u8; LARGE_BYTES] = [b'x'; LARGE_BYTES];
+    const LARGE: u64 = LARGE_BYTES as u64;
+
+    /// Sends pieces as long as there is room, and what could be taken of each: all of it, if that is certain. How many bytes
+    /// that were.
+    async fn fill(room: &mut Room, stream: &mut Stream) -> u64 {
+        let mut sent_bytes = 0;
+        while let Poll::Ready(piece) = poll_once(|cx| poll(room, cx, stream, sent_bytes)).await {
+            let Piece { most_bytes, is_certain } = piece.unwrap();
+            assert!((SMALL_BYTES..=LARGE_BYTES).contains(&most_bytes), "{most_bytes} bytes");
+            let taken = poll_fn(|cx| stream.poll_write(cx, &PIECE[..most_bytes])).await.unwrap();
+            assert!(taken == most_bytes || !is_certain, "{taken} of {most_bytes} after {sent_bytes} bytes");
+            sent_bytes += taken as u64;
+        }
+        assert!(sent_bytes > LARGE / 2);
+        sent_bytes
+    }
 
     #[test]
     fn a_full_socket_is_waited_for_until_its_peer_takes() {
-        SEGMENTS_BYTES.into_iter().for_each(fill_and_take);
-    }
-
-    fn fill_and_take(segment_bytes: u32) {
-        env::block_on(async {
-            let (mut stream, mut peer) = pair(segment_bytes);
-            let (mut room, mut sent_bytes) = (Room::default(), 0);
-            let piece = [b'x'; LARGE_BYTES];
-            while let Poll::Ready(bytes) = poll_once(|cx| poll(&mut room, cx, &mut stream, sent_bytes)).await
-            {
-                let bytes = bytes.unwrap();
-                assert!((SMALL_BYTES..=LARGE_BYTES).contains(&bytes), "{bytes} bytes");
-                // All of it is taken: that is what the room is for.
-                let taken = poll_fn(|cx| stream.poll_write(cx, &piece[..bytes])).await.unwrap();
-                assert_eq!(taken, bytes, "after {sent_bytes} bytes");
-                sent_bytes += taken as u64;
-            }
-            assert!(sent_bytes > LARGE_BYTES as u64);
-            // No write has found it full: the kernel has to tell by itself.
-            let reader = std::thread::spawn(move || {
-                let mut left = vec![0; usize::try_from(sent_bytes).unwrap()];
-                peer.read_exact(&mut left).unwrap();
-                peer
-            });
-            poll_fn(|cx| poll(&mut room, cx, &mut stream, sent_bytes)).await.unwrap();
-            drop(reader.join().unwrap());
-        })
-        .unwrap();
+        for segment_bytes in SEGMENTS_BYTES {
+            env::block_on(async {
+                let (mut stream, mut peer) = pair(segment_bytes);
+                let mut room = Room::AfterShort;
+                let sent_bytes = fill(&mut room, &mut stream).await;
+                // No write has found it full: the kernel has to tell by itself.
+                let reader = std::thread::spawn(move || {
+                    let mut left = vec![0; usize::try_from(sent_bytes).unwrap()];
+                    peer.read_exact(&mut left).unwrap();
+                    peer
+                });
+                poll_fn(|cx| poll(&mut room, cx, &mut stream, sent_bytes)).await.unwrap();
+                drop(reader.join().unwrap());
+            })
+            .unwrap();
+        }
     }
 
     #[test]
     fn a_peer_that_goes_away_ends_the_wait() {
         env::block_on(async {
             let (mut stream, peer) = pair(SEGMENTS_BYTES[0]);
-            let (mut room, mut sent_bytes) = (Room::default(), 0);
-            let piece = [b'x'; LARGE_BYTES];
-            while poll_once(|cx| poll(&mut room, cx, &mut stream, sent_bytes)).await.is_ready() {
-                sent_bytes += poll_fn(|cx| stream.poll_write(cx, &piece)).await.unwrap() as u64;
-            }
+            let mut room = Room::AfterShort;
+            let sent_bytes = fill(&mut room, &mut stream).await;
             // With unread bytes, so that it resets.
             drop(peer);
             poll_fn(|cx| poll(&mut room, cx, &mut stream, sent_bytes)).await.unwrap();
-            poll_fn(|cx| stream.poll_write(cx, &piece)).await.unwrap_err();
+            poll_fn(|cx| stream.poll_write(cx, &PIECE)).await.unwrap_err();
         })
         .unwrap();
     }
 
     #[test]
-    fn what_the_kernel_told_is_used_up_by_what_is_sent() {
-        env::block_on(async {
-            let (mut stream, _peer) = pair(SEGMENTS_BYTES[1]);
-            let mut room = Room::default();
-            assert_eq!(room.piece_bytes(), LARGE_BYTES);
-            let large = LARGE_BYTES as u64;
-            for sent_bytes in [0, large, 2 * large] {
-                assert_eq!(room.is_known(sent_bytes), sent_bytes < large, "after {sent_bytes} bytes");
-            }
-            let piece_bytes = poll_fn(|cx| room.poll_ask(cx, &mut stream, large)).await.unwrap();
-            assert!((SMALL_BYTES..=LARGE_BYTES).contains(&piece_bytes), "{piece_bytes} bytes");
-            assert!(room.is_known(large) && !room.is_known(u64::MAX));
-        })
-        .unwrap();
+    fn only_a_large_socket_is_believed_and_that_until_it_was_wrong() {
+        for (segment_bytes, is_large) in SEGMENTS_BYTES.into_iter().zip([false, true]) {
+            env::block_on(async {
+                let (mut stream, _peer) = pair(segment_bytes);
+                let mut asked = async |mut room: Room| {
+                    let piece = poll_fn(|cx| poll(&mut room, cx, &mut stream, LARGE)).await.unwrap();
+                    (piece.is_certain, room)
+                };
+                let (is_certain, mut room) = asked(Room::AfterShort).await;
+                assert_eq!(
+                    (is_certain, matches!(room, Room::Until(LARGE..)) && room != Room::Until(LARGE)),
+                    (is_large, is_large)
+                );
+                room.refused();
+                let is_believed = asked(room).await.0;
+                assert!(!is_believed, "{segment_bytes} bytes");
+            })
+            .unwrap();
+        }
+    }
+
+    #[test]
+    fn nobody_is_asked_for_the_first_bytes_but_who_has_refused() {
+        for (room, sent_bytes, expected) in [
+            (Room::AfterShort, 0, Some(LOOK)),
+            (Room::AfterLong, LARGE / 4, Some(Piece { most_bytes: LARGE_BYTES / 4 * 3, is_certain: false })),
+            (Room::AfterLong, LARGE - 1, Some(Piece { most_bytes: SMALL_BYTES, is_certain: false })),
+            (Room::AfterLong, LARGE, None),
+            (Room::Until(1), 0, Some(Piece { most_bytes: LARGE_BYTES, is_certain: true })),
+            (Room::Until(1), 1, None),
+            (Room::Doubtful, 0, None),
+        ] {
+            assert_eq!(room.known(sent_bytes), expected, "{room:?} after {sent_bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn a_head_is_read_with_little_unless_much_is_known_or_expected() {
+        let piece = |most_bytes, is_certain| Piece { most_bytes, is_certain };
+        for (room, sent_bytes, expected) in [
+            (Room::AfterShort, 0, piece(SMALL_BYTES, true)),
+            (Room::AfterLong, 0, LOOK),
+            (Room::Until(LARGE), LARGE - 1, piece(LARGE_BYTES, true)),
+            (Room::Until(LARGE), LARGE, LOOK),
+            (Room::Doubtful, 0, LOOK),
+        ] {
+            assert_eq!(room.for_head(sent_bytes), expected, "{room:?} after {sent_bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn what_is_known_lasts_from_one_exchange_to_the_next() {
+        let small = SMALL_BYTES as u64;
+        for (room, sent_bytes, next) in [
+            (Room::AfterShort, small, Room::AfterShort),
+            (Room::AfterShort, small + 1, Room::AfterLong),
+            (Room::AfterLong, small, Room::AfterShort),
+            (Room::Until(LARGE), 0, Room::Until(LARGE)),
+            (Room::Until(LARGE), small, Room::Until(LARGE - small)),
+            (Room::Until(small + 2), small, Room::AfterShort),
+            (Room::Until(LARGE), LARGE + 1, Room::AfterLong),
+            (Room::Until(u64::MAX), LARGE, Room::AfterLong),
+            (Room::Doubtful, LARGE, Room::Doubtful),
+        ] {
+            assert_eq!(KeptRoom::after(room, sent_bytes).begin(), next, "{room:?} after {sent_bytes} bytes");
+        }
+        assert_eq!(KeptRoom::NEW.begin(), Room::AfterShort);
     }
 
     /// As the server's side of an exchange uses it.
@@ -152,11 +277,11 @@ mod tests {
         cx: &mut Context<'_>,
         stream: &mut Stream,
         sent_bytes: u64,
-    ) -> Poll<io::Result<usize>> {
-        if room.is_known(sent_bytes) {
-            return Poll::Ready(Ok(room.piece_bytes()));
+    ) -> Poll<io::Result<Piece>> {
+        match room.known(sent_bytes) {
+            Some(piece) => Poll::Ready(Ok(piece)),
+            None => room.poll_ask(cx, stream, sent_bytes),
         }
-        room.poll_ask(cx, stream, sent_bytes)
     }
 
     /// What one poll comes to, with the event loop's turn behind it.

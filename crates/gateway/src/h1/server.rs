@@ -10,9 +10,9 @@ use stdx::pooled::PooledBox;
 
 use super::connection::Connection;
 use super::reader::{BodyReader, Next};
-use super::room::Room;
+use super::room::{KeptRoom, Room};
 use super::writer::{Framing, Writer};
-use crate::body::{BodyEvent, BodyLength, ServerStream};
+use crate::body::{BodyEvent, BodyLength, Piece, ServerStream};
 use crate::exchange::Exchange;
 use crate::failure::{Blame, Cause, Failure};
 use crate::forward::{self, ResponseOptions};
@@ -78,6 +78,11 @@ impl<'c> H1Server<'c> {
         };
         let held = connection.input.as_ref().map_or(0, |input| input.filled().len()) as u64;
         let whole = matches!(reader, BodyReader::Length(bytes) if bytes <= held);
+        if held == 0 {
+            // Who waits for the answer holds no memory for what may come after the request.
+            connection.input = None;
+        }
+        let room = connection.room.begin();
         H1Server {
             connection,
             reader,
@@ -88,7 +93,7 @@ impl<'c> H1Server<'c> {
             // A client of HTTP/1.0 must not be sent an interim response (RFC 9110 section 15.2).
             continue_due: request.expect_continue && request.version == Version::Http11,
             writer: Writer::new(buffer),
-            room: Room::default(),
+            room,
             version: request.version,
             keep_alive,
             head_sent: false,
@@ -104,6 +109,7 @@ impl<'c> H1Server<'c> {
         if self.ends_by_close && self.aborted.is_none() {
             self.connection.stream.end_on_close();
         }
+        self.connection.room = KeptRoom::after(self.room, self.writer.sent_bytes());
         let after = match self.aborted {
             Some(blame) => self.end_cut(blame),
             None => self.end_in_order(),
@@ -161,6 +167,12 @@ impl<'c> H1Server<'c> {
         }
     }
 
+    /// Gives back what is not needed while the client takes nothing.
+    fn rest(&mut self) {
+        self.writer.rest();
+        self.connection.input.take_if(|input| input.is_empty());
+    }
+
     /// Whether the whole request body has arrived, so that the connection can go on whoever reads it.
     fn body_has_arrived(&self) -> bool {
         self.cursor.is_some() || self.reader.is_done()
@@ -185,7 +197,11 @@ impl ServerStream for H1Server<'_> {
                     let input = self.connection.input.as_ref().map_or(&[][..], Buffer::filled);
                     return Poll::Ready(BodyEvent::Data(&input[..count]));
                 }
-                Ok(Next::End) => return Poll::Ready(BodyEvent::End(self.reader.trailers())),
+                Ok(Next::End) => {
+                    // Nor for what may come after its body.
+                    self.connection.input.take_if(|input| input.is_empty());
+                    return Poll::Ready(BodyEvent::End(self.reader.trailers()));
+                }
                 Ok(Next::More) => {}
                 Err(error) => {
                     self.keep_alive = false;
@@ -291,24 +307,32 @@ impl ServerStream for H1Server<'_> {
     }
 
     #[inline]
-    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let stream = &mut self.connection.stream;
-        if self.room.is_known(self.writer.sent_bytes()) {
-            return Poll::Ready(Ok(self.room.piece_bytes()));
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Piece>> {
+        if let Some(piece) = self.room.known(self.writer.sent_bytes()) {
+            return Poll::Ready(Ok(piece));
         }
         // What waits here goes first: a socket that is taken for full still takes as little as that.
-        ready!(self.writer.poll_flush(cx, stream))?;
-        let room = self.room.poll_ask(cx, stream, self.writer.sent_bytes());
-        if room.is_pending() {
-            self.writer.rest();
-            self.connection.input.take_if(|input| input.is_empty());
+        ready!(self.poll_flush(cx))?;
+        let piece = self.room.poll_ask(cx, &mut self.connection.stream, self.writer.sent_bytes());
+        if piece.is_pending() {
+            self.rest();
         }
-        room
+        piece
+    }
+
+    #[inline]
+    fn head_room(&self) -> Piece {
+        self.room.for_head(self.writer.sent_bytes())
     }
 
     #[inline]
     fn poll_data(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        self.writer.poll_data(cx, &mut self.connection.stream, data)
+        let taken = self.writer.poll_data(cx, &mut self.connection.stream, data);
+        if taken.is_pending() {
+            self.room.refused();
+            self.rest();
+        }
+        taken
     }
 
     fn finish(&mut self, trailers: Option<&Headers>) {
@@ -317,7 +341,11 @@ impl ServerStream for H1Server<'_> {
 
     #[inline]
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.writer.poll_flush(cx, &mut self.connection.stream)
+        let flushed = self.writer.poll_flush(cx, &mut self.connection.stream);
+        if flushed.is_pending() {
+            self.rest();
+        }
+        flushed
     }
 
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -327,7 +355,7 @@ impl ServerStream for H1Server<'_> {
         // Ready for reading is a pipelined request, a body not yet asked for, or the end: only a look tells.
         match self.connection.stream.poll_read_ready(cx) {
             Poll::Pending => Poll::Pending,
-            Poll::Ready(_) => match self.connection.stream.poll_peek(cx) {
+            Poll::Ready(_) => match self.connection.stream.poll_peek(cx, &mut [0]) {
                 Poll::Ready(Ok(0)) => {
                     self.half_closed = true;
                     Poll::Ready(())
@@ -340,7 +368,7 @@ impl ServerStream for H1Server<'_> {
 
     fn has_sent_ahead(&mut self, cx: &mut Context<'_>) -> bool {
         let held = self.connection.input.as_ref().is_some_and(|input| !input.filled().is_empty());
-        held || matches!(self.connection.stream.poll_peek(cx), Poll::Ready(Ok(1..)))
+        held || matches!(self.connection.stream.poll_peek(cx, &mut [0]), Poll::Ready(Ok(1..)))
     }
 
     fn response_started(&self) -> bool {

@@ -1,14 +1,17 @@
 //! What follows a 101: bytes pass both ways as they come, with back-pressure, until both sides have closed. Each way
-//! holds a buffer only while it has bytes in it. It understands none of them.
+//! holds a buffer only while it has bytes in it, and a small one at most while nobody takes them. It understands none of
+//! them.
 
 use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll, ready};
 
-use stdx::buffer::Buffer;
+use stdx::buffer::{Buffer, LARGE_BYTES, SMALL_BYTES};
 
 use super::connection::Connection;
+use super::intake::Intake;
 use crate::alarm::Alarm;
+use crate::body::Piece;
 use crate::env::Stream;
 use crate::exchange::Exchange;
 
@@ -20,7 +23,11 @@ pub(crate) struct OriginTunnel {
 
 /// One way of a tunnel.
 struct Way {
-    buffer: Option<Buffer>,
+    intake: Intake,
+    /// The last read brought all it could, so more is coming than a message.
+    is_bulk: bool,
+    /// The writing side takes nothing.
+    is_stuck: bool,
     /// The reading side is at its end.
     ended: bool,
     /// The writing side was told so.
@@ -30,12 +37,14 @@ struct Way {
 
 impl Way {
     fn new(buffer: Option<Buffer>) -> Way {
-        Way {
-            buffer: buffer.filter(|buffer| !buffer.filled().is_empty()),
-            ended: false,
-            closed: false,
-            bytes: 0,
-        }
+        let intake = Intake::new(buffer.unwrap_or_else(Buffer::none));
+        Way { intake, is_bulk: false, is_stuck: false, ended: false, closed: false, bytes: 0 }
+    }
+
+    /// How to read on: a message is kept until it is taken, of much only what was taken is not left where it is.
+    fn piece(&self) -> Piece {
+        let most_bytes = if self.is_bulk { LARGE_BYTES } else { SMALL_BYTES };
+        Piece { most_bytes, is_certain: !self.is_bulk }
     }
 
     /// Moves bytes until one side has to wait; ready once the writing side was closed.
@@ -47,18 +56,21 @@ impl Way {
         moved: &mut bool,
     ) -> Poll<io::Result<()>> {
         loop {
-            if let Some(buffer) = &mut self.buffer {
-                while !buffer.filled().is_empty() {
-                    let count = ready!(to.poll_write(cx, buffer.filled()))?;
-                    if count == 0 {
-                        return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
-                    }
-                    buffer.consume(count);
-                    self.bytes += count as u64;
-                    *moved = true;
+            while !self.intake.buffer.is_empty() {
+                let written = to.poll_write(cx, self.intake.buffer.filled());
+                self.is_stuck = written.is_pending();
+                if self.is_stuck {
+                    self.intake.rest(from)?;
                 }
-                self.buffer = None;
+                let count = ready!(written)?;
+                if count == 0 {
+                    return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+                }
+                self.intake.buffer.consume(count);
+                self.bytes += count as u64;
+                *moved = true;
             }
+            self.intake.settle(from)?;
             if self.closed {
                 return Poll::Ready(Ok(()));
             }
@@ -67,13 +79,14 @@ impl Way {
                 self.closed = true;
                 continue;
             }
-            ready!(from.poll_read_ready(cx))?;
-            let mut buffer = Buffer::large();
-            match ready!(from.poll_read(cx, buffer.spare_mut()))? {
-                0 => self.ended = true,
-                count => buffer.advance(count),
+            if self.is_stuck {
+                // Nothing is held that a write could be tried with.
+                ready!(to.poll_third_free(cx))?;
             }
-            self.buffer = Some(buffer);
+            let piece = self.piece();
+            let count = ready!(self.intake.poll_fill(cx, from, false, piece))?;
+            self.ended = count == 0;
+            self.is_bulk = count >= SMALL_BYTES;
         }
     }
 }
@@ -107,8 +120,8 @@ pub(crate) async fn run(
             armed = true;
             alarm.set(cx, timeout_ms);
         } else if alarm.rang() {
-            // In order, unless bytes are held that nobody takes.
-            return Poll::Ready(up.buffer.is_none() && down.buffer.is_none());
+            // In order, unless there are bytes that nobody takes.
+            return Poll::Ready(!up.is_stuck && !down.is_stuck);
         }
         Poll::Pending
     })

@@ -67,15 +67,20 @@ impl Writer {
         self.sent_bytes
     }
 
-    /// Whether nothing waits.
-    pub(crate) fn is_flushed(&self) -> bool {
-        self.written == self.waiting.len()
+    fn waiting_bytes(&self) -> usize {
+        self.waiting.len() - self.written
     }
 
-    /// Gives back the memory of a writer in which nothing waits.
+    /// Whether nothing waits.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.waiting_bytes() == 0
+    }
+
+    /// Gives back the memory that what waits does not need.
     pub(crate) fn rest(&mut self) {
-        debug_assert!(self.is_flushed(), "bytes wait to be sent");
-        self.waiting = Vec::new();
+        self.waiting.drain(..self.written);
+        self.written = 0;
+        self.waiting.shrink_to_fit();
     }
 
     /// Whether a body of known length still lacks bytes.
@@ -93,7 +98,7 @@ impl Writer {
         debug_assert!(!data.is_empty(), "an empty piece would end a chunked body");
         debug_assert_ne!(self.framing, Framing::Empty, "a body where the head promised none");
         if self.chunk_left == 0 && data.len() <= COPY_MAX_BYTES {
-            if self.waiting.len() - self.written + data.len() > WAITING_MAX_BYTES {
+            if self.waiting_bytes() + data.len() > WAITING_MAX_BYTES {
                 ready!(self.poll_flush(cx, stream))?;
             }
             self.copy(data);
@@ -106,7 +111,7 @@ impl Writer {
         let limit =
             if self.framing == Framing::Chunked { self.chunk_left.min(data.len()) } else { data.len() };
         loop {
-            let waiting = self.waiting.len() - self.written;
+            let waiting = self.waiting_bytes();
             let count = if waiting == 0 {
                 ready!(stream.poll_write(cx, &data[..limit]))?
             } else {

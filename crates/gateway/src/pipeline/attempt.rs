@@ -280,7 +280,7 @@ async fn wait_for_head<S: ServerStream>(
             Ok(waits) => waits,
             Err(failure) => return Poll::Ready(Err(failure)),
         };
-        match one.origin.poll_head(cx, head) {
+        match one.origin.poll_head(cx, head, server.head_room()) {
             Poll::Ready(Err(failure)) if upload.is_broken() && failure.cause == Cause::NoResponse => {
                 return Poll::Ready(Err(failure.because(Cause::SendFailed)));
             }

@@ -9,7 +9,7 @@ use http1::Headers;
 use super::Run;
 use super::patience::Patience;
 use super::upload::{self, too_large};
-use crate::body::{BodyEvent, BodyLength, ServerStream};
+use crate::body::{BodyEvent, BodyLength, Piece, ServerStream};
 use crate::exchange::Exchange;
 use crate::exchange::body::{Begun, ReadBody};
 use crate::failure::{Blame, Failure};
@@ -166,8 +166,12 @@ impl<S: ServerStream> ServerStream for Collected<'_, S> {
         self.server.start_response(exchange, length);
     }
 
-    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<Piece>> {
         self.server.poll_room(cx)
+    }
+
+    fn head_room(&self) -> Piece {
+        self.server.head_room()
     }
 
     fn poll_data(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<std::io::Result<usize>> {

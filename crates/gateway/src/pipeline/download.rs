@@ -13,7 +13,7 @@ use super::phases::{self, Chains};
 use super::respond;
 use super::upload::Upload;
 use super::{Outcome, Run};
-use crate::body::{BodyEvent, BodyLength, ClientStream, ServerStream};
+use crate::body::{BodyEvent, BodyLength, ClientStream, Piece, ServerStream};
 use crate::exchange::Exchange;
 use crate::failure::{Cause, Failure};
 use crate::plugin::{BodyNeed, Phase, Portion};
@@ -229,14 +229,20 @@ async fn stream<S: ServerStream, O: ClientStream>(
                         continue;
                     }
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
-                    Poll::Pending => return download.wait(cx, WaitsFor::Client, moved, server),
+                    Poll::Pending => {
+                        origin.rest()?;
+                        return download.wait(cx, WaitsFor::Client, moved, server);
+                    }
                 }
             }
             if finished {
                 return match server.poll_flush(cx) {
                     Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
                     Poll::Ready(Err(error)) => Poll::Ready(Err(gone(&error))),
-                    Poll::Pending => download.wait(cx, WaitsFor::Client, moved, server),
+                    Poll::Pending => {
+                        origin.rest()?;
+                        download.wait(cx, WaitsFor::Client, moved, server)
+                    }
                 };
             }
             // Nothing is read for a client that takes nothing.
@@ -264,7 +270,10 @@ async fn stream<S: ServerStream, O: ClientStream>(
                                 count
                             }
                             Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
-                            Poll::Pending => return download.wait(cx, WaitsFor::Client, moved, server),
+                            Poll::Pending => {
+                                origin.rest()?;
+                                return download.wait(cx, WaitsFor::Client, moved, server);
+                            }
                         },
                     };
                     origin.consume(count);
@@ -319,7 +328,7 @@ async fn collect<S: ServerStream, O: ClientStream>(
         upload.poll(cx, server, origin, &mut moved)?;
         loop {
             // Room is limited by the body's own limit, above which it is given up.
-            let count = match origin.poll_body(cx, &mut |_| Poll::Ready(Ok(usize::MAX))) {
+            let count = match origin.poll_body(cx, &mut |_| Poll::Ready(Ok(Piece::WHOLE))) {
                 Poll::Ready(BodyEvent::Data(data)) => {
                     if body.len() + data.len() > limit_bytes {
                         let detail = format!("a plugin reads the body whole, up to {limit_bytes} bytes");

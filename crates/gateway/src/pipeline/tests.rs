@@ -20,7 +20,7 @@ use testkit::{Origin, Reply};
 
 use super::{Outcome, log, run};
 use crate::alarm::Alarm;
-use crate::body::{BodyEvent, BodyLength, ServerStream};
+use crate::body::{BodyEvent, BodyLength, Piece, ServerStream};
 use crate::client_address::RealIpOptions;
 use crate::compile::Compiler;
 use crate::exchange::Exchange;
@@ -84,8 +84,12 @@ impl ServerStream for Scripted {
         self.told.push(format!("start:{}:{length:?}", exchange.response.status));
     }
 
-    fn poll_room(&mut self, _: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        Poll::Ready(Ok(self.window_bytes))
+    fn poll_room(&mut self, _: &mut Context<'_>) -> Poll<io::Result<Piece>> {
+        Poll::Ready(Ok(Piece { most_bytes: self.window_bytes, is_certain: true }))
+    }
+
+    fn head_room(&self) -> Piece {
+        Piece::WHOLE
     }
 
     fn poll_data(&mut self, _: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {

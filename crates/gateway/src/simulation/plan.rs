@@ -144,7 +144,7 @@ fn limits(random: &mut Random) -> Limits {
 fn link(random: &mut Random) -> Link {
     Link {
         latency_ns: (0, *random.pick(&[1_000, 100_000, 1_000_000, 5_000_000])),
-        room_bytes: *random.pick(&[(65_536, 65_536), (65_536, 65_536), (4_000, 20_000), (300, 3_000)]),
+        room_bytes: *random.pick(&[(65_536, 65_536), (1_048_576, 1_048_576), (4_000, 20_000), (300, 3_000)]),
         pieces_percent: *random.pick(&[0, 0, 10, 50]),
         lag_percent: *random.pick(&[0, 10, 50]),
         ..Link::default()

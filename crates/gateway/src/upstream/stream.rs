@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use http1::{Headers, ResponseHead};
 use stdx::pooled::PooledBox;
 
-use crate::body::{BodyEvent, BodyLength, ClientStream, PollRoom};
+use crate::body::{BodyEvent, BodyLength, ClientStream, Piece, PollRoom};
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Sent};
 use crate::h1::origin::OriginStream;
@@ -73,13 +73,22 @@ impl ClientStream for NodeStream {
     }
 
     #[inline]
-    fn poll_head(&mut self, cx: &mut Context<'_>, head: &mut ResponseHead) -> Poll<Result<(), Failure>> {
-        on_stream!(self, stream => stream.poll_head(cx, head))
+    fn poll_head(
+        &mut self,
+        cx: &mut Context<'_>,
+        head: &mut ResponseHead,
+        piece: Piece,
+    ) -> Poll<Result<(), Failure>> {
+        on_stream!(self, stream => stream.poll_head(cx, head, piece))
     }
 
     #[inline]
     fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>, room: &mut PollRoom<'_>) -> Poll<BodyEvent<'a>> {
         on_stream!(self, stream => stream.poll_body(cx, room))
+    }
+
+    fn rest(&mut self) -> Result<(), Failure> {
+        on_stream!(self, stream => stream.rest())
     }
 
     fn consume(&mut self, count: usize) {

@@ -83,9 +83,20 @@ impl Stream {
         self.at_end(|connection, end, now_ns| connection.read_arrived(end, room, now_ns))
     }
 
-    /// Looks at the next byte without taking it; 0 bytes mean that the peer has closed its side.
-    pub fn poll_peek(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        self.at_end(|connection, end, _| connection.poll_peek(end, cx))
+    /// Looks at what comes next, as much as fits into `room`, without taking it; 0 bytes mean that the peer has closed its
+    /// side.
+    pub fn poll_peek(&mut self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.at_end(|connection, end, _| connection.poll_peek(end, cx, room))
+    }
+
+    /// As [`Stream::poll_peek`]: here it makes no difference who is asked first.
+    pub fn poll_peek_at_once(&mut self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.poll_peek(cx, room)
+    }
+
+    /// Drops bytes that were looked at: `room` only says how many. `is_all` says that there was nothing behind them.
+    pub fn drop_seen(&mut self, room: &mut [u8], is_all: bool) -> usize {
+        self.at_end(|connection, end, now_ns| connection.drop_seen(end, room, is_all, now_ns))
     }
 
     /// Writes from `data`.
@@ -103,9 +114,14 @@ impl Stream {
         self.poll_write(cx, &joined)
     }
 
-    /// How many bytes fit on the way to the other end; waits while that is less than a third of what does at most.
-    pub fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        self.at_end(|connection, end, _| connection.poll_room(end, cx)).map(Ok)
+    /// How many bytes fit on the way to the other end.
+    pub fn send_buffer_bytes(&self) -> io::Result<usize> {
+        Ok(lock(&self.connection).room_bytes(1 - self.end))
+    }
+
+    /// Waits while less than a third of [`Stream::send_buffer_bytes`] is free.
+    pub fn poll_third_free(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.at_end(|connection, end, _| connection.poll_third_free(end, cx)).map(Ok)
     }
 
     /// Closes the sending side.

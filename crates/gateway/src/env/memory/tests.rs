@@ -96,22 +96,40 @@ fn bytes_arrive_whole_and_in_order() {
 fn room_is_waited_for_until_a_third_is_free() {
     run(1, async {
         let (mut client, mut server) = pair(Link { room_bytes: (300, 300), ..Link::default() }).await;
-        assert_eq!(poll_fn(|cx| client.poll_room(cx)).await.unwrap(), 300);
-        write_all(&mut client, &text(201)).await.unwrap();
+        assert_eq!(client.send_buffer_bytes().unwrap(), 300);
+        write_all(&mut client, &text(200)).await.unwrap();
+        poll_fn(|cx| client.poll_third_free(cx)).await.unwrap();
+        write_all(&mut client, &text(1)).await.unwrap();
         let mut cx = Context::from_waker(Waker::noop());
-        assert!(client.poll_room(&mut cx).is_pending());
+        assert!(client.poll_third_free(&mut cx).is_pending());
         spawn(async move {
             sleep_ms(5).await;
             assert_eq!(read(&mut server).await.unwrap().len(), 64);
             sleep_ms(5).await;
             drop(server);
         });
-        assert_eq!(poll_fn(|cx| client.poll_room(cx)).await.unwrap(), 163);
+        poll_fn(|cx| client.poll_third_free(cx)).await.unwrap();
         write_all(&mut client, &text(163)).await.unwrap();
-        assert!(client.poll_room(&mut cx).is_pending());
+        assert!(client.poll_third_free(&mut cx).is_pending());
         // What is wrong a write finds out.
-        poll_fn(|cx| client.poll_room(cx)).await.unwrap();
+        poll_fn(|cx| client.poll_third_free(cx)).await.unwrap();
         write_all(&mut client, b"x").await.unwrap_err();
+    });
+}
+
+#[test]
+fn what_was_looked_at_is_still_there() {
+    run(1, async {
+        let (mut client, mut server) = pair(Link::default()).await;
+        write_all(&mut client, b"twice").await.unwrap();
+        let mut seen = [0; 64];
+        let count = poll_fn(|cx| server.poll_peek(cx, &mut seen)).await.unwrap();
+        assert_eq!(&seen[..count], b"twice");
+        assert_eq!(poll_fn(|cx| server.poll_peek(cx, &mut seen[..2])).await.unwrap(), 2);
+        assert_eq!(server.drop_seen(&mut seen[..2], false), 2);
+        assert_eq!(read(&mut server).await.unwrap(), b"ice");
+        drop(client);
+        assert_eq!(poll_fn(|cx| server.poll_peek(cx, &mut seen)).await.unwrap(), 0);
     });
 }
 

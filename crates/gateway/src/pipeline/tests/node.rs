@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use super::*;
-use crate::body::{ClientStream, PollRoom};
+use crate::body::{ClientStream, Piece, PollRoom};
 use crate::failure::Sent;
 
 /// What a node does next on a stream.
@@ -79,7 +79,12 @@ impl ClientStream for NodeStreamScript {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_head(&mut self, cx: &mut Context<'_>, head: &mut ResponseHead) -> Poll<Result<(), Failure>> {
+    fn poll_head(
+        &mut self,
+        cx: &mut Context<'_>,
+        head: &mut ResponseHead,
+        _: Piece,
+    ) -> Poll<Result<(), Failure>> {
         if self.must_wait(cx) {
             return Poll::Pending;
         }
@@ -120,6 +125,10 @@ impl ClientStream for NodeStreamScript {
             self.steps.pop_front();
         }
         Poll::Ready(BodyEvent::Data(self.piece.as_bytes()))
+    }
+
+    fn rest(&mut self) -> Result<(), Failure> {
+        Ok(())
     }
 
     fn consume(&mut self, count: usize) {

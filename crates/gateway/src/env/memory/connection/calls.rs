@@ -40,12 +40,18 @@ impl Connection {
         }
         let room = &mut room[..most];
         let count = self.take(end, room, now_ns);
-        let this = &mut self.ends[end];
-        // As an event loop with edge-triggered readiness does after a short read.
-        if this.received.is_empty() && count < room.len() {
-            this.readable = this.at_end() && this.notice_ns.is_none();
+        if count < room.len() {
+            self.note_drained(end);
         }
         Poll::Ready(Ok(count))
+    }
+
+    /// What an event loop with edge-triggered readiness does after a read that was not filled.
+    fn note_drained(&mut self, end: usize) {
+        let this = &mut self.ends[end];
+        if this.received.is_empty() {
+            this.readable = this.at_end() && this.notice_ns.is_none();
+        }
     }
 
     /// What a read comes to where nothing has arrived.
@@ -83,11 +89,41 @@ impl Connection {
         self.take(end, room, now_ns)
     }
 
-    pub(in super::super) fn poll_peek(&mut self, end: usize, cx: &Context<'_>) -> Poll<io::Result<usize>> {
+    pub(in super::super) fn drop_seen(
+        &mut self,
+        end: usize,
+        room: &mut [u8],
+        is_all: bool,
+        now_ns: u64,
+    ) -> usize {
+        let count = self.take(end, room, now_ns);
+        if is_all {
+            self.note_drained(end);
+        }
+        count
+    }
+
+    pub(in super::super) fn poll_peek(
+        &mut self,
+        end: usize,
+        cx: &Context<'_>,
+        room: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
         if self.poll_read_ready(end, cx).is_pending() {
             return Poll::Pending;
         }
-        self.outcome_without_data(end, cx).unwrap_or(Poll::Ready(Ok(1)))
+        if let Some(outcome) = self.outcome_without_data(end, cx) {
+            return outcome;
+        }
+        let received = &self.ends[end].received;
+        let mut most = room.len().min(received.len());
+        if self.random.chance(self.link.pieces_percent) {
+            most = 1 + self.random.below(most as u64) as usize;
+        }
+        for (place, byte) in room[..most].iter_mut().zip(received) {
+            *place = *byte;
+        }
+        Poll::Ready(Ok(most))
     }
 
     pub(in super::super) fn poll_write(
@@ -118,12 +154,15 @@ impl Connection {
         Poll::Ready(Ok(count))
     }
 
-    pub(in super::super) fn poll_room(&mut self, end: usize, cx: &Context<'_>) -> Poll<usize> {
+    pub(in super::super) fn room_bytes(&self, end: usize) -> usize {
+        self.ends[end].room_bytes
+    }
+
+    pub(in super::super) fn poll_third_free(&mut self, end: usize, cx: &Context<'_>) -> Poll<()> {
         let (peer, this) = (&self.ends[1 - end], &self.ends[end]);
-        let room = peer.room();
         // A write finds out that it is over.
-        if 3 * room >= peer.room_bytes || this.shut || this.reset {
-            return Poll::Ready(room);
+        if 3 * peer.room() >= peer.room_bytes || this.shut || this.reset {
+            return Poll::Ready(());
         }
         self.ends[end].write_waker = Some(cx.waker().clone());
         Poll::Pending

@@ -1,0 +1,210 @@
+//! Bytes on their way through, from the socket they come from: read, or only looked at and taken once they were passed on,
+//! so that what nobody takes need not be held. It knows no protocol, and nothing of where they go.
+
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use stdx::buffer::{Buffer, LARGE_BYTES, SMALL_BYTES};
+
+use crate::body::Piece;
+use crate::env::Stream;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Intake {
+    pub(crate) buffer: Buffer,
+    /// How much of what was put into the buffer was only looked at, and is still with the kernel: all of it, or nothing.
+    looked_bytes: usize,
+    /// There was nothing behind that.
+    saw_all: bool,
+}
+
+impl Intake {
+    /// With what was read already.
+    pub(crate) fn new(buffer: Buffer) -> Intake {
+        Intake { buffer, looked_bytes: 0, saw_all: false }
+    }
+
+    /// Reads on into the buffer. While nothing comes there is none: who waits, for a slow client's body or for the next
+    /// event of a stream, holds no memory for it. `likely` says that something has most likely arrived. What was looked
+    /// at has to be settled before.
+    #[inline]
+    pub(crate) fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut Stream,
+        likely: bool,
+        piece: Piece,
+    ) -> Poll<io::Result<usize>> {
+        debug_assert_eq!(self.looked_bytes, 0, "what was looked at comes again");
+        let is_large = piece.most_bytes > SMALL_BYTES;
+        let least_bytes = if is_large { LARGE_BYTES } else { SMALL_BYTES };
+        if self.buffer.is_empty() && self.buffer.capacity() < least_bytes {
+            // Asked first: the usual first look, right behind the request, finds nothing.
+            if !(likely && stream.is_readable()) {
+                ready!(stream.poll_read_ready(cx))?;
+            }
+            self.buffer = if is_large { Buffer::large() } else { Buffer::small() };
+        }
+        let looks = !piece.is_certain && self.buffer.is_empty();
+        let room = self.buffer.spare_mut();
+        let most = room.len().min(piece.most_bytes);
+        let room = &mut room[..most];
+        let read = match (looks, likely) {
+            (true, true) => stream.poll_peek_at_once(cx, room),
+            (true, false) => stream.poll_peek(cx, room),
+            (false, true) => stream.poll_read_at_once(cx, room),
+            (false, false) => stream.poll_read(cx, room),
+        };
+        match read {
+            Poll::Ready(Ok(count)) => {
+                self.buffer.advance(count);
+                if looks {
+                    (self.looked_bytes, self.saw_all) = (count, count < most);
+                }
+            }
+            Poll::Pending if self.buffer.is_empty() => self.buffer = Buffer::none(),
+            _ => {}
+        }
+        read
+    }
+
+    /// Takes what was only looked at and has been passed on; the rest stays where it is, and is no longer held here. An
+    /// error means that the kernel's bytes are lost.
+    #[inline]
+    pub(crate) fn settle(&mut self, stream: &mut Stream) -> io::Result<()> {
+        if self.looked_bytes == 0 {
+            return Ok(());
+        }
+        let passed_on = std::mem::take(&mut self.looked_bytes) - self.buffer.len();
+        let is_all = self.saw_all && self.buffer.is_empty();
+        self.buffer.clear();
+        let dropped = drop_seen(stream, &mut self.buffer.spare_mut()[..passed_on], is_all);
+        self.buffer = Buffer::none();
+        dropped
+    }
+
+    /// Takes what was only looked at, to keep it.
+    pub(crate) fn keep(&mut self, stream: &mut Stream) -> io::Result<()> {
+        let looked_bytes = std::mem::take(&mut self.looked_bytes);
+        if looked_bytes == 0 {
+            return Ok(());
+        }
+        let mut seen = Buffer::large();
+        drop_seen(stream, &mut seen.spare_mut()[..looked_bytes], self.saw_all)
+    }
+
+    /// Holds no more than has to be held while nobody takes what is here. An error is that of [`Intake::settle`].
+    pub(crate) fn rest(&mut self, stream: &mut Stream) -> io::Result<()> {
+        self.settle(stream)?;
+        if self.buffer.is_empty() {
+            self.buffer = Buffer::none();
+        } else if self.buffer.len() <= SMALL_BYTES && self.buffer.capacity() > SMALL_BYTES {
+            let mut small = Buffer::small();
+            small.write(self.buffer.filled());
+            self.buffer = small;
+        }
+        Ok(())
+    }
+}
+
+/// Drops bytes that were looked at, and so are there.
+fn drop_seen(stream: &mut Stream, mut room: &mut [u8], is_all: bool) -> io::Result<()> {
+    while !room.is_empty() {
+        match stream.drop_seen(room, is_all) {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => room = &mut room[count..],
+        }
+    }
+    Ok(())
+}
+
+#[cfg(all(test, not(feature = "simulation")))]
+mod tests {
+    use std::future::poll_fn;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::env;
+
+    const LOOK: Piece = Piece { most_bytes: LARGE_BYTES, is_certain: false };
+
+    fn pair() -> (Stream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (Stream::attach(listener.accept().unwrap().0).unwrap(), peer)
+    }
+
+    async fn fill(intake: &mut Intake, stream: &mut Stream, piece: Piece) -> usize {
+        poll_fn(|cx| intake.poll_fill(cx, stream, false, piece)).await.unwrap()
+    }
+
+    #[test]
+    fn what_was_looked_at_and_not_passed_on_is_still_there() {
+        env::block_on(async {
+            let (mut stream, mut peer) = pair();
+            let mut intake = Intake::new(Buffer::none());
+            peer.write_all(b"one two three").unwrap();
+            assert_eq!(fill(&mut intake, &mut stream, LOOK).await, 13);
+            intake.buffer.consume(4);
+            intake.rest(&mut stream).unwrap();
+            assert_eq!((intake.buffer.capacity(), intake.buffer.len()), (0, 0), "nothing is held");
+            assert_eq!(fill(&mut intake, &mut stream, LOOK).await, 9);
+            assert_eq!(intake.buffer.filled(), b"two three");
+            // What is to be kept is not there again.
+            intake.keep(&mut stream).unwrap();
+            peer.write_all(b" four").unwrap();
+            assert_eq!(fill(&mut intake, &mut stream, LOOK).await, 5);
+            assert_eq!(intake.buffer.filled(), b"two three four");
+            // It was read and not looked at, since there was something before it.
+            intake.rest(&mut stream).unwrap();
+            assert_eq!(
+                (intake.buffer.capacity(), intake.buffer.filled()),
+                (SMALL_BYTES, &b"two three four"[..])
+            );
+            intake.buffer.clear();
+            intake.rest(&mut stream).unwrap();
+            assert_eq!(intake.buffer.capacity(), 0);
+            drop(peer);
+            assert_eq!(fill(&mut intake, &mut stream, LOOK).await, 0);
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn who_waits_for_bytes_holds_no_buffer() {
+        env::block_on(async {
+            let (mut stream, mut peer) = pair();
+            let small = Piece { most_bytes: SMALL_BYTES, is_certain: true };
+            for piece in [LOOK, small, Piece::WHOLE] {
+                let mut intake = Intake::new(Buffer::none());
+                peer.write_all(b"x").unwrap();
+                assert_eq!(fill(&mut intake, &mut stream, piece).await, 1);
+                intake.buffer.consume(1);
+                intake.settle(&mut stream).unwrap();
+                let again =
+                    |cx: &mut Context<'_>| Poll::Ready(intake.poll_fill(cx, &mut stream, false, piece));
+                assert!(poll_fn(again).await.is_pending(), "{piece:?}");
+                assert_eq!(intake.buffer.capacity(), 0, "{piece:?}");
+            }
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_small_buffer_makes_way_for_a_large_piece() {
+        env::block_on(async {
+            let (mut stream, mut peer) = pair();
+            let mut intake = Intake::new(Buffer::small());
+            peer.write_all(&[b'x'; SMALL_BYTES + 1]).unwrap();
+            let mut got = fill(&mut intake, &mut stream, Piece::WHOLE).await;
+            assert_eq!(intake.buffer.capacity(), LARGE_BYTES);
+            while got <= SMALL_BYTES {
+                got += fill(&mut intake, &mut stream, Piece::WHOLE).await;
+            }
+            assert_eq!(intake.buffer.len(), SMALL_BYTES + 1);
+        })
+        .unwrap();
+    }
+}
