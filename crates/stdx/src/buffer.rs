@@ -131,6 +131,18 @@ impl Buffer {
         }
     }
 
+    /// Gives back memory that the filled bytes do not need: all of it if there are none, all but a small buffer's if they fit
+    /// into one.
+    pub fn shrink(&mut self) {
+        if self.is_empty() {
+            *self = Buffer::none();
+        } else if self.len() <= SMALL_BYTES && self.capacity() > SMALL_BYTES {
+            let mut small = Buffer::small();
+            small.write(self.filled());
+            *self = small;
+        }
+    }
+
     /// Copies as much of `bytes` as fits behind the filled bytes; returns how many that was.
     pub fn write(&mut self, bytes: &[u8]) -> usize {
         if bytes.len() > self.data.len() - self.end() {
@@ -257,6 +269,25 @@ mod tests {
             assert_eq!(buffer.filled(), b"kept");
         }
         assert_eq!(capacities, [2, 3, 3, 3]);
+    }
+
+    #[test]
+    fn shrinking_keeps_the_bytes_and_no_more_than_they_need() {
+        for (filled, capacities) in [
+            (0, [0, 0]),
+            (1, [SMALL_BYTES, SMALL_BYTES]),
+            (SMALL_BYTES, [SMALL_BYTES, SMALL_BYTES]),
+            (SMALL_BYTES + 1, [LARGE_BYTES, LARGE_BYTES + 1]),
+        ] {
+            for (size, capacity) in [LARGE_BYTES, LARGE_BYTES + 1].into_iter().zip(capacities) {
+                let mut buffer = Buffer::none();
+                buffer.grow_to(size);
+                let bytes = vec![b'x'; filled];
+                buffer.write(&bytes);
+                buffer.shrink();
+                assert_eq!((buffer.filled(), buffer.capacity()), (&bytes[..], capacity), "of {size}");
+            }
+        }
     }
 
     #[test]

@@ -47,8 +47,10 @@ impl Intake {
             self.buffer = if is_large { Buffer::large() } else { Buffer::small() };
         }
         let looks = !piece.is_certain && self.buffer.is_empty();
+        // Behind what is kept nothing can be left where it is, so little is read.
+        let most_bytes = if piece.is_certain || looks { piece.most_bytes } else { SMALL_BYTES };
         let room = self.buffer.spare_mut();
-        let most = room.len().min(piece.most_bytes);
+        let most = room.len().min(most_bytes);
         let room = &mut room[..most];
         let read = match (looks, likely) {
             (true, true) => stream.poll_peek_at_once(cx, room),
@@ -69,8 +71,9 @@ impl Intake {
         read
     }
 
-    /// Takes what was only looked at and has been passed on; the rest stays where it is, and is no longer held here. An
-    /// error means that the kernel's bytes are lost.
+    /// Takes what was only looked at and has been passed on; the rest stays where it is, and is no longer held here. It is
+    /// due before the event loop has its turn again, which would tell of what came since, and is told here that nothing
+    /// has. An error means that the kernel's bytes are lost.
     #[inline]
     pub(crate) fn settle(&mut self, stream: &mut Stream) -> io::Result<()> {
         if self.looked_bytes == 0 {
@@ -97,13 +100,7 @@ impl Intake {
     /// Holds no more than has to be held while nobody takes what is here. An error is that of [`Intake::settle`].
     pub(crate) fn rest(&mut self, stream: &mut Stream) -> io::Result<()> {
         self.settle(stream)?;
-        if self.buffer.is_empty() {
-            self.buffer = Buffer::none();
-        } else if self.buffer.len() <= SMALL_BYTES && self.buffer.capacity() > SMALL_BYTES {
-            let mut small = Buffer::small();
-            small.write(self.buffer.filled());
-            self.buffer = small;
-        }
+        self.buffer.shrink();
         Ok(())
     }
 }

@@ -41,7 +41,7 @@ impl OriginConnection {
         }
         // Readiness may be left over from a read that filled its buffer exactly: look.
         let mut cx = Context::from_waker(std::task::Waker::noop());
-        self.stream.poll_peek(&mut cx, &mut [0]).is_ready()
+        self.stream.poll_peek_at_once(&mut cx, &mut [0]).is_ready()
     }
 }
 
@@ -240,6 +240,8 @@ impl ClientStream for OriginStream {
     }
 
     fn rest(&mut self) -> Result<(), Failure> {
+        // What comes behind the body is forgotten here, and must not be by who would lend the connection again.
+        self.may_serve_again &= !self.reader.is_done() || self.intake.buffer.is_empty();
         let rested = self.intake.rest(&mut self.connection.stream);
         rested.map_err(|error| self.failure(Cause::BodyCut, error.to_string()))
     }
@@ -264,3 +266,6 @@ impl ClientStream for OriginStream {
         self.connection.served > 0
     }
 }
+
+#[cfg(all(test, not(feature = "simulation")))]
+mod tests;

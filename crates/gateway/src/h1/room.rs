@@ -85,43 +85,35 @@ impl Room {
     }
 }
 
-/// What a connection keeps of it between exchanges, in little room: the bytes that the peer is known to take, or another
-/// word.
+/// What a connection keeps of it between exchanges: no promise, which would be old by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KeptRoom(u32);
+pub(crate) enum KeptRoom {
+    /// See [`Room::AfterShort`].
+    AfterShort,
+    /// See [`Room::AfterLong`].
+    AfterLong,
+    /// See [`Room::Doubtful`].
+    Doubtful,
+}
 
 impl KeptRoom {
-    /// Of a connection on which nothing was sent yet.
-    pub(crate) const NEW: KeptRoom = KeptRoom::AFTER_SHORT;
-    const AFTER_SHORT: KeptRoom = KeptRoom(0);
-    const AFTER_LONG: KeptRoom = KeptRoom(1);
-    const DOUBTFUL: KeptRoom = KeptRoom(2);
-    /// Fewer bytes than that are not worth a word.
-    const BYTES_MIN: u64 = 3;
-
     /// What is known when an exchange begins.
     #[inline]
     pub(crate) fn begin(self) -> Room {
         match self {
-            KeptRoom::AFTER_SHORT => Room::AfterShort,
-            KeptRoom::AFTER_LONG => Room::AfterLong,
-            KeptRoom::DOUBTFUL => Room::Doubtful,
-            KeptRoom(bytes) => Room::Until(u64::from(bytes)),
+            KeptRoom::AfterShort => Room::AfterShort,
+            KeptRoom::AfterLong => Room::AfterLong,
+            KeptRoom::Doubtful => Room::Doubtful,
         }
     }
 
     /// What is known after an exchange in which `sent_bytes` were sent.
     #[inline]
     pub(crate) fn after(room: Room, sent_bytes: u64) -> KeptRoom {
-        let left_bytes = match room {
-            Room::Doubtful => return KeptRoom::DOUBTFUL,
-            Room::Until(until_bytes) => until_bytes.saturating_sub(sent_bytes),
-            Room::AfterShort | Room::AfterLong => 0,
-        };
-        match u32::try_from(left_bytes) {
-            Ok(bytes) if left_bytes >= KeptRoom::BYTES_MIN => KeptRoom(bytes),
-            _ if sent_bytes > SMALL_BYTES as u64 => KeptRoom::AFTER_LONG,
-            _ => KeptRoom::AFTER_SHORT,
+        match room {
+            Room::Doubtful => KeptRoom::Doubtful,
+            _ if sent_bytes > SMALL_BYTES as u64 => KeptRoom::AfterLong,
+            _ => KeptRoom::AfterShort,
         }
     }
 }
@@ -253,22 +245,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_lasts_from_one_exchange_to_the_next() {
+    fn what_lasts_from_one_exchange_to_the_next_is_no_promise() {
         let small = SMALL_BYTES as u64;
         for (room, sent_bytes, next) in [
             (Room::AfterShort, small, Room::AfterShort),
             (Room::AfterShort, small + 1, Room::AfterLong),
             (Room::AfterLong, small, Room::AfterShort),
-            (Room::Until(LARGE), 0, Room::Until(LARGE)),
-            (Room::Until(LARGE), small, Room::Until(LARGE - small)),
-            (Room::Until(small + 2), small, Room::AfterShort),
-            (Room::Until(LARGE), LARGE + 1, Room::AfterLong),
+            (Room::Until(LARGE), small, Room::AfterShort),
             (Room::Until(u64::MAX), LARGE, Room::AfterLong),
-            (Room::Doubtful, LARGE, Room::Doubtful),
+            (Room::Doubtful, small, Room::Doubtful),
         ] {
             assert_eq!(KeptRoom::after(room, sent_bytes).begin(), next, "{room:?} after {sent_bytes} bytes");
         }
-        assert_eq!(KeptRoom::NEW.begin(), Room::AfterShort);
     }
 
     /// As the server's side of an exchange uses it.

@@ -78,12 +78,8 @@ impl<'c> H1Server<'c> {
         };
         let held = connection.input.as_ref().map_or(0, |input| input.filled().len()) as u64;
         let whole = matches!(reader, BodyReader::Length(bytes) if bytes <= held);
-        if held == 0 {
-            // Who waits for the answer holds no memory for what may come after the request.
-            connection.input = None;
-        }
         let room = connection.room.begin();
-        H1Server {
+        let mut server = H1Server {
             connection,
             reader,
             length,
@@ -101,7 +97,10 @@ impl<'c> H1Server<'c> {
             lost_track: false,
             half_closed: false,
             is_last: !request.keep_alive,
-        }
+        };
+        // Who waits for the answer holds no memory for what may come after the request.
+        server.rest_input();
+        server
     }
 
     /// Ends the exchange: what becomes of the connection, and the write buffer for reuse.
@@ -170,7 +169,15 @@ impl<'c> H1Server<'c> {
     /// Gives back what is not needed while the client takes nothing.
     fn rest(&mut self) {
         self.writer.rest();
-        self.connection.input.take_if(|input| input.is_empty());
+        self.rest_input();
+    }
+
+    /// Gives back the memory for what the client sends, but for what it has sent already.
+    fn rest_input(&mut self) {
+        if let Some(input) = &mut self.connection.input {
+            input.shrink();
+        }
+        self.connection.input.take_if(|input| input.capacity() == 0);
     }
 
     /// Whether the whole request body has arrived, so that the connection can go on whoever reads it.
@@ -199,7 +206,7 @@ impl ServerStream for H1Server<'_> {
                 }
                 Ok(Next::End) => {
                     // Nor for what may come after its body.
-                    self.connection.input.take_if(|input| input.is_empty());
+                    self.rest_input();
                     return Poll::Ready(BodyEvent::End(self.reader.trailers()));
                 }
                 Ok(Next::More) => {}

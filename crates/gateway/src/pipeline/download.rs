@@ -95,6 +95,7 @@ pub(super) async fn pass_on<S: ServerStream, O: ClientStream>(
         BodyLength::None if may_have_body => BodyLength::Known(0),
         BodyLength::Known(_) | BodyLength::Unknown if has_no_body(exchange.response.status) => {
             server.start_response(exchange, BodyLength::None);
+            origin.rest()?;
             PooledBox::pin(respond::send(download.run, exchange, server, &[])).await;
             return Ok(());
         }
@@ -132,6 +133,7 @@ async fn hold_back<S: ServerStream, O: ClientStream>(
     limit_bytes: usize,
 ) -> Result<(), Failure> {
     let mut body = collect(download, server, origin, upload, limit_bytes).await?;
+    origin.rest()?;
     edit(exchange, chains, &mut body, Portion::Last);
     exchange.note_response(&body);
     server.start_response(exchange, BodyLength::Known(body.len() as u64));

@@ -1,0 +1,145 @@
+//! What is left of a node's connection when its answer was only looked at: nothing of it may be lost, come twice, or be
+//! taken for the next answer, and little may be held.
+
+use std::future::poll_fn;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+
+use stdx::buffer::{LARGE_BYTES, SMALL_BYTES};
+
+use super::*;
+use crate::env;
+use crate::upstream::KeepAlive;
+
+const LOOK: Piece = Piece { most_bytes: LARGE_BYTES, is_certain: false };
+
+/// A stream of a connection to a node, and the node's end of it.
+fn pair() -> (OriginStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let node = TcpStream::connect(address).unwrap();
+    node.set_nodelay(true).unwrap();
+    let stream = Stream::attach(listener.accept().unwrap().0).unwrap();
+    let endpoint = Arc::new(Endpoint { id: 1, address, keep_alive: KeepAlive::default() });
+    let connection = OriginConnection { stream, endpoint, served: 0, idle_since_ms: 0 };
+    (OriginStream::new(connection, Vec::new(), HeadLimits::default()), node)
+}
+
+/// Takes the whole answer for a client that takes `most` bytes at once and then rests; how much it held at most while it
+/// did, and the body.
+async fn take(origin: &mut OriginStream, most: usize) -> (usize, Vec<u8>) {
+    let mut head = ResponseHead::default();
+    poll_fn(|cx| origin.poll_head(cx, &mut head, LOOK)).await.unwrap();
+    let (mut held, mut body) = (0, Vec::new());
+    loop {
+        let count = poll_fn(|cx| match origin.poll_body(cx, &mut |_| Poll::Ready(Ok(LOOK))) {
+            Poll::Ready(BodyEvent::Data(data)) => {
+                let count = data.len().min(most);
+                body.extend_from_slice(&data[..count]);
+                Poll::Ready(count)
+            }
+            Poll::Ready(BodyEvent::End(_)) => Poll::Ready(0),
+            Poll::Ready(BodyEvent::Reset(failure)) => panic!("{failure:?}"),
+            Poll::Pending => Poll::Pending,
+        })
+        .await;
+        if count > 0 {
+            origin.consume(count);
+        }
+        origin.rest().unwrap();
+        held = held.max(origin.intake.buffer.capacity());
+        if count == 0 {
+            return (held, body);
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_is_looked_at_is_passed_on_once_whatever_is_taken_of_it() {
+    let length = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789".as_slice();
+    let chunks =
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n6\r\n456789\r\n0\r\n\r\n";
+    let interim = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".as_slice();
+    for answer in [length, chunks] {
+        for most in [1, 3, 10] {
+            env::block_on(async {
+                let (mut origin, mut node) = pair();
+                node.write_all(answer).unwrap();
+                assert_eq!(take(&mut origin, most).await, (0, b"0123456789".to_vec()), "{most} at once");
+                let (connection, _) = origin.end(true);
+                let mut connection = connection.expect("all of it was taken");
+                env::yield_to_events().await;
+                assert!(!connection.is_stale());
+                // What comes now the event loop tells, though it has been told that there is nothing.
+                node.write_all(b"x").unwrap();
+                poll_fn(|cx| connection.stream.poll_read_ready(cx)).await.unwrap();
+                assert!(connection.is_stale());
+            })
+            .unwrap();
+        }
+    }
+    env::block_on(async {
+        let (mut origin, mut node) = pair();
+        node.write_all(&[interim, length].concat()).unwrap();
+        let mut head = ResponseHead::default();
+        for status in [103, 200] {
+            poll_fn(|cx| origin.poll_head(cx, &mut head, LOOK)).await.unwrap();
+            assert_eq!(head.status, status);
+        }
+    })
+    .unwrap();
+}
+
+#[test]
+fn what_comes_behind_an_answer_ends_the_connection() {
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".as_slice();
+    for stray in [&b"H"[..], answer] {
+        env::block_on(async {
+            let (mut origin, mut node) = pair();
+            node.write_all(&[answer, stray].concat()).unwrap();
+            assert_eq!(take(&mut origin, 2).await.1, b"ok");
+            assert!(origin.end(true).0.is_none());
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn a_head_in_parts_is_kept_with_little_behind_it() {
+    let head = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\nX-Long: ".as_slice();
+    let rest = [&b"\r\n\r\n"[..], &[b'x'; 100_000]].concat();
+    env::block_on(async {
+        let (mut origin, mut node) = pair();
+        node.write_all(head).unwrap();
+        let mut parsed = ResponseHead::default();
+        while origin.intake.buffer.is_empty() {
+            env::yield_to_events().await;
+            let look = |cx: &mut Context<'_>| Poll::Ready(origin.poll_head(cx, &mut parsed, LOOK));
+            assert!(poll_fn(look).await.is_pending());
+        }
+        node.write_all(&rest).unwrap();
+        let (held, body) = take(&mut origin, 1_000).await;
+        assert!((1..=SMALL_BYTES).contains(&held), "{held} bytes");
+        assert_eq!(body, [b'x'; 100_000]);
+        assert!(origin.end(true).0.is_some());
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_tunnel_reads_on_where_the_head_ends() {
+    let switch = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    env::block_on(async {
+        let (mut origin, mut node) = pair();
+        node.write_all(&[&switch[..], b"behind it"].concat()).unwrap();
+        let mut head = ResponseHead::default();
+        poll_fn(|cx| origin.poll_head(cx, &mut head, LOOK)).await.unwrap();
+        assert_eq!(head.status, 101);
+        let (mut tunnel, _) = origin.into_tunnel();
+        assert_eq!(tunnel.buffer.capacity(), 0);
+        let mut room = [0; 64];
+        let count = poll_fn(|cx| tunnel.stream.poll_read(cx, &mut room)).await.unwrap();
+        assert_eq!(&room[..count], b"behind it");
+    })
+    .unwrap();
+}
