@@ -51,7 +51,7 @@ pub(crate) struct Connection {
 /// A head of which only a part has come: all that is held of a slow client besides its bytes.
 // Packed, for a connection would be larger by eight bytes, and the allocator's blocks by more.
 #[derive(Clone, Copy)]
-#[repr(packed(4))]
+#[repr(Rust, packed(4))]
 struct PartialHead {
     /// When its first byte was read.
     started_ns: u64,

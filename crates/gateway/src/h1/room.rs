@@ -141,7 +141,7 @@ mod tests {
 
     /// Those of a network, and of a machine with itself.
     const SEGMENTS_BYTES: [u32; 2] = [1_460, 32_000];
-    const PIECE: [u8; LARGE_BYTES] = [b'x'; LARGE_BYTES];
+    static PIECE: [u8; LARGE_BYTES] = [b'x'; LARGE_BYTES];
     const LARGE: u64 = LARGE_BYTES as u64;
 
     /// Sends pieces as long as there is room, and what could be taken of each: all of it, if that is certain. How many bytes
