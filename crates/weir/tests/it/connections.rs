@@ -97,6 +97,39 @@ fn late_stray_bytes_reach_nobody() {
 }
 
 #[test]
+fn what_comes_while_an_edited_answer_is_taken_reaches_nobody() {
+    // It comes with its head, and a plugin makes more of it than the sockets to the client take.
+    const BYTES: usize = 4_000;
+    const TIMES: usize = 4_000;
+    let (go, sent) = (Signal::new(), Signal::new());
+    let origin = Origin::start({
+        let (go, sent) = (go.clone(), sent.clone());
+        move |request| match request.path() {
+            "/long" => Reply::ok(&"x".repeat(100_000)),
+            "/first" => Reply::ok(&"a".repeat(BYTES))
+                .wait(&go)
+                .send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstray")
+                .then(Step::Set(sent.clone())),
+            _ => Reply::ok("mine"),
+        }
+    });
+    let filter = format!("{{regex: a, replace: {}, scope: global}}", "b".repeat(TIMES));
+    let plugins = format!("plugins: {{response-rewrite: {{filters: [{filter}]}}}}");
+    let weir = gateway(&route(&format!("uri: /*, {plugins}"), &upstream(&[origin.address()], "")));
+    let mut client = weir.client();
+    // Behind a long answer the next one is only looked at.
+    assert_eq!(client.get("/long").body.len(), 100_000);
+    client.send(b"GET /first HTTP/1.1\r\nHost: h\r\n\r\n");
+    // Some of it is there, so the gateway has all that the node sent.
+    client.stream().peek(&mut [0]).unwrap();
+    go.set();
+    assert!(sent.wait());
+    assert_eq!(client.read_response(false).unwrap().body.len(), BYTES * TIMES);
+    assert_eq!(client.get("/second").text(), "mine");
+    assert_eq!(origin.connections(), 2);
+}
+
+#[test]
 fn a_pool_keeps_no_more_than_it_may() {
     let go = Signal::new();
     let origin = Origin::start({
