@@ -131,13 +131,17 @@ impl<'c> H1Server<'c> {
         // What was sent ahead of a half-close is answered like everything else.
         match (is_read, self.keep_alive && (has_more || !self.half_closed)) {
             (true, true) => After::KeepAlive,
-            // A client that has said that it sends no more has nothing under way that a close could reset. One that was
-            // not asked may have sent its next request, and a close with that unread would destroy this answer.
-            (true, false) if (self.is_last || self.half_closed) && !has_more && !self.lost_track => {
-                After::Over
-            }
+            // A client that has said that it sends no more has nothing under way that a close could reset, unless it did
+            // send more. One that was not asked may have sent its next request, and a close with that unread would
+            // destroy this answer.
+            (true, false) if !has_more && !self.lost_track && self.sends_no_more() => After::Over,
             _ => After::Close,
         }
+    }
+
+    /// Whether the client has said so, and nothing contradicts it that the event loop would have told of.
+    fn sends_no_more(&self) -> bool {
+        self.half_closed || (self.is_last && !self.connection.stream.is_readable())
     }
 
     /// The connection, for a tunnel, with the write buffer.

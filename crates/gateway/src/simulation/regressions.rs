@@ -78,10 +78,21 @@ fn objects() -> Vec<(Kind, String, Value)> {
     ]
 }
 
+const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+
 async fn hello(mut peer: Peer) {
     while let Ok(Some(_)) = peer.head().await {
-        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
-        if peer.write(answer).await.is_err() {
+        if peer.write(HELLO).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// As [`hello`], after a while.
+async fn slow(mut peer: Peer) {
+    while let Ok(Some(_)) = peer.head().await {
+        env::sleep_ms(40).await;
+        if peer.write(HELLO).await.is_err() {
             return;
         }
     }
@@ -99,6 +110,20 @@ fn the_last_answer_survives_a_request_that_was_sent_behind_its_own() {
         assert_eq!(peer.fill().await, Err(Broken::End));
     }
     play(|plan| plan.limits.max_requests_per_connection = 1, client, hello);
+}
+
+#[test]
+fn a_last_answer_survives_what_was_sent_behind_the_request_that_asked_for_the_close() {
+    async fn client(mut peer: Peer, _: Rc<Gateway>) {
+        // Some clients end every request with a line more than it has.
+        peer.write(b"GET /1 HTTP/1.0\r\nHost: h\r\nX-Id: 1\r\n\r\n").await.unwrap();
+        env::sleep_ms(10).await;
+        peer.write(b"\r\n").await.unwrap();
+        let head = peer.head().await.unwrap().expect("an answer");
+        assert_eq!(peer.whole(Body::of_response(&head, "GET")).await.unwrap(), b"hello");
+        assert_eq!(peer.fill().await, Err(Broken::End));
+    }
+    play(|_| (), client, slow);
 }
 
 #[test]
@@ -153,14 +178,6 @@ fn requests_that_were_sent_ahead_of_a_half_close_are_answered() {
         }
         assert_eq!(peer.fill().await, Err(Broken::End));
     }
-    async fn slow(mut peer: Peer) {
-        while let Ok(Some(_)) = peer.head().await {
-            env::sleep_ms(40).await;
-            if peer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello").await.is_err() {
-                return;
-            }
-        }
-    }
     play(|_| (), client, slow);
 }
 
@@ -179,10 +196,7 @@ fn an_answer_on_its_way_survives_the_cut_of_the_next_one() {
         }
     }
     async fn node(mut peer: Peer) {
-        for answer in [
-            &b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"[..],
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
-        ] {
+        for answer in [HELLO, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"] {
             peer.head().await.unwrap();
             peer.write(answer).await.unwrap();
         }

@@ -3,6 +3,8 @@
 mod draining;
 mod lies;
 
+use std::io::Read;
+
 use testkit::{Origin, Reply, Signal, Step};
 
 use crate::support::{everything_to, gateway, in_front_of, route, upstream};
@@ -127,6 +129,30 @@ fn what_comes_while_an_edited_answer_is_taken_reaches_nobody() {
     assert_eq!(client.read_response(false).unwrap().body.len(), BYTES * TIMES);
     assert_eq!(client.get("/second").text(), "mine");
     assert_eq!(origin.connections(), 2);
+}
+
+#[test]
+fn more_than_a_last_request_costs_no_answer() {
+    // A reset, which is what a close makes of unread bytes, would destroy the answer before it was read.
+    for last in ["GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"] {
+        for more in ["\r\n", last] {
+            let go = Signal::new();
+            let origin = Origin::start({
+                let go = go.clone();
+                move |_| Reply::new().wait(&go).send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            });
+            let weir = in_front_of(&origin);
+            let mut client = weir.client();
+            client.send(last.as_bytes());
+            origin.wait_for_requests(1);
+            client.send(more.as_bytes());
+            go.set();
+            assert_eq!(client.read_response(false).unwrap().text(), "ok", "{last:?}, then {more:?}");
+            assert!(client.surplus().is_empty());
+            assert_eq!(client.stream().read(&mut [0]).ok(), Some(0), "{last:?}, then {more:?}: a reset");
+            assert_eq!(origin.requests().len(), 1);
+        }
+    }
 }
 
 #[test]
