@@ -196,7 +196,7 @@ fn matches(asked: &[Asked], answers: &[Got], met: &[Met<'_>], has_all: bool) -> 
             return false;
         }
         let again = now.len().saturating_sub(1);
-        let may_repeat = now[..again].iter().all(|met| met.arrival.answer.is_empty());
+        let may_repeat = now[..again].iter().all(|met| is_unseen(met.arrival));
         if again > 0
             && !(may_repeat && (next.is_idempotent() || now[..again].iter().all(|met| met.account.is_none())))
         {
@@ -211,6 +211,11 @@ fn matches(asked: &[Asked], answers: &[Got], met: &[Met<'_>], has_all: bool) -> 
         }
     }
     false
+}
+
+/// Whether the gateway may have seen nothing of an answer: there was none, or a reset destroyed it on its way.
+fn is_unseen(arrival: &Arrival) -> bool {
+    arrival.answer.is_empty() || arrival.closed == Some(Act::Reset)
 }
 
 /// Whether the client's answer follows from what the node, at the last try, answered.
