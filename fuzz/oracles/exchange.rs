@@ -164,16 +164,19 @@ fn is_local(answer: &Answer) -> bool {
         || answer.get(&WITNESS_FIELD.to_ascii_lowercase()).is_none()
 }
 
-/// The method of the request that is answered next; where the request is not whole, the answer itself says.
+/// The method of the request that is answered next; where the request is not whole, the answer itself says. A head that
+/// was refused has none, whatever came of it afterwards: it may have been too late.
 fn method_of(bytes: &[u8], asked: Option<&Asked>) -> String {
-    if let Some(asked) = asked {
-        return asked.method.clone();
-    }
     let witness = match exchange_answers::read(bytes, "HEAD", false) {
         Reading::Whole(answer) => answer.get(&WITNESS_FIELD.to_ascii_lowercase()).map(str::to_owned),
         _ => None,
     };
-    witness.and_then(|witness| witness.split(' ').next().map(str::to_owned)).unwrap_or_default()
+    match (asked, witness) {
+        (Some(asked), witness) if witness.as_deref() != Some("") => asked.method.clone(),
+        (_, witness) => {
+            witness.and_then(|words| words.split(' ').next().map(str::to_owned)).unwrap_or_default()
+        }
+    }
 }
 
 /// Whether requests, answers and what the node met can be told as one story: in order, each request is met not at all,
