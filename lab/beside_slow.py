@@ -11,7 +11,7 @@ import statistics
 import struct
 import time
 
-from common import LabError
+from common import LabError, stolen_ticks
 from load import SCENARIOS, Load
 from slow_clients import COUNTS, NAMES, Stand
 
@@ -139,6 +139,9 @@ def ask_in_turn(lab, options, first):
     result["turns_due"] = (COUNTS["head"] + COUNTS["body"]) / options.slow_seconds + COUNTS["reader"]
     for key in UNITS:
         result[key] = compared(windows, key)
+    calm = calm_windows(windows)
+    if calm["without"]:
+        result["calm"] = {key: compared(calm, key) for key in UNITS}
     result["failed"] = sum(one["failed"] for each in windows.values() for one in each)
     tell(result)
     return result
@@ -154,9 +157,16 @@ def wait_for_quiet(ask, stand):
         time.sleep(PAUSE_SECONDS)
 
 
+def calm_windows(windows):
+    """Those in which, and in the two of the same turn, the hypervisor took neither core away for as much as a tick."""
+    turns = enumerate(zip(*windows.values(), strict=True))
+    calm = [number for number, turn in turns if not any(sum(one["stolen_ticks"]) for one in turn)]
+    return {name: [each[number] for number in calm] for name, each in windows.items()}
+
+
 def compared(windows, key):
-    """Median and mean of all windows each way, and the ratios to those without slow clients: of the medians and the means
-    of all, the bounds of the former with CONFIDENCE, and of the medians of each round."""
+    """Median and mean of these windows each way, and the ratios to those without slow clients: of the medians and the means
+    of all, the bounds of the former with CONFIDENCE, and of the medians of as many as a round has."""
     values = {name: [one[key] for one in each] for name, each in windows.items()}
     medians = {name: statistics.median(each) for name, each in values.items()}
     means = {name: statistics.mean(each) for name, each in values.items()}
@@ -201,6 +211,7 @@ def tell(result):
     print(f"    {'all of it ran before what else lives here' if result['went_first'] else 'what else lives here ran as soon as it wished'}")
     for key in UNITS:
         tell_ratios(key, result[key])
+    tell_calm(result)
     print(
         f"    a head or a body went on by a byte each {result['slow_seconds']} s, a reader took eight each second:"
         f" {result['turns_per_second']:,.0f} turns a second, of {result['turns_due']:,.0f} due"
@@ -208,6 +219,16 @@ def tell(result):
     stood = ", ".join(f"{one['stood']:,} {NAMES[kind]}" for kind, one in result["crowd"].items())
     print(f"    at the end there stood {stood}")
     print(f"    {result['failed']} requests failed", flush=True)
+
+
+def tell_calm(result):
+    calm = result.get("calm")
+    if calm is None:
+        print("    in none of these windows did the hypervisor leave both cores to this machine")
+        return
+    count, of = len(calm_windows(result["windows"])["without"]), len(result["windows"]["without"])
+    print(f"    the {count} of {of} windows each way in which the hypervisor left both cores to this machine:")
+    tell_ratios("p99_ms", calm["p99_ms"])
 
 
 def tell_ratios(key, told):
@@ -233,13 +254,17 @@ class Asking:
         self.core = core
 
     def window(self, stand):
-        """One window: latencies in ms, CPU time of the gateway a request in µs, failures."""
+        """One window: latencies in ms, CPU time of the gateway a request in µs, failures, and what the hypervisor took of the
+        gateway's core and of the load generator's."""
         before = sum(stand.weir.process.cpu_seconds())
+        stolen_before = [stolen_ticks(core) for core in (stand.proxy_core, stand.load_core)]
         address = f"http://127.0.0.1:{stand.weir.port}{SCENARIOS[0].path}"
         with Load([*self.command, address], self.core) as load:
             told = json.loads(load.report(WINDOW_SECONDS))
+        stolen = [stolen_ticks(core) - earlier for core, earlier in zip((stand.proxy_core, stand.load_core), stolen_before, strict=True)]
         used = sum(stand.weir.process.cpu_seconds()) - before
         stand.weir.process.check_alive()
         latencies = {key: told["latency"][key] for key in ("p50_ms", "p90_ms", "p99_ms", "max_ms")}
         failed = sum(told["failures"].values()) + told["unsent"]
-        return {**latencies, "requests": told["requests"], "cpu_us": used * 1e6 / max(told["requests"], 1), "failed": failed}
+        cpu_us = used * 1e6 / max(told["requests"], 1)
+        return {**latencies, "requests": told["requests"], "cpu_us": cpu_us, "failed": failed, "stolen_ticks": stolen}

@@ -193,11 +193,21 @@ def stat_fields(pid):
 
 def core_ticks(core):
     """(busy, all) ticks of one core since boot."""
+    numbers = ticks(core)
+    return sum(numbers) - numbers[3] - numbers[4], sum(numbers)
+
+
+def stolen_ticks(core):
+    """Ticks of one core since boot in which somebody wanted it and the hypervisor gave it to another machine."""
+    return ticks(core)[7]
+
+
+def ticks(core):
+    """user, nice, system, idle, iowait, irq, softirq, steal (proc(5)); guests are in user already."""
     for line in Path("/proc/stat").read_text().splitlines():
         name, *numbers = line.split()
         if name == f"cpu{core}":
-            numbers = list(map(int, numbers[:8]))
-            return sum(numbers) - numbers[3] - numbers[4], sum(numbers)
+            return list(map(int, numbers[:8]))
     raise LabError(f"this machine has no core {core}")
 
 

@@ -184,6 +184,15 @@ impl<'c> H1Server<'c> {
         self.connection.input.take_if(|input| input.capacity() == 0);
     }
 
+    /// Whether more than this request has been read.
+    fn holds_more(&self) -> bool {
+        let held_bytes = self.connection.input.as_ref().map_or(0, Buffer::len) as u64;
+        match (self.cursor, &self.reader) {
+            (Some(_), BodyReader::Length(bytes)) => held_bytes > *bytes,
+            (_, reader) => reader.is_done() && held_bytes > 0,
+        }
+    }
+
     /// Whether the whole request body has arrived, so that the connection can go on whoever reads it.
     fn body_has_arrived(&self) -> bool {
         self.cursor.is_some() || self.reader.is_done()
@@ -360,7 +369,8 @@ impl ServerStream for H1Server<'_> {
     }
 
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.half_closed {
+        // Behind what was sent ahead the end cannot be seen while that is with the kernel; nor does it count once that is here.
+        if self.half_closed || self.holds_more() {
             return Poll::Pending;
         }
         // Ready for reading is a pipelined request, a body not yet asked for, or the end: only a look tells.

@@ -98,6 +98,10 @@ async fn slow(mut peer: Peer) {
     }
 }
 
+fn patient(plan: &mut Plan) {
+    plan.timeouts.read_ms = 10_000;
+}
+
 const GET: &[u8] = b"GET /1 HTTP/1.1\r\nHost: h\r\nX-Id: 1\r\n\r\n";
 
 #[test]
@@ -179,6 +183,60 @@ fn requests_that_were_sent_ahead_of_a_half_close_are_answered() {
         assert_eq!(peer.fill().await, Err(Broken::End));
     }
     play(|_| (), client, slow);
+}
+
+#[test]
+fn who_sent_ahead_of_a_half_close_is_waited_for_however_that_was_cut() {
+    async fn client(mut peer: Peer, pieces: &[&[u8]]) {
+        for piece in pieces {
+            peer.write(piece).await.unwrap();
+            env::sleep_ms(10).await;
+        }
+        peer.shut().await.unwrap();
+        for number in 0..2 {
+            let head = peer.head().await.unwrap().unwrap_or_else(|| panic!("no answer {number}"));
+            assert_eq!(peer.whole(Body::of_response(&head, "GET")).await.unwrap(), b"hello");
+        }
+        assert_eq!(peer.fill().await, Err(Broken::End));
+    }
+    /// For the first answer longer than who has closed its side, and nothing more, is waited for.
+    async fn very_slow(mut peer: Peer) {
+        let mut wait_ms = 2_000;
+        while let Ok(Some(_)) = peer.head().await {
+            env::sleep_ms(std::mem::take(&mut wait_ms)).await;
+            if peer.write(HELLO).await.is_err() {
+                return;
+            }
+        }
+    }
+    play(patient, |peer, _| async { client(peer, &[&[GET, GET].concat()]).await }, very_slow);
+    play(patient, |peer, _| async { client(peer, &[GET, GET]).await }, very_slow);
+}
+
+#[test]
+fn who_sends_nothing_behind_a_request_and_closes_is_given_up_soon() {
+    async fn client(mut peer: Peer, request: &[u8]) {
+        peer.write(request).await.unwrap();
+        peer.shut().await.unwrap();
+        peer.fill().await.expect_err("it is not waited for");
+    }
+    async fn very_slow(mut peer: Peer) {
+        while let Ok(Some(_)) = peer.head().await {
+            env::sleep_ms(5_000).await;
+            if peer.write(HELLO).await.is_err() {
+                return;
+            }
+        }
+    }
+    const POST: &[u8] = b"POST /1 HTTP/1.1\r\nHost: h\r\nX-Id: 1\r\n";
+    play(patient, |peer, _| async { client(peer, GET).await }, very_slow);
+    play(
+        patient,
+        |peer, _| async { client(peer, &[POST, b"Content-Length: 2\r\n\r\nhi"].concat()).await },
+        very_slow,
+    );
+    const CHUNKED: &[u8] = b"Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n";
+    play(patient, |peer, _| async { client(peer, &[POST, CHUNKED].concat()).await }, very_slow);
 }
 
 #[test]
