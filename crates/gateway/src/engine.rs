@@ -77,6 +77,7 @@ impl Engine {
         let memory_limit_bytes = config.options.limits.memory_limit_bytes;
         if memory_limit_bytes != 0 {
             memory::watch(&shared, memory_limit_bytes)?;
+            config.services.limit_memory(shared.clone());
         }
         let mut threads = Vec::new();
         for (index, (handle, mut commands)) in channels.into_iter().enumerate() {

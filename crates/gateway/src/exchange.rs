@@ -310,7 +310,8 @@ impl Exchange {
 
     /// Keeps at least the first `limit_bytes` of the response body.
     pub(crate) fn copy_response(&mut self, limit_bytes: usize) {
-        self.response_copy.get_or_insert_default().extend_limit(limit_bytes);
+        let shared = self.worker().shared.clone();
+        self.response_copy.get_or_insert_with(|| BodyCopy::new(shared)).extend_limit(limit_bytes);
     }
 
     /// Notes a piece of the response body on its way to the client.

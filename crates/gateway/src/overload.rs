@@ -69,4 +69,28 @@ impl Shared {
         let detail = format!("memory is short; {} requests are refused", priority.as_str());
         Err(Failure::new(Cause::MemoryLimit, detail))
     }
+
+    /// Appends a piece of a body to what is held of it.
+    ///
+    /// # Errors
+    /// `memory_limit`, when memory is too short for it.
+    pub(crate) fn hold(&self, held: &mut Vec<u8>, piece: &[u8]) -> Result<(), Failure> {
+        // Growing copies what is there to a place that was not resident before.
+        let copied_bytes = if held.capacity() - held.len() < piece.len() { held.len() } else { 0 };
+        self.check_room(copied_bytes + piece.len())?;
+        held.extend_from_slice(piece);
+        Ok(())
+    }
+
+    /// Takes note that so many bytes of a body are about to be held.
+    ///
+    /// # Errors
+    /// `memory_limit`, when memory is too short for them.
+    pub(crate) fn check_room(&self, bytes: usize) -> Result<(), Failure> {
+        if self.memory.takes(bytes) {
+            return Ok(());
+        }
+        let detail = "memory is short; no more of a body is held".to_owned();
+        Err(Failure::new(Cause::MemoryLimit, detail))
+    }
 }

@@ -3,12 +3,16 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::overload::Shared;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct BodyCopy {
     limit_bytes: usize,
     bytes: Vec<u8>,
+    shared: Arc<Shared>,
 }
 
 impl BodyCopy {
@@ -17,15 +21,22 @@ impl BodyCopy {
         &self.bytes
     }
 
+    /// A copy that keeps nothing yet.
+    pub(crate) fn new(shared: Arc<Shared>) -> BodyCopy {
+        BodyCopy { limit_bytes: 0, bytes: Vec::new(), shared }
+    }
+
     /// Keeps at least so many bytes.
     pub(crate) fn extend_limit(&mut self, limit_bytes: usize) {
         self.limit_bytes = self.limit_bytes.max(limit_bytes);
     }
 
-    /// Takes what still fits of a piece.
+    /// Takes what still fits of a piece. When memory is short the copy ends where it is.
     pub(crate) fn add(&mut self, piece: &[u8]) {
         let room = self.limit_bytes.saturating_sub(self.bytes.len());
-        self.bytes.extend_from_slice(&piece[..piece.len().min(room)]);
+        if self.shared.hold(&mut self.bytes, &piece[..piece.len().min(room)]).is_err() {
+            self.limit_bytes = self.bytes.len();
+        }
     }
 }
 
@@ -35,8 +46,8 @@ impl BodyCopy {
 pub(crate) struct SharedCopy(Rc<RefCell<BodyCopy>>);
 
 impl SharedCopy {
-    pub(crate) fn new(limit_bytes: usize) -> SharedCopy {
-        SharedCopy(Rc::new(RefCell::new(BodyCopy { limit_bytes, bytes: Vec::new() })))
+    pub(crate) fn new(limit_bytes: usize, shared: Arc<Shared>) -> SharedCopy {
+        SharedCopy(Rc::new(RefCell::new(BodyCopy { limit_bytes, ..BodyCopy::new(shared) })))
     }
 
     /// Forgets what was kept: the body starts again.
@@ -62,7 +73,7 @@ mod tests {
     #[test]
     fn no_more_is_kept_than_asked_for() {
         let check = |limits: &[usize], pieces: &[&str], kept: &str| {
-            let mut copy = BodyCopy::default();
+            let mut copy = BodyCopy::new(Arc::default());
             limits.iter().for_each(|limit| copy.extend_limit(*limit));
             pieces.iter().for_each(|piece| copy.add(piece.as_bytes()));
             assert_eq!(String::from_utf8_lossy(copy.bytes()), kept, "{limits:?} {pieces:?}");
@@ -75,8 +86,21 @@ mod tests {
     }
 
     #[test]
+    fn when_memory_is_short_a_copy_ends_where_it_is() {
+        let shared = Arc::new(Shared::default());
+        let mut copy = BodyCopy::new(shared.clone());
+        copy.extend_limit(100);
+        copy.add(b"abc");
+        shared.memory.update(95, 100);
+        copy.add(b"def");
+        shared.memory.update(10, 100);
+        copy.add(b"ghi");
+        assert_eq!(copy.bytes(), b"abc", "and has no hole");
+    }
+
+    #[test]
     fn another_try_begins_anew() {
-        let copy = SharedCopy::new(4);
+        let copy = SharedCopy::new(4, Arc::default());
         let upload = copy.clone();
         upload.add(b"abc");
         upload.restart();

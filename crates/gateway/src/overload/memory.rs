@@ -1,8 +1,10 @@
 //! How short memory is: the resident set, read by a thread of its own, as one number that workers look at. Buffers,
 //! tables and what the allocator keeps are all in it. What is done about it is the workers' business.
 
+use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -19,43 +21,70 @@ const STEPS: usize = 5;
 const RELIEF_PERCENT: u64 = 3;
 
 /// See the module. Each step includes those before it.
-#[derive(Debug, Default)]
-pub(crate) struct MemoryLevel(AtomicU8);
+#[derive(Debug)]
+pub(crate) struct MemoryLevel {
+    step: AtomicU8,
+    /// What may still be held until the resident set is read again; [`NO_LIMIT`] without one.
+    room_bytes: AtomicI64,
+}
+
+const NO_LIMIT: i64 = i64::MAX;
 
 /// Connections end with their exchange, and idle ones at once; memory kept for reuse is freed.
 const LETS_NOTHING_IDLE: u8 = 1;
 /// Sheddable requests are refused; default ones with the next step, critical ones with the one after.
 const REFUSES_SHEDDABLE: u8 = 2;
+/// Nothing more is held from here on, by share of the limit: as default requests are refused.
+const HELD_PERCENT: u64 = STEPS_PERCENT[REFUSES_SHEDDABLE as usize + Priority::Default as usize - 1];
 /// New connections are refused: even to say 503 takes memory.
 const REFUSES_CONNECTIONS: u8 = 5;
+
+impl Default for MemoryLevel {
+    fn default() -> MemoryLevel {
+        MemoryLevel { step: AtomicU8::new(0), room_bytes: AtomicI64::new(NO_LIMIT) }
+    }
+}
 
 impl MemoryLevel {
     /// Whether connections are to end when their exchange does.
     #[inline]
     pub(crate) fn lets_nothing_idle(&self) -> bool {
-        self.0.load(Ordering::Relaxed) >= LETS_NOTHING_IDLE
+        self.step.load(Ordering::Relaxed) >= LETS_NOTHING_IDLE
     }
 
     /// Whether requests of that priority are refused.
     #[inline]
     pub(crate) fn refuses(&self, priority: Priority) -> bool {
-        self.0.load(Ordering::Relaxed) >= REFUSES_SHEDDABLE + priority as u8
+        self.step.load(Ordering::Relaxed) >= REFUSES_SHEDDABLE + priority as u8
     }
 
     /// Whether new connections are refused.
     #[inline]
     pub(crate) fn refuses_connections(&self) -> bool {
-        self.0.load(Ordering::Relaxed) >= REFUSES_CONNECTIONS
+        self.step.load(Ordering::Relaxed) >= REFUSES_CONNECTIONS
+    }
+
+    /// Whether so many bytes more may be held. They count from now on: what a flood brings between two readings of the
+    /// resident set, or while the thread that reads waits for a core, must not pass the limit either.
+    pub(crate) fn takes(&self, bytes: usize) -> bool {
+        if self.room_bytes.load(Ordering::Relaxed) == NO_LIMIT {
+            return true;
+        }
+        let bytes = i64::try_from(bytes).unwrap_or(NO_LIMIT);
+        !self.refuses(Priority::Default) && self.room_bytes.fetch_sub(bytes, Ordering::Relaxed) >= bytes
     }
 
     /// Takes note of `resident_bytes` under a limit of `limit_bytes`.
-    fn update(&self, resident_bytes: u64, limit_bytes: u64) {
-        let before = self.0.load(Ordering::Relaxed);
+    pub(crate) fn update(&self, resident_bytes: u64, limit_bytes: u64) {
+        let room_bytes =
+            i128::from(limit_bytes) * i128::from(HELD_PERCENT) / 100 - i128::from(resident_bytes);
+        self.room_bytes.store(i64::try_from(room_bytes).unwrap_or(NO_LIMIT - 1), Ordering::Relaxed);
+        let before = self.step.load(Ordering::Relaxed);
         let now = step(resident_bytes, limit_bytes, before);
         if now == before {
             return;
         }
-        self.0.store(now, Ordering::Relaxed);
+        self.step.store(now, Ordering::Relaxed);
         let percent = resident_bytes * 100 / limit_bytes;
         match (before, now) {
             (0, _) => {
@@ -80,12 +109,13 @@ fn step(resident_bytes: u64, limit_bytes: u64, before: u8) -> u8 {
 /// # Errors
 /// When the resident set cannot be read, or no thread be made.
 pub(crate) fn watch(shared: &Arc<Shared>, limit_bytes: u64) -> io::Result<()> {
-    resident_bytes()?;
+    let resident = ResidentSet::open()?;
+    resident.bytes()?;
     let shared: Weak<Shared> = Arc::downgrade(shared);
     let watch = move || {
         while let Some(shared) = shared.upgrade() {
             // It was readable at the start; without it the last word stays.
-            if let Ok(bytes) = resident_bytes() {
+            if let Ok(bytes) = resident.bytes() {
                 shared.memory.update(bytes, limit_bytes);
             }
             drop(shared);
@@ -95,12 +125,28 @@ pub(crate) fn watch(shared: &Arc<Shared>, limit_bytes: u64) -> io::Result<()> {
     std::thread::Builder::new().name("memory".to_owned()).spawn(watch).map(drop)
 }
 
-/// What this process holds of the machine's memory (proc(5), `VmRSS`).
-fn resident_bytes() -> io::Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim_end().parse::<u64>().ok());
-    kib.map(|kib| kib * 1024).ok_or_else(|| io::Error::other("/proc/self/status has no VmRSS"))
+/// What this process holds of the machine's memory (proc(5), the second number of `statm`). The file stays open: who uses
+/// up the descriptors must not blind the watch.
+struct ResidentSet(File);
+
+impl ResidentSet {
+    /// Room for the seven numbers of `statm` at their longest, 20 digits each.
+    const STATM_BYTES: usize = 160;
+
+    fn open() -> io::Result<ResidentSet> {
+        File::open("/proc/self/statm").map(ResidentSet)
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        let mut statm = [0; Self::STATM_BYTES];
+        // A read from the beginning has the kernel write it anew.
+        let length = self.0.read_at(&mut statm, 0)?;
+        let numbers = std::str::from_utf8(&statm[..length]).unwrap_or_default();
+        let pages = numbers.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+        pages
+            .map(|pages| pages * rustix::param::page_size() as u64)
+            .ok_or_else(|| io::Error::other("/proc/self/statm has no resident set"))
+    }
 }
 
 #[cfg(test)]
@@ -138,10 +184,29 @@ mod tests {
     }
 
     #[test]
+    fn what_is_held_counts_before_the_resident_set_is_read_again() {
+        let level = MemoryLevel::default();
+        assert!(level.takes(usize::MAX) && level.takes(usize::MAX), "without a limit");
+        level.update(60, 100);
+        assert_eq!([20, 10, 1].map(|bytes| level.takes(bytes)), [true, true, false], "30 up to 90 %");
+        level.update(85, 100);
+        assert_eq!([6, 1].map(|bytes| level.takes(bytes)), [false, false], "who came in vain counts, too");
+        level.update(91, 100);
+        assert!(!level.takes(0));
+        level.update(88, 100);
+        assert!(!level.takes(1), "the step is left three percent below");
+        level.update(86, 100);
+        assert_eq!([4, 1].map(|bytes| level.takes(bytes)), [true, false]);
+        level.update(0, u64::MAX);
+        assert!(level.takes(1 << 40));
+    }
+
+    #[test]
     fn the_resident_set_is_read() {
-        let before = resident_bytes().unwrap();
+        let resident = ResidentSet::open().unwrap();
+        let before = resident.bytes().unwrap();
         let taken = std::hint::black_box(vec![1_u8; 64 << 20]);
-        let after = resident_bytes().unwrap();
+        let after = resident.bytes().unwrap();
         assert!(after >= before + (taken.len() as u64) / 2, "{before} {after}");
     }
 }

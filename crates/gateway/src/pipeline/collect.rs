@@ -13,7 +13,6 @@ use crate::body::{BodyEvent, BodyLength, Piece, ServerStream};
 use crate::exchange::Exchange;
 use crate::exchange::body::{Begun, ReadBody};
 use crate::failure::{Blame, Failure};
-use crate::overload::Priority;
 
 /// Reads the whole body, for a plugin; one that is longer than `limit_bytes` is refused.
 pub(super) async fn whole<S: ServerStream>(
@@ -80,9 +79,8 @@ async fn read<S: ServerStream>(
                     return Poll::Ready(Ok(Read::TooLong));
                 }
                 Poll::Ready(BodyEvent::Data(data)) => {
-                    // What is read here is held, and the route, with its priority, may not be known yet.
-                    run.worker.shared.check_memory(Priority::Default)?;
-                    bytes.extend_from_slice(data);
+                    // Whatever the priority: the route may not be known yet.
+                    run.worker.shared.hold(bytes, data)?;
                     data.len()
                 }
                 Poll::Ready(BodyEvent::End(trailers)) => {

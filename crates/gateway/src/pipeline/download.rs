@@ -134,6 +134,8 @@ async fn hold_back<S: ServerStream, O: ClientStream>(
 ) -> Result<(), Failure> {
     let mut body = collect(download, server, origin, upload, limit_bytes).await?;
     origin.rest()?;
+    // What the plugins make of it stands beside it for a moment.
+    download.run.worker.shared.check_room(body.len())?;
     edit(exchange, chains, &mut body, Portion::Last);
     exchange.note_response(&body);
     server.start_response(exchange, BodyLength::Known(body.len() as u64));
@@ -336,7 +338,7 @@ async fn collect<S: ServerStream, O: ClientStream>(
                         let detail = format!("a plugin reads the body whole, up to {limit_bytes} bytes");
                         return Poll::Ready(Err(Failure::new(Cause::BufferLimit, detail)));
                     }
-                    body.extend_from_slice(data);
+                    download.run.worker.shared.hold(&mut body, data)?;
                     data.len()
                 }
                 Poll::Ready(BodyEvent::End(_)) => return Poll::Ready(Ok(())),

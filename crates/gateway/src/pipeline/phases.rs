@@ -234,7 +234,7 @@ async fn collect_request_body<S: ServerStream>(
         }
     });
     if copied > 0 {
-        exchange.request_copy = Some(SharedCopy::new(copied));
+        exchange.request_copy = Some(SharedCopy::new(copied, run.worker.shared.clone()));
     }
     if let Some(limit_bytes) = limit {
         Box::pin(collect::whole(run, exchange, server, limit_bytes)).await?;

@@ -13,14 +13,14 @@ mod pace;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::outbound::HttpClient;
 use super::service_thread::ServiceThread;
-use crate::env;
+use crate::{env, overload};
 use complaint::Complaints;
 use metrics::{Series, Totals};
 
@@ -90,6 +90,8 @@ struct Shared {
 struct Process {
     held_bytes: AtomicUsize,
     hurry: AtomicBool,
+    /// Of the engine, once it runs.
+    overload: OnceLock<Arc<overload::Shared>>,
 }
 
 /// All queues of a process.
@@ -101,7 +103,8 @@ pub(super) struct Queues {
 }
 
 impl BatchQueue {
-    /// Puts an entry into the queue and returns at once; false if it was dropped because the queue is full.
+    /// Puts an entry into the queue and returns at once; false if it was dropped because the queue is full or memory
+    /// is short.
     pub fn push(&self, entry: Vec<u8>) -> bool {
         let shared = &*self.shared;
         let now_ms = now_ms();
@@ -141,8 +144,11 @@ impl Drop for BatchQueue {
 }
 
 impl Shared {
-    /// Makes room for an entry of so many bytes, if there is room.
+    /// Makes room for an entry of so many bytes, if there is room and memory.
     fn reserve(&self, bytes: usize) -> bool {
+        if self.process.overload.get().is_some_and(|overload| !overload.memory.takes(bytes)) {
+            return false;
+        }
         let entries = self.held_entries.fetch_add(1, Ordering::Relaxed) + 1;
         let own = self.held_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let all = self.process.held_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
@@ -189,6 +195,12 @@ impl Queues {
         let task = shared.clone();
         thread.run(move |client| env::spawn(flush::run(task, receiver, sink.into(), client)));
         BatchQueue { shared, entries }
+    }
+
+    /// From now on nothing is kept that memory is too short for.
+    pub(super) fn limit_memory(&self, overload: Arc<overload::Shared>) {
+        // An engine has its services to itself.
+        let _ = self.process.overload.set(overload);
     }
 
     /// From now on nothing waits for company.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::batch::{BatchQueue, QueueSettings, Queues, Sink};
 use super::outbound::{Destination, OutboundPolicy};
 use super::service_thread::ServiceThread;
+use crate::overload;
 use crate::upstream::KeepAlive;
 use crate::upstream::dns::Resolver;
 
@@ -28,6 +29,11 @@ impl Services {
     /// Services that look names up through `resolver`.
     pub fn new(resolver: Resolver, policy: OutboundPolicy) -> Services {
         Services { resolver, policy: Arc::new(policy), queues: Queues::default(), thread: Mutex::default() }
+    }
+
+    /// What plugins leave to these services is kept only as long as memory lasts, in an engine that shares `overload`.
+    pub(crate) fn limit_memory(&self, overload: Arc<overload::Shared>) {
+        self.queues.limit_memory(overload);
     }
 
     /// Where names of nodes and destinations are looked up.

@@ -25,7 +25,7 @@ impl Complaints {
     pub(super) fn dropped(&self, settings: &QueueSettings, now_ms: u64) {
         if let Some(entries) = self.dropped.add(1, now_ms) {
             let QueueSettings { name, owner, .. } = settings;
-            tracing::warn!(%name, %owner, entries, "a queue is full: its peer is slower than what is reported; entries are dropped");
+            tracing::warn!(%name, %owner, entries, "a queue is full or memory is short: its peer is slower than what is reported; entries are dropped");
         }
     }
 

@@ -177,3 +177,17 @@ fn the_end_holds_nothing_back_and_does_not_wait_for_ever() {
     gate.set();
     wait_until("it is delivered after all", || services.queued_entries() == 0);
 }
+
+#[test]
+fn when_memory_is_short_entries_are_dropped_and_counted() {
+    let services = testing::services();
+    let queue = services.queue(settings(), Recorder::default()).unwrap();
+    let overload = Arc::new(overload::Shared::default());
+    services.limit_memory(overload.clone());
+    overload.memory.update(50, 100);
+    assert!(queue.push(vec![0; 40]), "up to nine tenths of the limit");
+    assert!(!queue.push(vec![0; 1]));
+    overload.memory.update(50, 100);
+    assert!(queue.push(vec![0; 1]), "there is room again");
+    assert_eq!(counted(&services, "dropped"), 1);
+}

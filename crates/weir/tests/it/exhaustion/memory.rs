@@ -1,0 +1,161 @@
+//! Memory at its limit: whoever floods a gateway with what it has to hold, the resident set stays below, and comes down
+//! again. What each client is told is looked at only as far as it shows that.
+
+use std::fs;
+use std::time::Duration;
+
+use testkit::{Client, Origin, Reply, Step, Weir, wait_for, wait_until};
+
+use super::{accepted, let_open_nothing, metric, metrics};
+use crate::support::{builder, in_front_of_with, upstream};
+
+fn resident_bytes(weir: &Weir) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", weir.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+/// The limit in the floods of uploads.
+const LIMIT: u64 = 128 << 20;
+/// Size of one upload of a flood.
+const UPLOAD_BYTES: usize = 1_000_000;
+
+/// A gateway with [`LIMIT`] that holds what is sent to `/held`: what a flood would use up memory with.
+fn holding(origin: &Origin) -> Weir {
+    let all = upstream(&[origin.address()], "");
+    // A variable that lies in the body makes the gateway hold it.
+    let resources = format!(
+        "routes:\n  - {{id: held, uri: /held, vars: [[post_arg_x, '==', '1']], upstream: {all}}}\n  \
+         - {{id: plain, uri: /*, labels: {{weir.priority: critical}}, upstream: {all}}}\n"
+    );
+    let limit = LIMIT.to_string();
+    builder(&resources).arguments(&["--memory-limit", &limit, "--grace", "1"]).start()
+}
+
+/// Sends an upload but for its last byte, as far as it is taken: it is held until it is refused.
+fn upload(client: &mut Client) {
+    let head = format!(
+        "POST /held HTTP/1.1\r\nHost: h\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: {UPLOAD_BYTES}\r\n\r\n"
+    );
+    client.stream().set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+    if client.try_send(head.as_bytes()).is_ok() {
+        let _ = client.try_send(&vec![b'a'; UPLOAD_BYTES - 1]);
+    }
+}
+
+#[test]
+fn memory_stays_under_its_limit_in_a_flood_and_is_given_back_after_it() {
+    let origin = Origin::answering("hello");
+    let weir = holding(&origin);
+    let mut idle = weir.client();
+    assert_eq!(idle.get("/").status, 200);
+    let flood: Vec<Client> = (0..400)
+        .filter_map(|_| {
+            // Connections are refused too, when memory is nearly used up.
+            let mut client = Client::try_connect(weir.proxy()).ok()?;
+            upload(&mut client);
+            assert!(resident_bytes(&weir) < LIMIT, "{} bytes", resident_bytes(&weir));
+            Some(client)
+        })
+        .collect();
+    let refused = || metric(&mut metrics(&weir), "weir_failures_total{cause=\"memory_limit\",");
+    wait_until("requests are refused", || refused() > 0);
+    assert!(idle.closes_cleanly(), "idle connections were closed first");
+    let said = wait_for("a client was told", || {
+        let mut client = Client::try_connect(weir.proxy()).ok()?;
+        client.try_send(b"GET /none HTTP/1.1\r\nHost: h\r\n\r\n").ok()?;
+        client.read_response(false).ok()
+    });
+    assert!(matches!(said.status, 200 | 503), "{}", said.text());
+    assert_eq!(said.header("connection"), Some("close"));
+    drop(flood);
+    wait_until("it has recovered", || {
+        let answer =
+            Client::try_connect(weir.proxy()).map(|mut client| client.try_request("GET", "/", &[], b""));
+        answer.is_ok_and(|answer| {
+            answer.is_ok_and(|answer| answer.status == 200 && answer.header("connection").is_none())
+        })
+    });
+}
+
+/// Whether a first byte for a client is there, without waiting for it.
+fn has_an_answer(client: &mut Client) -> bool {
+    let stream = client.stream();
+    stream.set_nonblocking(true).unwrap();
+    let answered = stream.peek(&mut [0]).is_ok_and(|length| length == 1);
+    stream.set_nonblocking(false).unwrap();
+    answered
+}
+
+/// Looks at the memory until one of these clients has an answer: that it is refused for want of memory.
+fn expect_a_refusal(weir: &Weir, clients: &mut [Client]) {
+    let refused = wait_for("one of them is refused", || {
+        assert!(resident_bytes(weir) < LIMIT, "{} bytes", resident_bytes(weir));
+        clients.iter_mut().position(has_an_answer)
+    });
+    let answer = clients[refused].read_response(false).unwrap();
+    assert_eq!((answer.status, answer.text().contains("memory_limit")), (503, true), "{}", answer.text());
+}
+
+#[test]
+fn memory_stays_under_its_limit_without_descriptors_too() {
+    const CLIENTS: u64 = 300;
+    let origin = Origin::answering("hello");
+    let weir = holding(&origin);
+    let mut metrics = metrics(&weir);
+    let before = accepted(&mut metrics);
+    let mut flood: Vec<Client> = (0..CLIENTS).map(|_| weir.client()).collect();
+    wait_until("all are accepted", || accepted(&mut metrics) == before + CLIENTS);
+    let_open_nothing(&weir);
+    flood.iter_mut().for_each(upload);
+    expect_a_refusal(&weir, &mut flood);
+}
+
+#[test]
+fn answers_that_are_held_back_stay_under_the_limit_too() {
+    const PIECE_BYTES: usize = 64 << 10;
+    const PIECES: usize = 64;
+    // Each leaves out the end: held for the filter until it is given up.
+    let origin = Origin::start(|_| {
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", PIECES * PIECE_BYTES);
+        let most = Step::Repeat(vec![b'x'; PIECE_BYTES], PIECES - 1);
+        Reply::raw(head.as_bytes()).then(most).then(Step::AwaitClose)
+    });
+    let resources = format!(
+        "routes: [{{id: '1', uri: /*, plugins: {{response-rewrite: {{filters: [{{regex: q, replace: z}}]}}}}, upstream: {}}}]",
+        upstream(&[origin.address()], "")
+    );
+    let limit = LIMIT.to_string();
+    let weir = builder(&resources).arguments(&["--memory-limit", &limit]).start();
+    // All are under way before memory is short.
+    let mut flood: Vec<Client> = (0..100).map(|_| weir.client()).collect();
+    flood.iter_mut().for_each(|client| client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"));
+    expect_a_refusal(&weir, &mut flood);
+}
+
+#[test]
+fn slow_readers_do_not_take_more_memory_than_there_is() {
+    const LIMIT: u64 = 96 << 20;
+    let origin = Origin::start(|_| {
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 16777216\r\n\r\n";
+        Reply::raw(head.as_bytes()).then(Step::Repeat(vec![b'x'; 64 << 10], 256))
+    });
+    let limit = LIMIT.to_string();
+    let weir = in_front_of_with(&origin, &["--memory-limit", &limit]);
+    let readers: Vec<Client> = (0..300)
+        .filter_map(|_| {
+            let mut client = Client::try_connect(weir.proxy()).ok()?;
+            client.try_send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").ok()?;
+            assert!(resident_bytes(&weir) < LIMIT, "{} bytes", resident_bytes(&weir));
+            Some(client)
+        })
+        .collect();
+    assert!(readers.len() > 100, "{}", readers.len());
+    assert!(resident_bytes(&weir) < LIMIT);
+    drop(readers);
+    wait_until("it serves", || {
+        let answer =
+            Client::try_connect(weir.proxy()).map(|mut client| client.try_request("GET", "/", &[], b""));
+        answer.is_ok_and(|answer| answer.is_ok_and(|answer| answer.status == 200))
+    });
+}
