@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use rustix::net::{self, AddressFamily, SocketType};
+
 pub use reply::{Reply, Step};
 
 use crate::wait::{wait_for, wait_until};
@@ -107,10 +109,17 @@ impl Origin {
         Origin::start(|request| Reply::ok(&String::from_utf8_lossy(&request.raw_head)))
     }
 
-    /// An address of 127.0.0.1 where nobody listens.
+    /// An address of 127.0.0.1 where nobody listens, as long as the test runs: it is taken, so that the kernel gives it to
+    /// nobody who asks for a free port. [`Origin::start_at`] may begin to listen there.
     pub fn nowhere() -> SocketAddr {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        listener.local_addr().expect("a bound listener")
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+        net::sockopt::set_socket_reuseaddr(&socket, true).expect("an option of every socket");
+        net::bind(&socket, &any).expect("a free port");
+        let address = net::getsockname(&socket).expect("a bound socket");
+        // Until the process ends.
+        std::mem::forget(socket);
+        address.try_into().expect("an address of the family asked for")
     }
 
     /// Where it listens.
