@@ -15,9 +15,10 @@ from common import LabError, stolen_ticks
 from load import SCENARIOS, Load
 from slow_clients import COUNTS, NAMES, Stand
 
-# They come one by one in the shortest of their deadlines, that of a head, so that from then on some are cut and come again
-# all the time, and never all at once.
-RAMP_UP_SECONDS = 10
+# They come one by one in the time after which their kind is cut: 10 s for a head, 30 for a body, 60 for a reader and for who
+# is idle. So from then on as many are cut and come again in each second. All in 10 s would be cut in waves of 10 s for ever:
+# 200 bodies a second in every third of them, and none in the others.
+RAMP_UP_SECONDS = {"head": 10, "body": 30, "reader": 60, "idle": 60}
 # What normal clients ask for, of what they can at most. A core that is not full shares its wake-ups among fewer requests,
 # so this is 25 to 45 % of its time. Nearer to all of it, p99 is how long the queue behind the machine's last standstill
 # takes to go.
@@ -67,13 +68,12 @@ class Crowd:
             "idle": ["--idle", f"{address}/checked-out"],
         }
         self.lab, self.processes = lab, {}
+        self.began, self.held_seconds = time.monotonic(), 0.0
         for kind, way in ways.items():
-            command = [*self.BACK, binary, "lab", "load", "--json", "--connections", COUNTS[kind], "--ramp-up", RAMP_UP_SECONDS, *way]
+            command = [*self.BACK, binary, "lab", "load", "--json", "--connections", COUNTS[kind], "--ramp-up", RAMP_UP_SECONDS[kind], *way]
             self.processes[kind] = lab.start(f"slow-{kind}", command, [core])
         for process in self.processes.values():
             process.wait_for_lines("ready", seconds=120)
-        # While they came, half of them took turns in the mean.
-        self.began, self.held_seconds = time.monotonic() - RAMP_UP_SECONDS / 2, 0.0
 
     def signal(self, number):
         for process in self.processes.values():
@@ -95,7 +95,7 @@ class Crowd:
         """Ends them; how many of each kind stood at the end and the turns that they took, and all turns in a second."""
         lived_seconds = time.monotonic() - self.began - self.held_seconds
         self.signal(signal.SIGTERM)
-        told = {}
+        told, turns_per_second = {}, 0.0
         for kind, process in self.processes.items():
             if process.child.wait(timeout=60) != 0:
                 raise LabError(f"slow clients ({NAMES[kind]}) failed:\n{process.errors()}")
@@ -103,7 +103,9 @@ class Crowd:
             note = json.loads(process.output_file.read_text().splitlines()[-1])["notes"][0]
             stood, turns = re.match(r"(\d+) of \d+ connections stood at the end; (\d+) turns", note).groups()
             told[kind] = {"stood": int(stood), "turns": int(turns)}
-        return told, sum(one["turns"] for one in told.values()) / lived_seconds
+            # While they came, half of them took turns in the mean.
+            turns_per_second += int(turns) / (lived_seconds - RAMP_UP_SECONDS[kind] / 2)
+        return told, turns_per_second
 
 
 def latency(lab, options):

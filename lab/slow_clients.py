@@ -30,6 +30,10 @@ class Stand:
         origin = contenders.start_origin(lab, options.binary, origin_core)
         resources = contenders.weir_resources(origin, 0, True)
         resources["routes"].append({"id": "any", "uri": "/*", "upstream_id": "origin"})
+        # A reader's megabyte is half a millisecond of an origin in one go, and whom that origin answers besides would wait.
+        readers = contenders.start_origin(lab, options.binary, origin_core)
+        resources["upstreams"].append({**contenders.weir_upstream(readers), "id": "readers"})
+        resources["routes"].append({"id": "readers", "uri": "/bytes/*", "upstream_id": "readers"})
         self.weir = contenders.start_weir(lab, options.binary, [self.proxy_core], resources=resources)
 
     def gather(self, counts):

@@ -1,7 +1,10 @@
 //! Accepting connections: each worker on its own sockets. `SO_REUSEPORT` spreads few connections badly, so a worker well
 //! above the mean hands a just-accepted socket, before a byte is read, to the least loaded one.
 
+use std::future::{Future, poll_fn};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +22,12 @@ const SKEW_MIN: usize = 2;
 const SKEW_SHARE: usize = 8;
 /// How long a worker stops accepting when the machine has no descriptor left: retrying at once would spin.
 const EXHAUSTED_PAUSE_MS: u64 = 50;
+/// Of connections that come in one go the first are begun one by one, with everybody else's events in between: beginning
+/// one, with its head and its connection to a node, takes some 70 µs, and all at once would hold up whoever has something
+/// to read or to write. The longer a burst goes on, the more at once, one for each so many of it, ...
+const BURST_SHARE: usize = 8;
+/// ... up to these, so that a queue that is never empty is taken up faster than it fills.
+const ACCEPTS_AT_ONCE: usize = 16;
 /// The most that a socket's queue holds (its backlog): who comes after them came after the end.
 const QUEUED_MAX: usize = 4_096;
 
@@ -33,6 +42,7 @@ pub(super) async fn accept_loop(
     open: Rc<OpenListener>,
 ) {
     let mut exhausted = false;
+    let mut burst = Burst::default();
     loop {
         match open.queue() {
             None => {}
@@ -45,9 +55,10 @@ pub(super) async fn accept_loop(
                 return;
             }
         }
+        let mut waited = false;
         let accepted = tokio::select! {
             biased;
-            accepted = socket.accept() => accepted,
+            accepted = accept(&socket, &mut waited) => accepted,
             () = open.closing() => continue,
         };
         match accepted {
@@ -55,6 +66,9 @@ pub(super) async fn accept_loop(
                 if exhausted {
                     exhausted = false;
                     tracing::info!(local = %open.listener.address(), "connections are accepted again");
+                }
+                if burst.gives_way(waited) {
+                    env::yield_to_events().await;
                 }
                 place(&worker, &peers, stream, peer, &open);
             }
@@ -73,7 +87,44 @@ pub(super) async fn accept_loop(
     }
 }
 
-fn is_exhaustion(error: &std::io::Error) -> bool {
+/// The next connection, and whether it had to be waited for.
+async fn accept(socket: &env::Listener, waited: &mut bool) -> io::Result<(Stream, SocketAddr)> {
+    let mut accepting = pin!(socket.accept());
+    poll_fn(|cx| {
+        let accepted = accepting.as_mut().poll(cx);
+        *waited |= accepted.is_pending();
+        accepted
+    })
+    .await
+}
+
+/// Connections that have come in one go.
+#[derive(Default)]
+struct Burst {
+    length: usize,
+    /// Since others had their turn.
+    at_once: usize,
+}
+
+impl Burst {
+    /// Counts a connection, which `waited` says ends the burst before it. Whether others have their turn before it begins.
+    fn gives_way(&mut self, waited: bool) -> bool {
+        if waited {
+            *self = Burst::default();
+            return false;
+        }
+        self.length += 1;
+        self.at_once += 1;
+        let most = (1 + self.length / BURST_SHARE).min(ACCEPTS_AT_ONCE);
+        let gives_way = self.at_once >= most;
+        if gives_way {
+            self.at_once = 0;
+        }
+        gives_way
+    }
+}
+
+fn is_exhaustion(error: &io::Error) -> bool {
     // EMFILE, ENFILE, ENOBUFS, ENOMEM
     matches!(error.raw_os_error(), Some(24 | 23 | 105 | 12))
 }
@@ -150,5 +201,33 @@ impl Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         self.0.status.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_gives_way_to_others_and_the_less_often_the_longer_it_is() {
+        let mut burst = Burst::default();
+        // The last of each, and how often others had a turn by then.
+        let rows = [(1, 0), (2, 1), (8, 7), (16, 11), (64, 20), (1_000, 79), (10_000, 642)];
+        for _ in 0..2 {
+            let (mut turns, mut at_once, mut number) = (0, 0, 0);
+            for (last, expected) in rows {
+                while number < last {
+                    // Only the first had to be waited for.
+                    at_once += 1;
+                    if burst.gives_way(number == 0) {
+                        turns += 1;
+                        at_once = 1;
+                    }
+                    assert!(at_once <= ACCEPTS_AT_ONCE, "{at_once} at once, at {number}");
+                    number += 1;
+                }
+                assert_eq!(turns, expected, "after {last}");
+            }
+        }
     }
 }
