@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import math
 import os
 import platform
 import random
@@ -168,7 +169,8 @@ def calm_windows(windows):
 
 def compared(windows, key):
     """Median and mean of these windows each way, and the ratios to those without slow clients: of the medians and the means
-    of all, the bounds of the former with CONFIDENCE, and of the medians of as many as a round has."""
+    of all, of the windows that followed each other (their geometric mean), the bounds of the first and the last with
+    CONFIDENCE, and of the medians of as many as a round has."""
     values = {name: [one[key] for one in each] for name, each in windows.items()}
     medians = {name: statistics.median(each) for name, each in values.items()}
     means = {name: statistics.mean(each) for name, each in values.items()}
@@ -177,7 +179,9 @@ def compared(windows, key):
         at = range(0, len(values[name]), WINDOWS_A_ROUND)
         ratios[name] = {
             "of_medians": medians[name] / medians["without"],
-            "of_medians_between": between(values[name], values["without"]),
+            "of_medians_between": between(values[name], values["without"], of_medians),
+            "of_pairs": of_pairs(list(zip(values[name], values["without"], strict=True))),
+            "of_pairs_between": between(values[name], values["without"], of_pairs),
             "of_means": means[name] / means["without"],
             "of_rounds": [middle(values[name], one) / middle(values["without"], one) for one in at],
         }
@@ -188,16 +192,21 @@ def middle(values, at):
     return statistics.median(values[at : at + WINDOWS_A_ROUND])
 
 
-def between(these, those):
-    """Where the ratio of the medians lies with CONFIDENCE, by the bootstrap: windows are drawn again, those that followed
-    each other together."""
+def of_medians(pairs):
+    return statistics.median(one for one, _ in pairs) / statistics.median(one for _, one in pairs)
+
+
+def of_pairs(pairs):
+    """The geometric mean: what slows all windows of a time down cancels itself out, and one outlier counts for little."""
+    return math.exp(statistics.fmean(math.log(one / other) for one, other in pairs))
+
+
+def between(these, those, ratio):
+    """Where this ratio lies with CONFIDENCE, by the bootstrap: windows are drawn again, those that followed each other
+    together."""
     drawn = random.Random(1)
     pairs = list(zip(these, those, strict=True))
-    ratios = []
-    for _ in range(DRAWS):
-        sample = drawn.choices(pairs, k=len(pairs))
-        ratios.append(statistics.median(one for one, _ in sample) / statistics.median(one for _, one in sample))
-    ratios.sort()
+    ratios = sorted(ratio(drawn.choices(pairs, k=len(pairs))) for _ in range(DRAWS))
     outside = round(DRAWS * (1 - CONFIDENCE) / 2)
     return [ratios[outside], ratios[-1 - outside]]
 
@@ -244,6 +253,8 @@ def tell_ratios(key, told):
             line += f": {ratio['of_medians']:.2f} of that without, {low:.2f} to {high:.2f} with {CONFIDENCE:.0%} confidence"
             line += f" (rounds {min(ratio['of_rounds']):.2f}..{max(ratio['of_rounds']):.2f}; of means {ratio['of_means']:.2f})"
             line += aim if name == "with" else ""
+            low, high = ratio["of_pairs_between"]
+            line += f"\n{'':17}pair by pair {ratio['of_pairs']:.2f}, {low:.2f} to {high:.2f}"
         print(line)
 
 

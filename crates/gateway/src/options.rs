@@ -54,6 +54,8 @@ pub struct Limits {
     pub max_body_bytes: u64,
     /// A request body that is read before a node is chosen because a variable looks into it.
     pub max_matched_body_bytes: usize,
+    /// What has to come of a request body whose length is declared, or all of it, before a node is chosen; 0 is nothing.
+    pub wait_for_body_bytes: usize,
     /// Requests of one connection; 0 is without limit.
     pub max_requests_per_connection: u64,
     /// Client connections of the whole process.
@@ -87,6 +89,9 @@ impl Default for Limits {
             max_body_bytes: 0,
             // What such variables are about are forms and calls, not uploads; each request under way may hold as much.
             max_matched_body_bytes: 1024 * 1024,
+            // At half the least rate this takes the window in which that is judged. So little that it comes in one piece with
+            // most heads, and that a client which sends it by the byte holds less than 8 KiB.
+            wait_for_body_bytes: 2_048,
             max_requests_per_connection: 0,
             max_connections: 100_000,
             // Behind a balancer all clients are one address: a default would cut a whole site off.

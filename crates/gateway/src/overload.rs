@@ -70,14 +70,19 @@ impl Shared {
         Err(Failure::new(Cause::MemoryLimit, detail))
     }
 
-    /// Appends a piece of a body to what is held of it.
+    /// Appends a piece of a body to what is held of it, which grows by doubling, up to `limit_bytes`.
     ///
     /// # Errors
     /// `memory_limit`, when memory is too short for it.
-    pub(crate) fn hold(&self, held: &mut Vec<u8>, piece: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn hold(&self, held: &mut Vec<u8>, piece: &[u8], limit_bytes: usize) -> Result<(), Failure> {
+        let needed_bytes = held.len() + piece.len();
+        let grows = held.capacity() < needed_bytes;
         // Growing copies what is there to a place that was not resident before.
-        let copied_bytes = if held.capacity() - held.len() < piece.len() { held.len() } else { 0 };
-        self.check_room(copied_bytes + piece.len())?;
+        self.check_room(piece.len() + if grows { held.len() } else { 0 })?;
+        if grows {
+            let room_bytes = held.len().saturating_mul(2).min(limit_bytes).max(needed_bytes);
+            held.reserve_exact(room_bytes - held.len());
+        }
         held.extend_from_slice(piece);
         Ok(())
     }

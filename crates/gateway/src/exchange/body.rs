@@ -24,7 +24,7 @@ pub(crate) struct Begun {
     pub(crate) bytes: Rc<[u8]>,
     /// The trailers behind it.
     pub(crate) trailers: Option<Rc<Headers>>,
-    /// The body goes on behind `bytes`: it is longer than whoever read it wanted to hold.
+    /// The body goes on behind `bytes`: that is all that somebody wanted, or wanted to hold.
     pub(crate) goes_on: bool,
 }
 
@@ -59,7 +59,7 @@ impl ReadBody {
         *self = ReadBody { begun: Some(begun), ..ReadBody::default() };
     }
 
-    /// Keeps the beginning of a body that is longer than anyone wanted to hold.
+    /// Keeps the beginning of a body that goes on.
     pub(crate) fn keep_beginning(&mut self, bytes: Vec<u8>) {
         let begun = Begun { bytes: bytes.into(), trailers: None, goes_on: true };
         *self = ReadBody { begun: Some(begun), ..ReadBody::default() };

@@ -34,7 +34,8 @@ impl BodyCopy {
     /// Takes what still fits of a piece. When memory is short the copy ends where it is.
     pub(crate) fn add(&mut self, piece: &[u8]) {
         let room = self.limit_bytes.saturating_sub(self.bytes.len());
-        if self.shared.hold(&mut self.bytes, &piece[..piece.len().min(room)]).is_err() {
+        let piece = &piece[..piece.len().min(room)];
+        if self.shared.hold(&mut self.bytes, piece, self.limit_bytes).is_err() {
             self.limit_bytes = self.bytes.len();
         }
     }

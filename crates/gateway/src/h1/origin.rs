@@ -150,7 +150,12 @@ impl ClientStream for OriginStream {
 
     #[inline]
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.writer.poll_flush(cx, &mut self.connection.stream)
+        let flushed = self.writer.poll_flush(cx, &mut self.connection.stream);
+        if flushed.is_ready() && !self.writer.is_ended() {
+            // The client's next piece may take its time.
+            self.writer.rest();
+        }
+        flushed
     }
 
     fn poll_head(

@@ -5,7 +5,7 @@ use std::io;
 use std::task::{Context, Poll, ready};
 
 use http1::{Headers, RequestFraming, ResponseHead, Version, encode};
-use stdx::buffer::{Buffer, LARGE_BYTES};
+use stdx::buffer::{Buffer, LARGE_BYTES, SMALL_BYTES};
 use stdx::pooled::PooledBox;
 
 use super::connection::Connection;
@@ -39,8 +39,8 @@ pub(crate) struct H1Server<'c> {
     length: BodyLength,
     /// Where the next unread byte of a body that lies whole in the buffer is; such a body can be sent again.
     cursor: Option<usize>,
-    /// Some of a body that arrives piece by piece was passed on; it cannot be sent again.
-    body_taken: bool,
+    /// What was taken of a body that arrives piece by piece; it cannot be sent again.
+    taken_bytes: u64,
     /// The close is all that ends the response's body.
     ends_by_close: bool,
     /// The client waits for 100 (Continue) before it sends its body.
@@ -84,7 +84,7 @@ impl<'c> H1Server<'c> {
             reader,
             length,
             cursor: whole.then_some(0),
-            body_taken: false,
+            taken_bytes: 0,
             ends_by_close: false,
             // A client of HTTP/1.0 must not be sent an interim response (RFC 9110 section 15.2).
             continue_due: request.expect_continue && request.version == Version::Http11,
@@ -211,7 +211,7 @@ impl ServerStream for H1Server<'_> {
             });
         }
         loop {
-            let input = self.connection.input.get_or_insert_with(Buffer::large);
+            let input = self.connection.input.get_or_insert_with(Buffer::small);
             match self.reader.next(input) {
                 Ok(Next::Data(count)) => {
                     let input = self.connection.input.as_ref().map_or(&[][..], Buffer::filled);
@@ -240,9 +240,11 @@ impl ServerStream for H1Server<'_> {
             {
                 return Poll::Ready(BodyEvent::Reset(gone(&error)));
             }
-            // A body is on its way: read it in larger pieces than heads come in.
             input.compact();
-            input.grow_to(LARGE_BYTES);
+            // Who has sent so much is read in larger pieces. Of others no node may have been chosen yet, or it takes nothing.
+            if self.taken_bytes >= SMALL_BYTES as u64 || input.is_full() {
+                input.grow_to(LARGE_BYTES);
+            }
             let read = self.connection.stream.poll_read(cx, input.spare_mut());
             if read.is_pending() && input.is_empty() {
                 // Who sends slowly holds no memory between two pieces.
@@ -265,7 +267,7 @@ impl ServerStream for H1Server<'_> {
         match &mut self.cursor {
             Some(cursor) => *cursor += count,
             None => {
-                self.body_taken |= count > 0;
+                self.taken_bytes += count as u64;
                 let input = self.connection.input.as_mut().expect("data was lent from it");
                 self.reader.took(count, input);
             }
@@ -282,7 +284,7 @@ impl ServerStream for H1Server<'_> {
                 *cursor = 0;
                 true
             }
-            None => !self.body_taken,
+            None => self.taken_bytes == 0,
         }
     }
 

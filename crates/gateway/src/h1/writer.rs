@@ -88,6 +88,11 @@ impl Writer {
         self.chunk_left > 0 || matches!(self.framing, Framing::Length(1..))
     }
 
+    /// Whether no more of a body is to come.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.framing == Framing::Empty
+    }
+
     /// Takes some of `data` for the body; how many bytes were taken, at least one.
     pub(crate) fn poll_data(
         &mut self,

@@ -1,10 +1,12 @@
-//! Reading the request body before a node is chosen: for a plugin that must see it whole, or because a variable that
-//! decides something lies in it. What was read stands in the client's place afterwards. It looks into no body.
+//! Reading the request body before a node is chosen: for a plugin that must see it whole, because a variable that decides
+//! something lies in it, or its beginning, for which no node is kept waiting. What was read stands in the client's place
+//! afterwards. It looks into no body.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 use http1::Headers;
+use stdx::pooled::PooledBox;
 
 use super::Run;
 use super::patience::Patience;
@@ -57,6 +59,48 @@ pub(super) async fn for_variables<S: ServerStream>(
     Ok(true)
 }
 
+/// Waits for the beginning of a body whose length is declared: no connection to a node, and no permit of an upstream, is
+/// held for a client that sends slowly. Reads nothing of a beginning that comes in one piece.
+#[inline]
+pub(super) async fn beginning<S: ServerStream>(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+) -> Result<(), Failure> {
+    let BodyLength::Known(length) = server.body_length() else { return Ok(()) };
+    let wanted_bytes =
+        usize::try_from(length).unwrap_or(usize::MAX).min(run.worker.options.limits.wait_for_body_bytes);
+    if wanted_bytes == 0 || !exchange.body.is_unread() {
+        return Ok(());
+    }
+    let is_here = poll_fn(|cx| {
+        let data = server.poll_body(cx);
+        Poll::Ready(matches!(data, Poll::Ready(BodyEvent::Data(data)) if data.len() >= wanted_bytes))
+    });
+    if is_here.await {
+        return Ok(());
+    }
+    PooledBox::pin(piece_by_piece(run, exchange, server, wanted_bytes)).await
+}
+
+async fn piece_by_piece<S: ServerStream>(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    wanted_bytes: usize,
+) -> Result<(), Failure> {
+    let mut bytes = Vec::new();
+    // The piece with which there is enough is left where it is.
+    match read(run, server, &mut bytes, wanted_bytes - 1).await? {
+        Read::Whole(trailers) => exchange.body.keep_whole(bytes, trailers),
+        Read::TooLong if bytes.is_empty() => {}
+        Read::TooLong => exchange.body.keep_beginning(bytes),
+    }
+    // Tries are timed from the last reading, which may be as old as the head.
+    run.worker.clock_ns();
+    Ok(())
+}
+
 enum Read {
     /// To its end, with the trailers it had.
     Whole(Option<Headers>),
@@ -80,7 +124,7 @@ async fn read<S: ServerStream>(
                 }
                 Poll::Ready(BodyEvent::Data(data)) => {
                     // Whatever the priority: the route may not be known yet.
-                    run.worker.shared.hold(bytes, data)?;
+                    run.worker.shared.hold(bytes, data, limit_bytes)?;
                     data.len()
                 }
                 Poll::Ready(BodyEvent::End(trailers)) => {
@@ -143,7 +187,7 @@ impl<S: ServerStream> ServerStream for Collected<'_, S> {
 
     fn body_length(&self) -> BodyLength {
         match (self.server.body_length(), self.begun.bytes.len()) {
-            // Only a body without a declared length goes on, and only a chunked one can have trailers.
+            // Only a chunked body can have trailers.
             (length, _) if self.begun.goes_on || self.begun.trailers.is_some() => length,
             // A request that had no body and got none stays without one.
             (BodyLength::None, 0) => BodyLength::None,

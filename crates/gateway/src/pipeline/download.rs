@@ -338,7 +338,7 @@ async fn collect<S: ServerStream, O: ClientStream>(
                         let detail = format!("a plugin reads the body whole, up to {limit_bytes} bytes");
                         return Poll::Ready(Err(Failure::new(Cause::BufferLimit, detail)));
                     }
-                    download.run.worker.shared.hold(&mut body, data)?;
+                    download.run.worker.shared.hold(&mut body, data, limit_bytes)?;
                     data.len()
                 }
                 Poll::Ready(BodyEvent::End(_)) => return Poll::Ready(Ok(())),

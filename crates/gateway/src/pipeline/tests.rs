@@ -210,6 +210,8 @@ fn local_answers_take_the_same_way() {
 fn what_breaks_on_one_side_ends_the_other() {
     let origin = Origin::answering("");
     let (told, _) = exchange(&origin, "POST /here", scripted(&[Some("hel"), None], BodyLength::Known(5)));
+    assert_eq!((told.as_str(), origin.connections()), ("abort", 0), "no node was asked yet");
+    let (told, _) = exchange(&origin, "POST /here", scripted(&[Some("hel"), None], BodyLength::Unknown));
     assert_eq!(told, "abort", "a client that is gone is told nothing");
     origin.wait_for_closed(1);
     assert!(origin.requests().iter().all(|request| request.body_error.is_some()));

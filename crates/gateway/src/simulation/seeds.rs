@@ -15,7 +15,7 @@ const SEEDS_VARIABLE: &str = "WEIR_SIMULATE";
 /// Lines of a failed run's trace that are printed, from its end.
 const TRACE_LINES: usize = 400;
 /// A planted fault must show within so many seeds.
-const PLANTED_SEEDS: u64 = 300;
+const PLANTED_SEEDS: u64 = 2_000;
 
 fn asked_for() -> Range<u64> {
     let Ok(text) = std::env::var(SEEDS_VARIABLE) else { return SEEDS };

@@ -56,6 +56,7 @@ fn limits(settings: &Settings) -> Limits {
         request_timeout_ms: settings.request_timeout_ms,
         max_body_bytes: settings.max_body_bytes,
         max_matched_body_bytes: settings.max_matched_body_bytes,
+        wait_for_body_bytes: settings.wait_for_body_bytes,
         max_requests_per_connection: settings.max_requests_per_connection,
         max_connections: settings.max_connections,
         max_connections_per_address: settings.max_connections_per_address,

@@ -150,7 +150,9 @@ fn an_early_answer_ends_the_upload() {
     let origin = Origin::on_head(|_| Reply::raw(refusal).close());
     let weir = in_front_of(&origin);
     let mut client = weir.client();
-    client.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100000000\r\n\r\nsome of it");
+    let beginning = "some".repeat(1_024);
+    let head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100000000\r\n\r\n";
+    client.send((head.to_owned() + &beginning).as_bytes());
     let response = client.read_response(false).unwrap();
     assert_eq!((response.status, response.text()), (413, "too".to_owned()));
     assert!(client.closes_cleanly());
@@ -232,7 +234,7 @@ fn an_upload_is_passed_on_as_it_comes() {
         let asked = asked.clone();
         move |_| {
             Reply::new()
-                .then(Step::ReadBytes(3))
+                .then(Step::ReadBytes(BEGINNING.len()))
                 .then(Step::Set(asked.clone()))
                 .then(Step::ReadBytes(2))
                 .send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
@@ -241,10 +243,30 @@ fn an_upload_is_passed_on_as_it_comes() {
     });
     let weir = in_front_of(&origin);
     let mut client = weir.client();
-    client.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nabc");
+    client.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2050\r\n\r\n");
+    client.send(BEGINNING);
     assert!(asked.wait(), "the first piece waits for the second");
     client.send(b"de");
     assert_eq!(client.read_response(false).unwrap().status, 200);
+}
+
+#[test]
+fn a_conversation_in_chunks_waits_for_nothing() {
+    let origin = Origin::on_head(|_| {
+        Reply::raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nwho?\r\n")
+            .then(Step::ReadBody)
+            .send("0\r\n\r\n")
+    });
+    let weir = in_front_of(&origin);
+    let mut client = weir.client();
+    client.send(b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let mut seen = Vec::new();
+    while !seen.ends_with(b"who?\r\n") {
+        seen.extend(client.read_bytes(1));
+    }
+    client.send(b"2\r\nme\r\n0\r\n\r\n");
+    assert_eq!(client.read_bytes(5), b"0\r\n\r\n");
+    assert_eq!(origin.wait_for_requests(1)[0].text(), "me");
 }
 
 /// Waits until `value` no longer changes over a number of looks, and returns it.
@@ -259,6 +281,8 @@ fn settled(value: impl Fn() -> u64) -> u64 {
     last
 }
 
+/// What has to come of a body before a node is asked.
+const BEGINNING: &[u8] = &[b'a'; 2_048];
 /// More than the sockets' buffers between two peers hold, less than a test's patience.
 const LARGE_BYTES: usize = 20 * 1024 * 1024;
 /// Looks without a change, some 10 ms apart, after which nothing moves any more.

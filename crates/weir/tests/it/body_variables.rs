@@ -142,7 +142,11 @@ fn a_body_too_long_for_variables_passes_on_as_it_comes() {
 #[test]
 fn nobody_reads_a_body_that_no_candidate_looks_into() {
     let origin = Origin::on_head(|_| Reply::ok("early"));
-    let weir = gateway(&origin, &[("form", "/form with vars: [[post_arg_user, '==', ann]]")], &[]);
+    let weir = gateway(
+        &origin,
+        &[("form", "/form with vars: [[post_arg_user, '==', ann]]")],
+        &["--wait-for-body-bytes", "0"],
+    );
     for (path, content_type) in [("/upload", FORM), ("/form", "text/plain")] {
         let mut client = weir.client();
         let head = format!(

@@ -120,6 +120,61 @@ fn a_body_by_the_byte_is_refused_and_a_steady_one_is_not() {
     wait_until("a client that was steady is served", || steady_body(&weir, &mut other));
 }
 
+#[test]
+fn who_begins_a_body_slowly_holds_no_connection_to_a_node() {
+    let origin = Origin::start(|request| Reply::ok(&request.text()));
+    let weir = logging(&origin, &["--client-body-timeout-ms", "1500", "--client-rate-window-ms", "1000"]);
+    let head = b"POST /slow HTTP/1.1\r\nHost: h\r\nContent-Length: 6000\r\n\r\n";
+    // One that is cut, one that goes away, one that sends all in the end.
+    let mut slow: Vec<Client> = (0..3).map(|_| weir.client()).collect();
+    slow.iter_mut().for_each(|client| client.send(head));
+    let mut other = weir.client();
+    for piece in 0..200 {
+        for client in &mut slow[1..] {
+            client.send(&[b'0' + (piece % 10) as u8; 10]);
+        }
+        assert_eq!(other.request("POST", "/quick", &[], b"quick").text(), "quick");
+    }
+    assert_eq!(origin.connections(), 1, "the quick one's");
+    drop(slow.remove(1));
+    wait_for_log(&weir, "499 client_gone");
+    let answer = trickle(&mut slow[0], || assert_eq!(other.get("/").status, 200));
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    wait_for_log(&weir, "408 client_body_slow");
+    assert!(
+        origin.requests().iter().all(|request| request.path() != "/slow"),
+        "and the node saw nothing of them"
+    );
+
+    let mut last = weir.client();
+    let text: String = (0..6_000).map(|number| char::from(b'a' + (number % 26) as u8)).collect();
+    last.send(head);
+    for piece in text.as_bytes().chunks(7) {
+        last.send(piece);
+    }
+    assert_eq!(last.read_response(false).unwrap().text(), text, "all of it, once and in order");
+}
+
+#[test]
+fn a_node_sees_a_body_from_its_first_byte_where_nothing_is_to_be_waited_for() {
+    let asked = Signal::new();
+    let origin = Origin::on_head({
+        let asked = asked.clone();
+        move |_| {
+            Reply::new()
+                .then(Step::Set(asked.clone()))
+                .then(Step::ReadBody)
+                .send("HTTP/1.1 204 No Content\r\n\r\n")
+        }
+    });
+    let weir = in_front_of_with(&origin, &["--wait-for-body-bytes", "0"]);
+    let mut client = weir.client();
+    client.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n");
+    assert!(asked.wait());
+    client.send(b"ok");
+    assert_eq!(client.read_response(false).unwrap().status, 204);
+}
+
 /// Sends a body without a pause as long as a window, other requests between its pieces; false if there was such a pause.
 fn steady_body(weir: &Weir, other: &mut Client) -> bool {
     let mut steady = weir.client();

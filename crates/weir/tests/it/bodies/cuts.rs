@@ -89,7 +89,8 @@ fn a_client_that_goes_away_stops_the_upstream_work() {
 
 #[test]
 fn a_client_that_goes_away_while_uploading_leaves_no_whole_request() {
-    for framing in ["Content-Length: 100\r\n\r\nabc", "Transfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n"] {
+    let length = "Content-Length: 10000\r\n\r\n".to_owned() + &"a".repeat(2_048);
+    for framing in [&length, "Transfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n"] {
         let asked = Signal::new();
         let origin = Origin::on_head({
             let asked = asked.clone();
@@ -131,12 +132,19 @@ fn a_client_that_only_stops_sending_gets_its_answer() {
 fn a_body_that_stops_arriving_is_given_up() {
     let origin = Origin::answering("");
     let weir = in_front_of_with(&origin, &["--client-body-timeout-ms", "100"]);
-    let mut client = weir.client();
-    client.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nabc");
-    let response = client.read_response(false).unwrap();
-    assert_eq!((response.status, response.header("connection")), (408, Some("close")));
-    assert!(client.closes_cleanly());
-    assert!(origin.wait_for_requests(1)[0].body_error.is_some());
+    let head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10000\r\n\r\n";
+    for (beginning, requests) in [("abc", 0), (&"a".repeat(2_048)[..], 1)] {
+        let mut client = weir.client();
+        client.send((head.to_owned() + beginning).as_bytes());
+        let response = client.read_response(false).unwrap();
+        assert_eq!((response.status, response.header("connection")), (408, Some("close")));
+        assert!(client.closes_cleanly());
+        let seen = origin.wait_for_requests(requests);
+        assert!(
+            seen.len() == requests && seen.iter().all(|request| request.body_error.is_some()),
+            "{seen:?}"
+        );
+    }
 }
 
 #[test]
