@@ -236,9 +236,9 @@ settings! {
         /// `graphql_…` or `request_body` variable of a route or plugin lies in it. A longer one passes on as it comes,
         /// and the variable is unset.
         max_matched_body_bytes: usize = parse::size::<0, 67_108_864>("BYTES", "1048576"),
-        /// Bytes of a request body that have to come, or all of it, before a node is chosen, so that a client that sends
-        /// slowly holds no connection to a node, and no slot of one; 0 is none. Only for a body whose length is declared:
-        /// one in chunks may be half of a conversation.
+        /// Bytes of a request body that have to come, or all of it, before a node is chosen: a client that begins slowly then
+        /// holds no connection to one. 0 is none. Only for a body whose length is declared; one in chunks may be half of a
+        /// conversation, and goes on at once.
         wait_for_body_bytes: usize = parse::size::<0, 1_048_576>("BYTES", "2048"),
         /// Requests after which a connection is closed; 0 is no limit.
         max_requests_per_connection: u64 = parse::number::<0, { i64::MAX as u64 }>("N", "0"),

@@ -5,7 +5,7 @@ use std::io;
 use std::task::{Context, Poll, ready};
 
 use http1::{Headers, RequestFraming, ResponseHead, Version, encode};
-use stdx::buffer::{Buffer, LARGE_BYTES, SMALL_BYTES};
+use stdx::buffer::{Buffer, LARGE_BYTES};
 use stdx::pooled::PooledBox;
 
 use super::connection::Connection;
@@ -16,6 +16,10 @@ use crate::body::{BodyEvent, BodyLength, Piece, ServerStream};
 use crate::exchange::Exchange;
 use crate::failure::{Blame, Cause, Failure};
 use crate::forward::{self, ResponseOptions};
+
+/// From which byte on a body is read in larger pieces than heads come in: as much of it as a node is chosen for. Before that
+/// a connection to one may still have to be opened, and what was read waits for it.
+const LARGE_FROM_BYTES: u64 = 2_048;
 
 /// What becomes of the connection after an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,8 +245,7 @@ impl ServerStream for H1Server<'_> {
                 return Poll::Ready(BodyEvent::Reset(gone(&error)));
             }
             input.compact();
-            // Who has sent so much is read in larger pieces. Of others no node may have been chosen yet, or it takes nothing.
-            if self.taken_bytes >= SMALL_BYTES as u64 || input.is_full() {
+            if self.taken_bytes >= LARGE_FROM_BYTES || input.is_full() {
                 input.grow_to(LARGE_BYTES);
             }
             let read = self.connection.stream.poll_read(cx, input.spare_mut());
