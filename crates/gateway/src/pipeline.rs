@@ -12,6 +12,7 @@ mod respond;
 mod retry;
 mod upload;
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use stdx::pooled::PooledBox;
@@ -26,6 +27,7 @@ use crate::plugin::Phase;
 use crate::runtime::Generation;
 use crate::worker::Worker;
 
+use patience::Patience;
 use phases::Chains;
 pub(crate) use prepare::prepare;
 pub(crate) use proxy::key_hash;
@@ -43,6 +45,8 @@ pub(crate) struct Run<'a> {
     worker: &'a Rc<Worker>,
     generation: &'a Generation,
     alarm: &'a Alarm,
+    /// How long the client has been waited for already, if a try goes on with its body.
+    body_patience: Cell<Option<Box<Patience>>>,
 }
 
 /// Serves the request in `exchange`, whose body and response go through `server`.
@@ -54,7 +58,7 @@ pub(crate) async fn run<S: ServerStream>(
 ) -> Outcome {
     let generation = worker.generation();
     exchange.generation = Some(generation.clone());
-    let run = Run { worker, generation: &generation, alarm };
+    let run = Run { worker, generation: &generation, alarm, body_patience: Cell::default() };
     let mut chains = Chains::none(&generation);
     match serve(&run, exchange, server, &mut chains).await {
         Ok(outcome) => outcome,
@@ -111,7 +115,7 @@ pub(crate) async fn refuse<S: ServerStream>(
     exchange.generation = Some(generation.clone());
     let client = ClientAddress::from(exchange.connection.peer);
     (exchange.client_address, exchange.client_port) = (client.address, client.port);
-    let run = Run { worker, generation: &generation, alarm };
+    let run = Run { worker, generation: &generation, alarm, body_patience: Cell::default() };
     respond::fail(&run, exchange, server, &Chains::none(&generation), failure).await
 }
 

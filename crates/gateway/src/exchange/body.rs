@@ -48,6 +48,11 @@ impl ReadBody {
         self.begun.as_ref()
     }
 
+    /// What was read of it, for who passes it on; of a body that goes on nothing stays here.
+    pub(crate) fn pass_on(&mut self) -> Option<Begun> {
+        if self.begun.as_ref()?.goes_on { self.begun.take() } else { self.begun.clone() }
+    }
+
     /// Whether nobody has begun to read it.
     pub(crate) fn is_unread(&self) -> bool {
         self.begun.is_none()

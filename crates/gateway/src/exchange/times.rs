@@ -5,6 +5,8 @@
 pub struct Times {
     /// The first byte of the request was read.
     pub started_ns: u64,
+    /// How long the client was waited for because some of its body was wanted before a node was chosen.
+    pub body_waited_ns: u64,
     /// The plugins of the request were done, and a node was about to be chosen.
     pub upstream_started_ns: u64,
     /// The head of the final response was read.
@@ -28,5 +30,10 @@ impl Times {
         }
         let ended = if self.upstream_ended_ns == 0 { self.ended_ns } else { self.upstream_ended_ns };
         ended.saturating_sub(self.upstream_started_ns)
+    }
+
+    /// The part of it that is nobody's but the gateway's.
+    pub fn gateway_ns(&self) -> u64 {
+        self.total_ns().saturating_sub(self.upstream_ns()).saturating_sub(self.body_waited_ns)
     }
 }

@@ -153,7 +153,7 @@ impl ClientStream for OriginStream {
         let flushed = self.writer.poll_flush(cx, &mut self.connection.stream);
         if flushed.is_ready() && !self.writer.is_ended() {
             // The client's next piece may take its time.
-            self.writer.rest();
+            self.writer.rest_if_large();
         }
         flushed
     }

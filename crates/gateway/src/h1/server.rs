@@ -218,6 +218,11 @@ impl ServerStream for H1Server<'_> {
             let input = self.connection.input.get_or_insert_with(Buffer::small);
             match self.reader.next(input) {
                 Ok(Next::Data(count)) => {
+                    if self.taken_bytes == 0
+                        && matches!(self.reader, BodyReader::Length(bytes) if bytes == count as u64)
+                    {
+                        self.cursor = Some(0);
+                    }
                     let input = self.connection.input.as_ref().map_or(&[][..], Buffer::filled);
                     return Poll::Ready(BodyEvent::Data(&input[..count]));
                 }
@@ -244,8 +249,8 @@ impl ServerStream for H1Server<'_> {
             {
                 return Poll::Ready(BodyEvent::Reset(gone(&error)));
             }
-            input.compact();
-            if self.taken_bytes >= LARGE_FROM_BYTES || input.is_full() {
+            debug_assert!(input.is_empty(), "what is there is body, or was framing");
+            if self.taken_bytes >= LARGE_FROM_BYTES {
                 input.grow_to(LARGE_BYTES);
             }
             let read = self.connection.stream.poll_read(cx, input.spare_mut());

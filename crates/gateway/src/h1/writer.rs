@@ -15,6 +15,9 @@ const COPY_MAX_BYTES: usize = 4 * 1024;
 /// What may wait before a write is due; bounds the memory a peer that does not read can hold here.
 const WAITING_MAX_BYTES: usize = 16 * 1024;
 
+/// What is kept in a pause rather than made anew behind it: room for a head.
+const RESTING_MAX_BYTES: usize = 1024;
+
 /// How the end of the body being sent is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
@@ -81,6 +84,13 @@ impl Writer {
         self.waiting.drain(..self.written);
         self.written = 0;
         self.waiting.shrink_to_fit();
+    }
+
+    /// Gives back the memory that what waits does not need, if it is more than a head usually takes.
+    pub(crate) fn rest_if_large(&mut self) {
+        if self.waiting.capacity() > RESTING_MAX_BYTES {
+            self.rest();
+        }
     }
 
     /// Whether a body of known length still lacks bytes.

@@ -57,7 +57,7 @@ pub struct Series {
     pub request: Histogram,
     /// The part spent waiting for nodes.
     pub upstream: Histogram,
-    /// The rest, spent here.
+    /// The rest, spent here; without what the client was waited for.
     pub gateway: Histogram,
     /// Bytes received from clients.
     pub ingress_bytes: AtomicU64,
@@ -76,13 +76,12 @@ impl Series {
             code.store(status, Ordering::Relaxed);
         }
         bump(count, 1);
-        let (total_us, upstream_us) =
-            (exchange.times.total_ns() / 1_000, exchange.times.upstream_ns() / 1_000);
-        self.request.record(total_us);
-        if exchange.times.upstream_started_ns != 0 {
-            self.upstream.record(upstream_us);
+        let times = &exchange.times;
+        self.request.record(times.total_ns() / 1_000);
+        if times.upstream_started_ns != 0 {
+            self.upstream.record(times.upstream_ns() / 1_000);
         }
-        self.gateway.record(total_us.saturating_sub(upstream_us));
+        self.gateway.record(times.gateway_ns() / 1_000);
         bump(&self.ingress_bytes, exchange.request_bytes);
         bump(&self.egress_bytes, exchange.response_bytes);
     }

@@ -271,7 +271,8 @@ async fn wait_for_head<S: ServerStream>(
     upload: &mut Upload,
 ) -> Result<(), Failure> {
     let head = &mut exchange.response;
-    let mut patience = Patience::for_body(&run.worker.options.limits);
+    let begun = run.body_patience.take();
+    let mut patience = begun.map_or_else(|| Patience::for_body(&run.worker.options.limits), |begun| *begun);
     let mut waiting: Option<WaitsFor> = None;
     let mut leaving = false;
     poll_fn(|cx| {

@@ -3,6 +3,7 @@
 //! afterwards. It looks into no body.
 
 use std::future::poll_fn;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use http1::Headers;
@@ -12,9 +13,10 @@ use super::Run;
 use super::patience::Patience;
 use super::upload::{self, too_large};
 use crate::body::{BodyEvent, BodyLength, Piece, ServerStream};
-use crate::exchange::Exchange;
 use crate::exchange::body::{Begun, ReadBody};
-use crate::failure::{Blame, Failure};
+use crate::exchange::{Exchange, Times};
+
+use crate::failure::{Blame, Cause, Failure};
 
 /// Reads the whole body, for a plugin; one that is longer than `limit_bytes` is refused.
 pub(super) async fn whole<S: ServerStream>(
@@ -28,7 +30,8 @@ pub(super) async fn whole<S: ServerStream>(
     }
     // The beginning may have been read for variables; the rest comes behind it.
     let mut bytes = exchange.body.begun().map_or_else(Vec::new, |begun| begun.bytes.to_vec());
-    match read(run, server, &mut bytes, limit_bytes).await? {
+    let mut patience = Patience::for_body(&run.worker.options.limits);
+    match read(run, &mut exchange.times, server, &mut patience, &mut bytes, limit_bytes).await? {
         Read::Whole(trailers) => exchange.body.keep_whole(bytes, trailers),
         Read::TooLong => return Err(too_large(limit_bytes)),
     }
@@ -51,8 +54,8 @@ pub(super) async fn for_variables<S: ServerStream>(
     if !is_readable || !exchange.body.is_unread() {
         return Ok(false);
     }
-    let mut bytes = Vec::new();
-    match read(run, server, &mut bytes, limit_bytes).await? {
+    let (mut bytes, mut patience) = (Vec::new(), Patience::for_body(&run.worker.options.limits));
+    match read(run, &mut exchange.times, server, &mut patience, &mut bytes, limit_bytes).await? {
         Read::Whole(trailers) => exchange.body.keep_whole(bytes, trailers),
         Read::TooLong => exchange.body.keep_beginning(bytes),
     }
@@ -74,10 +77,13 @@ pub(super) async fn beginning<S: ServerStream>(
         return Ok(());
     }
     let is_here = poll_fn(|cx| {
-        let data = server.poll_body(cx);
-        Poll::Ready(matches!(data, Poll::Ready(BodyEvent::Data(data)) if data.len() >= wanted_bytes))
+        Poll::Ready(match server.poll_body(cx) {
+            Poll::Ready(BodyEvent::Data(data)) => Ok(data.len() >= wanted_bytes),
+            Poll::Ready(BodyEvent::Reset(failure)) => Err(failure),
+            Poll::Ready(BodyEvent::End(_)) | Poll::Pending => Ok(false),
+        })
     });
-    if is_here.await {
+    if is_here.await? {
         return Ok(());
     }
     PooledBox::pin(piece_by_piece(run, exchange, server, wanted_bytes)).await
@@ -89,15 +95,30 @@ async fn piece_by_piece<S: ServerStream>(
     server: &mut S,
     wanted_bytes: usize,
 ) -> Result<(), Failure> {
-    let mut bytes = Vec::new();
+    let (mut bytes, mut patience) = (Vec::new(), Patience::for_body(&run.worker.options.limits));
     // The piece with which there is enough is left where it is.
-    match read(run, server, &mut bytes, wanted_bytes - 1).await? {
-        Read::Whole(trailers) => exchange.body.keep_whole(bytes, trailers),
-        Read::TooLong if bytes.is_empty() => {}
-        Read::TooLong => exchange.body.keep_beginning(bytes),
+    let limit_bytes = wanted_bytes - 1;
+    match read(run, &mut exchange.times, server, &mut patience, &mut bytes, limit_bytes).await {
+        Ok(Read::Whole(trailers)) => {
+            exchange.body.keep_whole(bytes, trailers);
+            return Ok(());
+        }
+        Ok(Read::TooLong) => {}
+        // Nobody asked for it to be held: whose request is still served is served with less.
+        Err(failure) if failure.cause == Cause::MemoryLimit => {}
+        Err(failure) => {
+            // Whoever logs bodies logs what there was of this one.
+            if let Some(copy) = &exchange.request_copy {
+                copy.add(&bytes);
+            }
+            return Err(failure);
+        }
     }
-    // Tries are timed from the last reading, which may be as old as the head.
-    run.worker.clock_ns();
+    if !bytes.is_empty() {
+        exchange.body.keep_beginning(bytes);
+    }
+    // Its time goes on: a node is chosen meanwhile, and the client owes what it owed.
+    run.body_patience.set(Some(Box::new(patience.handed_on())));
     Ok(())
 }
 
@@ -110,12 +131,14 @@ enum Read {
 
 async fn read<S: ServerStream>(
     run: &Run<'_>,
+    times: &mut Times,
     server: &mut S,
+    patience: &mut Patience,
     bytes: &mut Vec<u8>,
     limit_bytes: usize,
 ) -> Result<Read, Failure> {
-    let mut patience = Patience::for_body(&run.worker.options.limits);
-    poll_fn(|cx| {
+    let began_ns = run.worker.recent_ns();
+    let read = poll_fn(|cx| {
         let mut moved = false;
         loop {
             let count = match server.poll_body(cx) {
@@ -142,7 +165,10 @@ async fn read<S: ServerStream>(
             server.consume(count);
         }
     })
-    .await
+    .await;
+    // Tries are timed from the last reading of the clock, which would be as old as the head.
+    times.body_waited_ns += run.worker.clock_ns().saturating_sub(began_ns);
+    read
 }
 
 /// A body that was read, in the place of the client's: what is sent on is what was seen, and then what was not.
@@ -156,10 +182,10 @@ pub(super) struct Collected<'a, S> {
 
 impl<'a, S: ServerStream> Collected<'a, S> {
     /// What was read of the body, in front of `server`; the other way round if nobody has begun to read it.
-    pub(super) fn new(body: &ReadBody, server: &'a mut S) -> Result<Collected<'a, S>, &'a mut S> {
-        match body.begun() {
+    pub(super) fn new(body: &mut ReadBody, server: &'a mut S) -> Result<Collected<'a, S>, &'a mut S> {
+        match body.pass_on() {
             None => Err(server),
-            Some(begun) => Ok(Collected { server, begun: begun.clone(), cursor: 0, rest_taken: false }),
+            Some(begun) => Ok(Collected { server, begun, cursor: 0, rest_taken: false }),
         }
     }
 }
@@ -180,7 +206,12 @@ impl<S: ServerStream> ServerStream for Collected<'_, S> {
         if self.cursor < self.begun.bytes.len() {
             self.cursor += count;
         } else {
-            self.rest_taken = true;
+            if !self.rest_taken {
+                // Nobody can be sent the whole of it any more.
+                self.rest_taken = true;
+                self.begun.bytes = Rc::from([]);
+                self.cursor = 0;
+            }
             self.server.consume(count);
         }
     }

@@ -35,6 +35,8 @@ struct Waiting {
     look: Option<Look>,
     /// The look that the window began with.
     window: Option<Look>,
+    /// The alarm is set for the next look.
+    is_armed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +59,14 @@ impl Patience {
     fn new(timeout_ms: u64, rate: u64, window_ms: u64, asks_at_once: bool) -> Patience {
         let window_bytes = rate.saturating_mul(window_ms).div_ceil(1_000);
         Patience { timeout_ms, window_ms, window_bytes, asks_at_once, waiting: None }
+    }
+
+    /// For who waits for the same client on: what it has moved is known, the alarm may have been set for something else.
+    pub(super) fn handed_on(mut self) -> Patience {
+        if let Some(waiting) = &mut self.waiting {
+            waiting.is_armed = false;
+        }
+        self
     }
 
     /// Somebody else is waited for.
@@ -96,16 +106,19 @@ impl Patience {
     ) -> Result<Option<u64>, Lost> {
         let Some(waiting) = &mut self.waiting else {
             let look = self.asks_at_once.then(|| Look { at_ms: now_ms, total_bytes: total_bytes() });
-            let waiting = self.waiting.insert(Waiting { moved_ms: now_ms, look, window: look });
+            let waiting =
+                self.waiting.insert(Waiting { moved_ms: now_ms, look, window: look, is_armed: true });
             let look_ms = waiting.next_look_ms(now_ms, self.timeout_ms, self.window_ms, self.window_bytes);
             return Ok(Some(look_ms));
         };
         if moved {
             waiting.moved_ms = now_ms;
         }
+        let is_armed = std::mem::replace(&mut waiting.is_armed, true);
         if !rang {
             // The alarm stays where it is, however much moves: what it finds then is looked at then.
-            return Ok(None);
+            let next_ms = || waiting.next_look_ms(now_ms, self.timeout_ms, self.window_ms, self.window_bytes);
+            return Ok((!is_armed).then(next_ms));
         }
         let now = Look { at_ms: now_ms, total_bytes: total_bytes() };
         // What lies in the kernel's buffers may have been taken although nothing new has gone into them.
@@ -197,6 +210,21 @@ mod tests {
         assert_eq!(patience.look(5, false, false, || 0), Ok(Some(60_000)));
         assert_eq!(patience.look(5, true, false, || 100), Ok(None));
         assert_eq!(patience.look(60_005, false, true, || 100), Err(Lost::Stalled));
+    }
+
+    #[test]
+    fn who_is_handed_on_owes_what_it_owed() {
+        let mut patience = Patience::new(60_000, 128, 30_000, true);
+        assert_eq!(patience.look(0, false, false, || 0), Ok(Some(30_000)));
+        assert_eq!(patience.look(20_000, true, false, || 2_000), Ok(None));
+        let mut patience = patience.handed_on();
+        assert_eq!(
+            patience.look(20_500, true, false, || 2_048),
+            Ok(Some(9_500)),
+            "the alarm is set anew, once"
+        );
+        assert_eq!(patience.look(20_600, true, false, || 2_060), Ok(None));
+        assert_eq!(patience.look(30_000, false, true, || 3_000), Err(Lost::Slow), "when it always was");
     }
 
     #[test]

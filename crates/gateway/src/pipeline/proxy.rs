@@ -29,7 +29,7 @@ pub(super) async fn proxy<S: ServerStream>(
         Box::pin(collect::for_variables(run, exchange, server)).await?;
     }
     collect::beginning(run, exchange, server).await?;
-    match Collected::new(&exchange.body, server) {
+    match Collected::new(&mut exchange.body, server) {
         Err(server) => tries(run, exchange, server, chains, upstream).await,
         Ok(mut server) => PooledBox::pin(tries(run, exchange, &mut server, chains, upstream)).await,
     }

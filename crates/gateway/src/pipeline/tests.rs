@@ -345,6 +345,27 @@ fn plugins_get_copies_of_bodies_that_pass_untouched() {
     exchange_through(json!({"copier": {"limit": 99}}), &lost, "PUT /here?lost", body);
     let seen = COPIES.lock().unwrap().iter().find(|(query, ..)| query == "lost").cloned().unwrap();
     assert_eq!(seen.1, "hello", "also of what failed");
+    let gone = scripted(&[Some("hel"), None], BodyLength::Known(5));
+    exchange_through(json!({"copier": {"limit": 99}}), &origin, "PUT /here?gone", gone);
+    let seen = COPIES.lock().unwrap().iter().find(|(query, ..)| query == "gone").cloned().unwrap();
+    assert_eq!(seen.1, "hel", "and of what never came to a node");
+}
+
+#[test]
+fn a_beginning_that_memory_has_no_room_for_goes_on_as_it_comes() {
+    let origin = Origin::start(|request| Reply::ok(&request.text()));
+    let answer = on_loop(async {
+        let worker = worker(&[origin.address()], &json!({}));
+        // Requests are served, and one byte may be held.
+        worker.shared.memory.update(89, 100);
+        let (alarm, mut exchange) = (Alarm::new(&worker), Lease::new(&worker));
+        request_head(&mut exchange, "POST /here");
+        let mut server = scripted(&[Some("hel"), Some("lo")], BodyLength::Known(5));
+        run(&worker, &mut exchange, &mut server, &alarm).await;
+        log(&worker, &mut exchange);
+        server.answer
+    });
+    assert_eq!(answer, b"hello");
 }
 
 const KINDS: &[&PluginKind] = &[&SHOUTER, &COPIER, &TRAILER_MARK];

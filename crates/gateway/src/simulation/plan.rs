@@ -110,7 +110,7 @@ impl Plan {
         if random.chance(65) {
             plan.draw_faults(random);
         }
-        plan.limits.wait_for_body_bytes = *random.pick(&[0, 1, 100, 2_048]);
+        plan.limits.wait_for_body_bytes = *random.pick(&[0, 1, 100, 2_048, 20_000]);
         plan
     }
 

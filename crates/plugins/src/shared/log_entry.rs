@@ -194,12 +194,11 @@ pub(crate) fn full(exchange: &Exchange, bodies: &Bodies) -> Map<String, Value> {
     }
     add("client_ip", text(Builtin::RemoteAddr));
     add("start_time", start_ms(exchange).into());
-    let (all, upstream) = (exchange.times.total_ns(), exchange.times.upstream_ns());
-    add("latency", ms(all));
+    add("latency", ms(exchange.times.total_ns()));
     if !exchange.attempts.is_empty() {
-        add("upstream_latency", ms(upstream));
+        add("upstream_latency", ms(exchange.times.upstream_ns()));
     }
-    add("apisix_latency", ms(all.saturating_sub(upstream)));
+    add("apisix_latency", ms(exchange.times.gateway_ns()));
     entry
 }
 
