@@ -37,3 +37,24 @@ impl Times {
         self.total_ns().saturating_sub(self.upstream_ns()).saturating_sub(self.body_waited_ns)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gateways_own_time_is_what_neither_client_nor_node_took() {
+        let times = |body_waited_ns, upstream_started_ns| Times {
+            started_ns: 1_000,
+            body_waited_ns,
+            upstream_started_ns,
+            upstream_head_ns: 0,
+            upstream_ended_ns: 0,
+            ended_ns: 1_100,
+        };
+        assert_eq!(times(0, 0).gateway_ns(), 100, "answered here");
+        assert_eq!(times(0, 1_010).gateway_ns(), 10);
+        assert_eq!(times(40, 1_060).gateway_ns(), 20);
+        assert_eq!(times(95, 0).gateway_ns(), 5, "given up while it was waited for");
+    }
+}
