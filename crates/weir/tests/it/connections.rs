@@ -9,23 +9,28 @@ use testkit::{Origin, Reply, Signal, Step};
 
 use crate::support::{everything_to, gateway, in_front_of, route, upstream};
 
+/// Closes without an answer when a connection that has served before is asked again, as if both had crossed.
+fn serving_once_a_connection() -> Origin {
+    let served = std::sync::Mutex::new(std::collections::HashSet::new());
+    Origin::start(move |request| {
+        let fresh = served.lock().unwrap().insert(request.connection);
+        if fresh { Reply::ok("") } else { Reply::new().close() }
+    })
+}
+
+fn asked_again(origin: &Origin) -> usize {
+    origin.requests().iter().filter(|request| request.path() == "/again").count()
+}
+
 #[test]
 fn a_stale_connection_is_replaced_where_that_is_safe() {
-    // Closes without an answer when a connection that has served before is asked again, as if both had crossed.
     let check = |method: &str, body: &[u8], status: u16, tries: usize| {
-        let origin = Origin::start({
-            let served = std::sync::Mutex::new(std::collections::HashSet::new());
-            move |request| {
-                let fresh = served.lock().unwrap().insert(request.connection);
-                if fresh { Reply::ok("") } else { Reply::new().close() }
-            }
-        });
+        let origin = serving_once_a_connection();
         let weir = in_front_of(&origin);
         let mut client = weir.client();
         assert_eq!(client.get("/").status, 200);
         assert_eq!(client.request(method, "/again", &[], body).status, status, "{method}");
-        let seen = origin.requests().iter().filter(|request| request.path() == "/again").count();
-        assert_eq!(seen, tries, "{method}");
+        assert_eq!(asked_again(&origin), tries, "{method}");
     };
     check("GET", b"", 200, 2);
     check("HEAD", b"", 200, 2);
@@ -34,6 +39,21 @@ fn a_stale_connection_is_replaced_where_that_is_safe() {
     check("POST", b"once", 502, 1);
     check("POST", b"", 502, 1);
     check("PATCH", b"once", 502, 1);
+}
+
+#[test]
+fn a_small_body_behind_its_head_can_be_sent_again() {
+    let origin = serving_once_a_connection();
+    let weir = in_front_of(&origin);
+    let mut client = weir.client();
+    assert_eq!(client.get("/").status, 200);
+    client.send(b"PUT /again HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n");
+    let told = b"HTTP/1.1 100 Continue\r\n\r\n";
+    assert_eq!(client.read_bytes(told.len()), told);
+    client.send(b"again");
+    assert_eq!(client.read_response(false).unwrap().status, 200);
+    assert_eq!(asked_again(&origin), 2);
+    assert_eq!(origin.last_request().text(), "again");
 }
 
 #[test]
