@@ -116,8 +116,7 @@ fn read_body(answer: &mut Answer, body: &[u8], method: &str, ended: bool) -> Res
             Ok(taken_bytes == length)
         }
         ([], [coding]) if coding.eq_ignore_ascii_case("chunked") => {
-            let Some((data, taken_bytes)) = chunks(body)? else { return Ok(false) };
-            answer.body = data;
+            let Some(taken_bytes) = chunks(body, &mut answer.body)? else { return Ok(false) };
             answer.taken_bytes += taken_bytes;
             Ok(true)
         }
@@ -125,9 +124,10 @@ fn read_body(answer: &mut Answer, body: &[u8], method: &str, ended: bool) -> Res
     }
 }
 
-/// The data of a chunked body at the front of `bytes`, and how many bytes it takes; nothing if it does not end.
-pub fn chunks(bytes: &[u8]) -> Result<Option<(Vec<u8>, usize)>, String> {
-    let (mut at, mut data) = (0, Vec::new());
+/// How many bytes a chunked body at the front of `bytes` takes; nothing if it does not end. Its data, as far as it is there,
+/// goes behind `data`.
+pub fn chunks(bytes: &[u8], data: &mut Vec<u8>) -> Result<Option<usize>, String> {
+    let mut at = 0;
     loop {
         let Some(line) = line(&bytes[at..]) else { return Ok(None) };
         let text = String::from_utf8_lossy(line);
@@ -137,8 +137,11 @@ pub fn chunks(bytes: &[u8]) -> Result<Option<(Vec<u8>, usize)>, String> {
         if size == 0 {
             break;
         }
-        let Some(chunk) = bytes.get(at..).and_then(|rest| rest.get(..size)) else { return Ok(None) };
-        data.extend_from_slice(chunk);
+        let rest = &bytes[at..];
+        data.extend_from_slice(&rest[..size.min(rest.len())]);
+        if rest.len() < size {
+            return Ok(None);
+        }
         at += size;
         match &bytes[at..] {
             [b'\r', b'\n', ..] => at += 2,
@@ -150,7 +153,7 @@ pub fn chunks(bytes: &[u8]) -> Result<Option<(Vec<u8>, usize)>, String> {
         let Some(line) = line(&bytes[at..]) else { return Ok(None) };
         at += line.len() + 2;
         if line.is_empty() {
-            return Ok(Some((data, at)));
+            return Ok(Some(at));
         }
     }
 }

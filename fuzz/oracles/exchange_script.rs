@@ -187,7 +187,7 @@ fn progress(bytes: &[u8]) -> Progress {
     };
     let body = &bytes[head + 4..];
     let body_bytes = match (value("content-length"), value("transfer-encoding")) {
-        (_, Some(_)) => exchange_answers::chunks(body).ok().flatten().map(|(_, taken_bytes)| taken_bytes),
+        (_, Some(_)) => exchange_answers::chunks(body, &mut Vec::new()).ok().flatten(),
         (Some(length), None) => length.parse().ok().filter(|length| *length <= body.len()),
         (None, None) => Some(0),
     };
