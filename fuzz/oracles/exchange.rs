@@ -4,7 +4,8 @@
 
 use super::exchange_answers::{self, Answer, Reading};
 use super::exchange_script::{PLAIN_ANSWER, spelled};
-use super::oracle::{self, End};
+use super::exchange_tunnel::{self, Tunnel};
+use super::oracle::{self, End, Reader};
 use super::stage::{self, Account, Act, Arrival, Ended, LOCAL_FIELD, Script, WITNESS_FIELD};
 
 /// The input is an exchange as `exchange_script` spells it.
@@ -57,14 +58,20 @@ fn judged(script: &Script) -> Judged {
     let (messages, end) = oracle::read(&account.sent);
     let asked: Vec<Asked> = messages.iter().map(|message| Asked::new(message.account())).collect();
     let (answers, tunnel) = answers(&account, &asked);
-    let met = met(&account);
-    if tunnel.is_none() {
-        for bytes in &account.connections {
-            let is_good = !matches!(oracle::read(bytes).1, End::Refused | End::Unspoken);
-            assert!(is_good, "the node was sent {}", bytes.escape_ascii());
-        }
-        assert!(answers.len() <= asked.len() + usize::from(end != End::Closed), "more answers than requests");
+    let tunnel = tunnel.map(|received| {
+        let at_node =
+            exchange_tunnel::at_node(&account, script.progress).expect("the node answered with 101");
+        at_node.judge(&account, script, answers.len(), &received);
+        at_node
+    });
+    let met = met(&account, tunnel.as_ref());
+    for (number, bytes) in account.connections.iter().enumerate() {
+        let start = tunnel.as_ref().filter(|tunnel| tunnel.connection == number).map(|tunnel| tunnel.start);
+        let spoken = &bytes[..start.unwrap_or(bytes.len())];
+        let is_good = !matches!(oracle::read(spoken).1, End::Refused | End::Unspoken);
+        assert!(is_good, "the node was sent {}", spoken.escape_ascii());
     }
+    assert!(answers.len() <= asked.len() + usize::from(end != End::Closed), "more answers than requests");
     for (number, answer) in answers.iter().enumerate() {
         let (Some(witness), Some(asked)) = (&answer.witness, asked.get(number)) else { continue };
         // A refused head has no words.
@@ -85,7 +92,7 @@ fn judged(script: &Script) -> Judged {
     );
     let says_unspoken = answers.iter().any(|answer| answer.local && answer.status == 505);
     assert!(!says_unspoken || end == End::Unspoken, "505 where the request line is malformed or good");
-    let is_calm = tunnel.is_none() && is_calm(script, &met);
+    let is_calm = tunnel.is_none() && is_calm(script, &met) && !speaks_behind_its_last_request(script);
     if is_calm && script.client.iter().all(|act| matches!(act, Act::Send(_))) {
         let plain = met.iter().filter(|met| met.account.is_some() && met.arrival.answer == PLAIN_ANSWER);
         let passed = answers.iter().filter(|answer| answer.status == 200 && !answer.local && answer.whole);
@@ -112,13 +119,18 @@ impl Asked {
     }
 }
 
-fn met(account: &Account) -> Vec<Met<'_>> {
+/// What looks like requests inside the tunnel is none.
+fn met<'a>(account: &'a Account, tunnel: Option<&Tunnel>) -> Vec<Met<'a>> {
+    let is_spoken = |arrival: &&Arrival| {
+        tunnel.is_none_or(|tunnel| arrival.connection != tunnel.connection || arrival.start < tunnel.start)
+    };
     let said = |arrival: &Arrival| {
         let bytes = &account.connections[arrival.connection][arrival.start..];
         let message = oracle::read(bytes).0.into_iter().next().filter(|_| arrival.whole);
         message.map(|message| message.account())
     };
-    account.arrivals.iter().map(|arrival| Met { arrival, account: said(arrival) }).collect()
+    let arrivals = account.arrivals.iter().filter(is_spoken);
+    arrivals.map(|arrival| Met { arrival, account: said(arrival) }).collect()
 }
 
 /// The final answers in what the client received, and what came through a tunnel behind them. Asserts that they are
@@ -260,6 +272,24 @@ fn is_calm(script: &Script, met: &[Met<'_>]) -> bool {
     // It may destroy what was sent before it, or not.
     let resets = met.iter().any(|one| one.arrival.closed == Some(Act::Reset));
     !early && !resets && !script.client.iter().any(leaves) && met.iter().enumerate().all(is_plain)
+}
+
+/// Whether the client goes on where it has asked for the close, as it must not (RFC 9112 section 9.6). That resets its
+/// connection, and may destroy the answer, if nothing of it had arrived before the answer was sent.
+fn speaks_behind_its_last_request(script: &Script) -> bool {
+    let pieces = script.client.iter().filter_map(|act| match act {
+        Act::Send(bytes) => Some(&bytes[..]),
+        _ => None,
+    });
+    let mut piece_ends = pieces.clone().scan(0, |end, piece| {
+        *end += piece.len();
+        Some(*end)
+    });
+    let bytes: Vec<u8> = pieces.flatten().copied().collect();
+    let mut reader = Reader { rest: &bytes };
+    let asks_for_close = std::iter::from_fn(|| reader.message().ok()).any(|(_, goes_on)| !goes_on);
+    let end = bytes.len() - reader.rest.len();
+    asks_for_close && end < bytes.len() && piece_ends.any(|piece_end| piece_end == end)
 }
 
 /// Arrivals of one request: a try, one more on a fresh connection, and room for a mistake to show as one.

@@ -9,6 +9,8 @@ pub(crate) mod exchange;
 pub(crate) mod exchange_answers;
 #[path = "../../../../fuzz/oracles/exchange_script.rs"]
 pub(crate) mod exchange_script;
+#[path = "../../../../fuzz/oracles/exchange_tunnel.rs"]
+pub(crate) mod exchange_tunnel;
 #[path = "../../../weir/tests/it/hardening/oracle.rs"]
 mod oracle;
 #[path = "../../../../fuzz/oracles/stand.rs"]

@@ -78,7 +78,8 @@ pub(super) enum Body {
 }
 
 impl<'a> Reader<'a> {
-    fn message(&mut self) -> Result<(Message, bool), End> {
+    /// A whole request, and whether another may follow on its connection.
+    pub(super) fn message(&mut self) -> Result<(Message, bool), End> {
         if let Some(rest) = self.rest.strip_prefix(b"\r\n") {
             self.rest = rest;
             if matches!(rest.first(), Some(b'\r' | b'\n')) {
