@@ -136,8 +136,8 @@ impl<'c> H1Server<'c> {
         match (is_read, self.keep_alive && (has_more || !self.half_closed)) {
             (true, true) => After::KeepAlive,
             // A client that has said that it sends no more has nothing under way that a close could reset, unless it did
-            // send more. One that was not asked may have sent its next request, and a close with that unread would
-            // destroy this answer.
+            // send more (docs/decisions/0024-last-requests.md). One that was not asked may have sent its next request, and
+            // a close with that unread would destroy this answer.
             (true, false) if !has_more && !self.lost_track && self.sends_no_more() => After::Over,
             _ => After::Close,
         }
