@@ -4,7 +4,7 @@
 
 use super::exchange_answers::{self, Answer, Reading};
 use super::exchange_script::{PLAIN_ANSWER, spelled};
-use super::exchange_tunnel::{self, Tunnel};
+use super::exchange_tunnel::{self, Tunnel, behind_requests};
 use super::oracle::{self, End, Reader};
 use super::stage::{self, Account, Act, Arrival, Ended, LOCAL_FIELD, Script, WITNESS_FIELD};
 
@@ -139,7 +139,7 @@ fn answers(account: &Account, asked: &[Asked]) -> (Vec<Got>, Option<Vec<u8>>) {
     let (mut answers, mut rest) = (Vec::new(), &account.received[..]);
     let ended = account.ended == Some(Ended::InOrder);
     while !rest.is_empty() {
-        let method = method_of(rest, asked.get(answers.len()));
+        let method = method_of(rest, account, asked, answers.len());
         let (answer, whole) = match exchange_answers::read(rest, &method, ended) {
             Reading::Whole(answer) => (answer, true),
             Reading::Cut { head: Some(answer) } => (answer, false),
@@ -177,18 +177,30 @@ fn is_local(answer: &Answer) -> bool {
 }
 
 /// The method of the request that is answered next; where the request is not whole, the answer itself says. A head that
-/// was refused has none, whatever came of it afterwards: it may have been too late.
-fn method_of(bytes: &[u8], asked: Option<&Asked>) -> String {
-    let witness = match exchange_answers::read(bytes, "HEAD", false) {
-        Reading::Whole(answer) => answer.get(&WITNESS_FIELD.to_ascii_lowercase()).map(str::to_owned),
+/// was refused has none but HEAD, whatever came of it afterwards: it may have been too late, and then for that, too.
+fn method_of(bytes: &[u8], account: &Account, asked: &[Asked], number: usize) -> String {
+    let as_head = match exchange_answers::read(bytes, "HEAD", false) {
+        Reading::Whole(answer) => Some(answer),
         _ => None,
     };
-    match (asked, witness) {
-        (Some(asked), witness) if witness.as_deref() != Some("") => asked.method.clone(),
-        (_, witness) => {
+    let witness = as_head.as_ref().and_then(|answer| answer.get(&WITNESS_FIELD.to_ascii_lowercase()));
+    match (asked.get(number), witness) {
+        (_, Some("")) => {
+            let is_late = as_head.as_ref().is_some_and(|answer| answer.status == 408);
+            let has_body = as_head.as_ref().is_some_and(|answer| answer.taken_bytes < bytes.len());
+            let is_head = asks_for_head(behind_requests(&account.sent, number)) && !(is_late && has_body);
+            if is_head { "HEAD".to_owned() } else { String::new() }
+        }
+        (Some(asked), _) => asked.method.clone(),
+        (None, witness) => {
             witness.and_then(|words| words.split(' ').next().map(str::to_owned)).unwrap_or_default()
         }
     }
+}
+
+/// Whether a request at the front of a client's bytes is HEAD, behind the empty line that is forgiven.
+fn asks_for_head(bytes: &[u8]) -> bool {
+    bytes.strip_prefix(b"\r\n").unwrap_or(bytes).starts_with(b"HEAD ")
 }
 
 /// Whether requests, answers and what the node met can be told as one story: in order, each request is met not at all,

@@ -71,10 +71,13 @@ impl Tunnel {
 }
 
 /// The client's bytes behind its first `count` requests.
-fn behind_requests(bytes: &[u8], count: usize) -> &[u8] {
+pub fn behind_requests(bytes: &[u8], count: usize) -> &[u8] {
     let mut reader = Reader { rest: bytes };
     for number in 0..count {
-        assert!(reader.message().is_ok(), "request {number} is not whole, and a tunnel was opened behind it");
+        assert!(
+            reader.message().is_ok(),
+            "request {number} is not whole, and the connection went on behind it"
+        );
     }
     reader.rest
 }

@@ -25,7 +25,7 @@ pub use field::{FieldId, FieldSet};
 pub use headers::{FieldError, FieldRef, Fields, Headers};
 pub use limits::{HeadLimits, Limits};
 pub use method::Method;
-pub use request::{RequestFraming, RequestHead, TargetForm, is_still_partial, parse_request};
+pub use request::{RequestFraming, RequestHead, TargetForm, asks_for_head, is_still_partial, parse_request};
 pub use response::{ResponseFraming, ResponseHead, parse_response};
 pub use span::Span;
 pub use syntax::{is_authority, is_field_value, is_token};

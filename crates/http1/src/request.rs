@@ -179,6 +179,12 @@ pub fn is_still_partial(input: &[u8], scanned_bytes: &mut usize, limits: &HeadLi
     }
 }
 
+/// Whether `input` begins with a request for a head only, whatever may be wrong behind its method: no answer to HEAD has
+/// a body (RFC 9110 section 9.3.2), a refusal neither.
+pub fn asks_for_head(input: &[u8]) -> bool {
+    input.strip_prefix(b"\r\n").unwrap_or(input).starts_with(b"HEAD ")
+}
+
 fn fill(
     head: &mut RequestHead,
     bytes: &[u8],

@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use http1::{HeadError, HeadLimits, HeadStatus, is_still_partial, parse_request};
+use http1::{HeadError, HeadLimits, HeadStatus, Method, asks_for_head, is_still_partial, parse_request};
 use stdx::buffer::Buffer;
 use stdx::pooled::PooledBox;
 
@@ -243,7 +243,13 @@ async fn one_exchange(connection: &mut Connection, alarm: &Alarm) -> After {
         Ok(Arrived::Part) => return After::HeadPartial,
         Ok(Arrived::Nothing) => return After::KeepAlive,
         Ok(Arrived::End) => return After::Close,
-        Err(failure) => Some(failure),
+        Err(failure) => {
+            if connection.input.as_ref().is_some_and(|input| asks_for_head(input.filled())) {
+                // What is kept of a refused head, so that the refusal suits it.
+                exchange.request.method = Method::Head;
+            }
+            Some(failure)
+        }
     };
     connection.requests = connection.requests.saturating_add(1);
     exchange.connection = connection.context();

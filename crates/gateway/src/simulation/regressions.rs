@@ -160,6 +160,17 @@ fn a_try_whose_plugin_panics_is_over() {
 }
 
 #[test]
+fn a_head_request_that_comes_too_late_is_refused_without_a_body() {
+    async fn client(mut peer: Peer, _: Rc<Gateway>) {
+        peer.write(b"HEAD /1 HTTP/1.1\r\nHost").await.unwrap();
+        let head = peer.head().await.unwrap().unwrap();
+        assert_eq!((head.status(), head.closes()), (408, true));
+        assert_eq!(peer.fill().await, Err(Broken::End), "no byte behind the head");
+    }
+    play(|_| (), client, hello);
+}
+
+#[test]
 fn a_client_that_stops_inside_its_head_is_told_what_is_wrong_with_it() {
     async fn client(mut peer: Peer, _: Rc<Gateway>) {
         // More than is read at once, so that the fault is not in what is looked at first.

@@ -61,6 +61,34 @@ fn request_lines() {
 }
 
 #[test]
+fn a_refused_head_request_is_answered_without_a_body() {
+    let origin = Origin::answering("");
+    let weir = in_front_of(&origin);
+    let long = "a".repeat(9_000);
+    let fields = "A: b\r\n".repeat(101);
+    let cases = [
+        (" / HTTP/1.1\r\nHost: h\r\nA : b\r\n\r\n".to_owned(), 400),
+        (" / HTTP/1.1\r\n\r\n".to_owned(), 400),
+        (" /\0 HTTP/1.1\r\nHost: h\r\n\r\n".to_owned(), 400),
+        (format!(" /{long} HTTP/1.1\r\nHost: h\r\n\r\n"), 414),
+        (format!(" / HTTP/1.1\r\nHost: h\r\n{fields}\r\n"), 431),
+        (" / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip\r\n\r\n".to_owned(), 501),
+        (" / HTTP/2.0\r\nHost: h\r\n\r\n".to_owned(), 505),
+    ];
+    for (rest, status) in cases {
+        for (method, has_body) in [("GET", true), ("HEAD", false), ("\r\nHEAD", false), ("HEADS", true)] {
+            let request = format!("{method}{rest}");
+            refused(&weir, &request, status);
+            let answer = raw_exchange(weir.proxy(), request.as_bytes());
+            let answer = String::from_utf8_lossy(&answer);
+            let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+            assert_eq!(!body.is_empty(), has_body, "{method} {status}: {answer}");
+            assert!(!head.contains("Content-Length: 0"), "as long as the answer to GET: {method} {head}");
+        }
+    }
+}
+
+#[test]
 fn methods_and_targets_that_are_served_for_nobody() {
     all_refused(&[
         ("CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n", 405),
