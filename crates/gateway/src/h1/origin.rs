@@ -206,6 +206,13 @@ impl ClientStream for OriginStream {
         }
     }
 
+    fn fault_in_head(&mut self, head: &mut ResponseHead) -> Option<Failure> {
+        head.clear();
+        let error =
+            parse_response(self.intake.buffer.filled(), head, &self.limits, self.request_is_head).err()?;
+        Some(self.failure(Cause::BadResponse, error.reason()))
+    }
+
     fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>, room: &mut PollRoom<'_>) -> Poll<BodyEvent<'a>> {
         loop {
             match self.reader.next(&mut self.intake.buffer) {

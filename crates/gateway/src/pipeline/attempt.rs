@@ -275,7 +275,7 @@ async fn wait_for_head<S: ServerStream>(
     let mut patience = begun.map_or_else(|| Patience::for_body(&run.worker.options.limits), |begun| *begun);
     let mut waiting: Option<WaitsFor> = None;
     let mut leaving = false;
-    poll_fn(|cx| {
+    let waited = poll_fn(|cx| {
         let mut moved = false;
         let waits = match upload.poll(cx, server, &mut one.origin, &mut moved) {
             Ok(waits) => waits,
@@ -324,7 +324,9 @@ async fn wait_for_head<S: ServerStream>(
         }
         Poll::Pending
     })
-    .await
+    .await;
+    // Whatever ended the wait, a head that had begun wrong comes before it, as if all of it had come at once.
+    waited.map_err(|failure| one.origin.fault_in_head(head).unwrap_or(failure))
 }
 
 fn gone() -> Failure {

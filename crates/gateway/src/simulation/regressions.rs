@@ -131,6 +131,24 @@ fn a_last_answer_survives_what_was_sent_behind_the_request_that_asked_for_the_cl
 }
 
 #[test]
+fn a_head_that_is_malformed_and_stops_is_a_bad_response_however_it_was_cut() {
+    async fn node(mut peer: Peer) {
+        peer.head().await.unwrap();
+        for piece in [&b"HTTP/1.1 200 OK\r\nA: b\r\n"[..], b"C\0: d\r\n"] {
+            peer.write(piece).await.unwrap();
+            env::sleep_ms(1).await;
+        }
+        while peer.fill().await.is_ok() {}
+    }
+    async fn client(mut peer: Peer, _: Rc<Gateway>) {
+        peer.write(GET).await.unwrap();
+        // It was a 504 where the fault did not come with the first piece.
+        assert_eq!(peer.head().await.unwrap().unwrap().status(), 502);
+    }
+    play(|_| (), client, node);
+}
+
+#[test]
 fn a_tunnel_that_is_reset_on_one_side_is_reset_on_the_other() {
     async fn node(mut peer: Peer) {
         peer.head().await.unwrap();
