@@ -25,8 +25,8 @@ pub const LOCAL_FIELD: &str = "X-Local";
 
 /// The virtual time an exchange may take: several times what the waits of a script and all timeouts come to.
 const PLAY_MS_MAX: u64 = 120_000;
-/// How long after the client everything must be at rest: longer than any timeout here, and than twice that of a tunnel. What
-/// a node sends through one whose client has left counts as life once; the next is answered by a reset.
+/// How long after the client everything must be at rest: longer than any timeout here, and than that of a tunnel twice.
+/// What a node sends through one whose client has left counts as life once; the next cannot be sent.
 const REST_NS: u64 = 7_000_000_000;
 /// What peers read at once: more than any script sends.
 const READ_BYTES: usize = 64 * 1024;
