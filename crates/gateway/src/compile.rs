@@ -30,7 +30,7 @@ use crate::plugin::PluginKind;
 use crate::plugin::chain::Chain;
 use crate::plugin::services::Services;
 use crate::plugin::state::StateRegistry;
-use crate::runtime::{Consumers, Runtime};
+use crate::runtime::{Consumers, Runtime, Unplaced};
 use crate::upstream::Timeouts;
 
 /// Something that the checks let through and that could not be compiled all the same.
@@ -91,6 +91,7 @@ impl Compiler {
             upstreams: ChunkedVec::new(),
             global: empty_chain.clone(),
             global_missing: None,
+            unplaced: Arc::default(),
             consumers: Consumers::default(),
             stream_routes: ShardedMap::new(),
         };
@@ -143,6 +144,11 @@ impl Compiler {
         for key in &dirty.stream_routes {
             self.compile_stream_route(snapshot, key);
         }
+        let unplaced = snapshot.unplaced().into_iter().take(MAX_UNPLACED).map(|faulty| Unplaced {
+            id: faulty.written.key.id.clone(),
+            reason: faulty.refusal.to_string().into(),
+        });
+        self.current.unplaced = unplaced.collect();
         self.current.revision = snapshot.revision();
         // New names are looked up before requests need them, within a bound; afterwards in the background.
         self.services.resolver().settle();
@@ -161,6 +167,9 @@ impl Compiler {
         }
     }
 }
+
+/// Unplaced routes that a generation names; the verdicts of the Admin API have the rest.
+const MAX_UNPLACED: usize = 100;
 
 /// What the differences touch, directly or through a reference.
 fn dirty(applied: &Applied) -> Dirty {

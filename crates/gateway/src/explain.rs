@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 use crate::exchange::Exchange;
 use crate::options::Options;
 use crate::pipeline::prepare;
-use crate::runtime::{Route, Runtime};
+use crate::runtime::{Missing, Route, Runtime};
 
-/// The record for a request: `revision`, the `request` as the router sees it, the route that `matched`, and every
-/// candidate that was `considered`, in order, with its verdict.
+/// The record for a request: `revision`, the `request` as the router sees it, the route that `matched`, why it is answered
+/// 503 (`closed`), every candidate that was `considered`, in order, with its verdict, and the faulty routes that are not
+/// in the table (`unplaced`).
 ///
 /// `url` is an absolute URL or a path with its query; `headers` are names and values.
 ///
@@ -51,6 +52,9 @@ pub fn explain(
                 "verdict": verdict,
                 "by": by,
             });
+            if let Some(missing) = route.and_then(|route| route.missing.as_ref()) {
+                told["detail"] = json!(missing.detail);
+            }
             let is_about_vars = matches!(candidate.verdict, Verdict::Matched | Verdict::LostVars);
             if is_about_vars && route.is_some_and(|route| route.rule.uses_request_body()) {
                 told["detail"] = json!("its vars look into the body, which is not part of the question");
@@ -65,8 +69,19 @@ pub fn explain(
             "path": String::from_utf8_lossy(exchange.path()),
         },
         "matched": route.map(|route| described(runtime, route, &params)),
+        "closed": closed(runtime, route.map(|route| &**route)).map(|missing| &missing.detail),
         "considered": considered,
+        "unplaced": runtime
+            .unplaced
+            .iter()
+            .map(|unplaced| json!({ "id": unplaced.id, "reason": unplaced.reason }))
+            .collect::<Vec<_>>(),
     }))
+}
+
+/// Why the request would be answered 503: a faulty global rule, else a faulty route.
+fn closed<'r>(runtime: &'r Runtime, route: Option<&'r Route>) -> Option<&'r Missing> {
+    runtime.global_missing.as_ref().or_else(|| route?.missing.as_ref())
 }
 
 /// The request as an exchange, read by the parser that reads real ones.

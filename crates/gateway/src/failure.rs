@@ -212,10 +212,12 @@ causes! {
     ClientSlow = "client_slow_read", 499, Client, Response;
     /// No route matches.
     NoRoute = "route_not_found", 404, Client, Route;
-    /// The route's service does not exist (contract section 2.5).
-    MissingService = "missing_service", 404, Gateway, Route;
+    /// The route's service does not exist.
+    MissingService = "missing_service", 503, Gateway, Route;
     /// The route's plugin_config or the consumer's consumer_group does not exist.
     MissingReference = "missing_reference", 503, Gateway, Route;
+    /// The route, a global rule, or something that one of them needs is faulty and has no earlier good form.
+    FaultyConfiguration = "faulty_configuration", 503, Gateway, Route;
     /// A plugin failed in a way that is this gateway's fault.
     PluginFailed = "plugin_failed", 500, Gateway, Route;
     /// The route has no upstream and no plugin answered.
@@ -278,16 +280,9 @@ mod tests {
         assert_eq!(codes.len(), count, "two causes share a code");
         for cause in Cause::ALL {
             assert!((400..600).contains(&cause.status()), "{cause:?}");
-            // 501 and 505 tell the client that it asked for what is not spoken here; the contract wants 404 for a
-            // service that does not exist, whoever is to blame.
+            // 501 and 505 tell the client that it asked for what is not spoken here.
             let is_clients = cause.status() < 500 || matches!(cause.status(), 501 | 505);
-            if cause != &Cause::MissingService {
-                assert_eq!(
-                    cause.blame() == Blame::Client,
-                    is_clients,
-                    "{cause:?}: status and blame disagree"
-                );
-            }
+            assert_eq!(cause.blame() == Blame::Client, is_clients, "{cause:?}: status and blame disagree");
         }
     }
 }

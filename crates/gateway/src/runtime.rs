@@ -34,6 +34,8 @@ pub struct Runtime {
     pub global: Arc<Chain>,
     /// Why no request may be served at all, if so: a plugin of a global rule cannot be built.
     pub global_missing: Option<Missing>,
+    /// Routes that are out of the table because what they match cannot be read; for [`crate::explain`].
+    pub unplaced: Arc<[Unplaced]>,
     /// Consumers by authentication plugin and key.
     pub consumers: Consumers,
     /// Stream routes by id. No listener of layer 4 serves them yet.
@@ -63,6 +65,15 @@ pub struct Route {
     /// Why it must not serve, if so: something it refers to is not there, or a plugin of it cannot be built. Without it a
     /// route could lose its protection.
     pub missing: Option<Missing>,
+}
+
+/// A route that keeps no place in the table: what it matches cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unplaced {
+    /// Its id.
+    pub id: Arc<str>,
+    /// What is wrong with it, a sentence.
+    pub reason: Box<str>,
 }
 
 /// A compiled stream route: its plugins, merged with those of its service.

@@ -48,6 +48,7 @@ impl Default for Scene {
     fn default() -> Scene {
         let runtime = Runtime {
             global_missing: None,
+            unplaced: std::sync::Arc::default(),
             route_slots: ShardedMap::new(),
             revision: 1,
             router: Router::new(Mode::default()),

@@ -206,6 +206,7 @@ pub struct Catalog {
     by_name: HashMap<Box<str>, CatalogPlugin>,
     by_priority: Vec<Box<str>>,
     registries: BTreeSet<Box<str>>,
+    ignored: BTreeSet<Box<str>>,
 }
 
 /// Why a catalog cannot be made: a mistake in a plugin, found at boot.
@@ -217,6 +218,26 @@ pub enum CatalogError {
 }
 
 impl Catalog {
+    /// The same catalog, in which plugins of these names may be skipped where their configuration is faulty, or where
+    /// they are unknown: an object from the source serves without them, and reports them. A write is refused all the same.
+    #[must_use]
+    pub fn ignoring(mut self, names: &[String]) -> Catalog {
+        self.ignored = names.iter().map(|name| name.as_str().into()).collect();
+        self
+    }
+
+    /// Whether a faulty plugin of that name may be skipped.
+    #[must_use]
+    pub fn ignores(&self, name: &str) -> bool {
+        self.ignored.contains(name)
+    }
+
+    /// Whether any faulty plugin may be skipped.
+    #[must_use]
+    pub fn ignores_any(&self) -> bool {
+        !self.ignored.is_empty()
+    }
+
     /// A catalog of those plugins. Adds `_meta` to their schemas, which are compiled when they are first needed.
     ///
     /// # Errors

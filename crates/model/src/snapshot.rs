@@ -3,6 +3,7 @@
 
 mod admit;
 mod apply;
+mod closed;
 mod identity;
 mod index;
 mod queue;
@@ -26,6 +27,8 @@ pub struct Object {
     pub written: Written,
     /// As read.
     pub resource: Resource,
+    /// Faulty plugins that the setting `ignore_faulty_plugins` names: the object serves without them.
+    pub skipped: Box<[Fault]>,
 }
 
 impl Object {
@@ -56,7 +59,7 @@ pub enum Policy {
 }
 
 /// How one object differs between two snapshots. When `before` and `after` are the same object, only the presence of
-/// something it refers to has changed.
+/// something it refers to has changed. When both are none, the closed form differs ([`Snapshot::closed`]).
 #[derive(Clone, Debug)]
 pub struct Difference {
     /// Which object.
@@ -105,6 +108,8 @@ pub struct Faulty {
     pub refusal: Refusal,
     /// The object, when nothing is wrong with it but what it refers to.
     waiting: Option<Arc<Object>>,
+    /// The form that keeps its place while it answers 503 ([`Snapshot::closed`]).
+    closed: Option<Arc<Object>>,
 }
 
 impl Snapshot {
@@ -158,6 +163,32 @@ impl Snapshot {
     #[must_use]
     pub fn faulty_at(&self, key: &Key) -> Option<&Faulty> {
         self.faulty.get(key).map(|faulty| &**faulty)
+    }
+
+    /// The form in which a faulty object that has no good form is compiled, so that its requests are answered 503 instead
+    /// of falling through to another object; and why. Of a route it is what the route matches, of a service its hosts, of
+    /// a global rule its presence, of an object that only lacks what it refers to the whole object. None when an object is
+    /// in force under that key, or when what a route matches cannot be read.
+    #[must_use]
+    pub fn closed(&self, key: &Key) -> Option<(&Arc<Object>, &Refusal)> {
+        if self.contains(key) {
+            return None;
+        }
+        let faulty = self.faulty_at(key)?;
+        Some((faulty.closed.as_ref()?, &faulty.refusal))
+    }
+
+    /// Routes that keep no place in the routing table, because what they match cannot be read and they have no earlier
+    /// good form; ordered by key.
+    #[must_use]
+    pub fn unplaced(&self) -> Vec<&Faulty> {
+        let is_unplaced = |faulty: &&Faulty| {
+            let key = &faulty.written.key;
+            key.kind == Kind::Route && faulty.closed.is_none() && !self.contains(key)
+        };
+        let mut unplaced: Vec<&Faulty> = self.faulty().filter(is_unplaced).collect();
+        unplaced.sort_by(|left, right| left.written.key.cmp(&right.written.key));
+        unplaced
     }
 
     /// Every fault of every object, ordered by key.

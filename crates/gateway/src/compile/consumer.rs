@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::merge::Provenance;
 use model::resource::{Plugins, Resource};
-use model::snapshot::Snapshot;
+use model::snapshot::{Object, Snapshot};
 use model::{Key, Kind};
 use serde_json::Value;
 
@@ -18,6 +18,10 @@ use crate::runtime::{Consumer, Missing};
 struct Additions {
     plugins: Arc<[Arc<Instance>]>,
     switched_off: Arc<[&'static str]>,
+}
+
+fn in_force_or_closed<'s>(snapshot: &'s Snapshot, key: &Key) -> Option<&'s Arc<Object>> {
+    snapshot.get(key).or_else(|| Some(snapshot.closed(key)?.0))
 }
 
 impl Compiler {
@@ -40,13 +44,14 @@ impl Compiler {
     }
 
     fn compile_consumer(&mut self, snapshot: &Snapshot, key: &Key) {
-        let Some(object) = snapshot.get(key).cloned() else { return };
+        // A consumer that only lacks its group is known, and answered 503.
+        let Some(object) = in_force_or_closed(snapshot, key).cloned() else { return };
         let Resource::Consumer(written) = &object.resource else { return };
         let group = written.group_id.as_ref().map(|id| Key::of(Kind::ConsumerGroup, id));
         let group_plugins = group.as_ref().and_then(|group| snapshot.get(group)).cloned();
         let missing = match (&group, &group_plugins) {
             (Some(group), None) => {
-                let detail = format!("consumer_group {} does not exist", group.own_id());
+                let detail = format!("consumer_group {} does not exist or is faulty", group.own_id());
                 Some(Missing::new(Cause::MissingReference, detail))
             }
             _ => None,
@@ -73,7 +78,7 @@ impl Compiler {
         let mut entries = Vec::new();
         self.add_entries(key, &written.plugins, &mut entries, |config| template(None, config));
         for credential in snapshot.dependents(key).iter().filter(|user| user.kind == Kind::Credential) {
-            if let Some(object) = snapshot.get(credential) {
+            if let Some(object) = in_force_or_closed(snapshot, credential) {
                 let id: Arc<str> = credential.own_id().into();
                 self.add_entries(credential, object.resource.plugins(), &mut entries, |config| {
                     template(Some(id.clone()), config)

@@ -13,14 +13,24 @@ impl Compiler {
         let mut rules: Vec<_> = snapshot.iter(Kind::GlobalRule).cloned().collect();
         rules.sort_by(|a, b| a.key().cmp(b.key()));
         let mut instances = Vec::new();
-        self.current.global_missing = None;
+        // A rule without any good form might be what asks for a key: no request passes beside it.
+        let closed = snapshot.faulty().filter_map(|faulty| {
+            let key = &faulty.written.key;
+            let (_, refusal) = snapshot.closed(key).filter(|_| key.kind == Kind::GlobalRule)?;
+            Some((key, refusal))
+        });
+        self.current.global_missing = closed.min_by_key(|(key, _)| *key).map(|(key, refusal)| {
+            let detail = format!("global rule {} is faulty: {refusal}", key.id);
+            Missing::new(Cause::FaultyConfiguration, detail)
+        });
         for (rule, plugin) in model::merge::global_plugins(rules.iter().map(|rule| rule.resource.plugins())) {
             let key = rules[rule].key();
             match self.instance(snapshot, key, &plugin.name, &plugin.config) {
                 Ok(instance) => instances.extend(instance),
                 // What a global rule protects must not be served without it.
                 Err(reason) => {
-                    self.current.global_missing = Some(Missing::new(Cause::PluginFailed, reason.clone()));
+                    let missing = || Missing::new(Cause::FaultyConfiguration, reason.clone());
+                    self.current.global_missing.get_or_insert_with(missing);
                     self.fault(key, reason);
                 }
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::merge::{Provenance, route_plugins};
 use model::resource::{PRIORITY_LABEL, Plugins, Resource, Route as WrittenRoute, Service, Timeout};
 use model::snapshot::{Object, Snapshot};
-use model::{Key, Kind};
+use model::{Key, Kind, Refusal};
 use router::vars::Expression;
 use router::{CidrSet, MethodSet, Rule, RuleInput};
 
@@ -20,12 +20,20 @@ impl Compiler {
     /// Compiles the route under `key` as it is now, or takes it out if it is gone or switched off.
     pub(super) fn compile_route(&mut self, snapshot: &Snapshot, key: &Key) {
         self.remove_route(&key.id);
-        let Some(object) = snapshot.get(key) else { return };
+        let (object, closed) = match (snapshot.get(key), snapshot.closed(key)) {
+            (Some(object), _) => (object, None),
+            (None, Some((object, refusal))) => (object, Some(refusal)),
+            (None, None) => return,
+        };
         let Resource::Route(written) = &object.resource else { return };
         if !written.rare().enabled {
             return;
         }
-        match self.build_route(snapshot, object, written) {
+        let built = match closed {
+            None => self.build_route(snapshot, object, written),
+            Some(refusal) => self.build_closed_route(snapshot, object, written, refusal),
+        };
+        match built {
             Ok(route) => {
                 let rule = route.rule.clone();
                 let slot = self.current.routes.allocate(Arc::new(route));
@@ -44,6 +52,32 @@ impl Compiler {
         }
     }
 
+    /// A route that keeps its place and answers 503.
+    fn build_closed_route(
+        &self,
+        snapshot: &Snapshot,
+        object: &Object,
+        written: &WrittenRoute,
+        refusal: &Refusal,
+    ) -> Result<Route, String> {
+        let (service_key, service) = service_of(snapshot, written);
+        Ok(Route {
+            id: object.key().id.clone(),
+            name: written.rare().name.as_deref().map(Arc::from),
+            service: service_name(service_key, service),
+            rule: Arc::new(rule(object, written, service)?),
+            plugins: self.empty_chain.clone(),
+            upstream: None,
+            timeouts: None,
+            enable_websocket: false,
+            priority: priority(written, service),
+            missing: Some(Missing::new(
+                Cause::FaultyConfiguration,
+                format!("route {} is faulty: {refusal}", object.key().id),
+            )),
+        })
+    }
+
     fn build_route(
         &mut self,
         snapshot: &Snapshot,
@@ -51,50 +85,30 @@ impl Compiler {
         written: &WrittenRoute,
     ) -> Result<Route, String> {
         let rare = written.rare();
-        let service = written.service_id.as_ref().and_then(|id| snapshot.get(&Key::of(Kind::Service, id)));
-        let service_key = service.map(|service| service.key().clone());
-        let service = service.and_then(|service| match &service.resource {
-            Resource::Service(service) => Some(service),
-            _ => None,
-        });
-        let rule = Arc::new(rule(object, written, service.map(|service| &**service))?);
-        let (plugins, missing) = self.route_chain(
-            snapshot,
-            object,
-            written,
-            service.map(|service| &service.plugins),
-            service_key.as_ref(),
-        );
+        let (service_key, service) = service_of(snapshot, written);
+        let rule = Arc::new(rule(object, written, service)?);
+        let (plugins, missing) =
+            self.route_chain(snapshot, object, written, service.map(|service| &service.plugins), service_key);
         let missing = match &written.service_id {
-            Some(id) if service.is_none() => {
-                Some(Missing::new(Cause::MissingService, format!("service {} does not exist", id.as_str())))
-            }
+            Some(id) if !service_key.is_some_and(|key| snapshot.contains(key)) => Some(Missing::new(
+                Cause::MissingService,
+                format!("service {} does not exist or is faulty", id.as_str()),
+            )),
             _ => missing,
         };
-        let name = |name: &Option<Box<str>>| name.as_deref().map(Arc::<str>::from);
         Ok(Route {
             id: object.key().id.clone(),
-            name: name(&rare.name),
-            service: service_key.as_ref().map(|key| {
-                Arc::new(ServiceName {
-                    id: key.id.clone(),
-                    name: service.and_then(|service| name(&service.name)),
-                })
-            }),
+            name: rare.name.as_deref().map(Arc::from),
+            service: service_name(service_key, service),
             rule,
             plugins,
-            upstream: self.upstream_slot(
-                object,
-                written,
-                service_key.as_ref(),
-                service.map(|service| &**service),
-            ),
+            upstream: self.upstream_slot(object, written, service_key, service),
             timeouts: rare.timeout.as_ref().map(timeouts),
             enable_websocket: rare
                 .enable_websocket
                 .or_else(|| service.and_then(|service| service.enable_websocket))
                 .unwrap_or(false),
-            priority: priority(written, service.map(|service| &**service)),
+            priority: priority(written, service),
             missing,
         })
     }
@@ -111,7 +125,7 @@ impl Compiler {
         let shared =
             written.plugin_config_id.as_ref().map(|id| snapshot.get(&Key::of(Kind::PluginConfig, id)));
         if let (Some(None), Some(id)) = (&shared, &written.plugin_config_id) {
-            let detail = format!("plugin_config {} does not exist", id.as_str());
+            let detail = format!("plugin_config {} does not exist or is faulty", id.as_str());
             return (self.empty_chain.clone(), Some(Missing::new(Cause::MissingReference, detail)));
         }
         let shared = shared.flatten();
@@ -132,7 +146,7 @@ impl Compiler {
                 // A route whose protection cannot be built must not run without it.
                 Err(reason) => {
                     self.fault(object.key(), reason.clone());
-                    missing = Some(Missing::new(Cause::PluginFailed, reason));
+                    missing = Some(Missing::new(Cause::FaultyConfiguration, reason));
                 }
             }
         }
@@ -163,6 +177,24 @@ impl Compiler {
             (None, None) => None,
         }
     }
+}
+
+/// The service that a route names: in force, or closed, for its hosts.
+fn service_of<'s>(snapshot: &'s Snapshot, written: &WrittenRoute) -> (Option<&'s Key>, Option<&'s Service>) {
+    let object = written.service_id.as_ref().and_then(|id| {
+        let key = Key::of(Kind::Service, id);
+        snapshot.get(&key).or_else(|| Some(snapshot.closed(&key)?.0))
+    });
+    let service = object.and_then(|object| match &object.resource {
+        Resource::Service(service) => Some(&**service),
+        _ => None,
+    });
+    (object.map(|object| object.key()), service)
+}
+
+fn service_name(key: Option<&Key>, service: Option<&Service>) -> Option<Arc<ServiceName>> {
+    let name = service.and_then(|service| service.name.as_deref());
+    key.map(|key| Arc::new(ServiceName { id: key.id.clone(), name: name.map(Arc::from) }))
 }
 
 fn rule(object: &Object, written: &WrittenRoute, service: Option<&Service>) -> Result<Rule, String> {

@@ -31,12 +31,18 @@ impl Snapshot {
     }
 }
 
+/// What was compiled under a key before: the object in force, or its closed form.
+struct Before {
+    object: Option<Arc<Object>>,
+    closed: Option<Arc<Object>>,
+}
+
 /// A snapshot in the making.
 struct Work<'a> {
     catalog: &'a Catalog,
     next: Snapshot,
     /// The objects that were touched, as they were before; what was touched again has a later entry, too.
-    before: Vec<(Key, Option<Arc<Object>>)>,
+    before: Vec<(Key, Before)>,
     /// Keys whose references are still to be looked at, what is referred to first.
     queue: Queue<Candidate>,
     /// Keys that were looked at because something they refer to appeared or went.
@@ -47,15 +53,16 @@ impl Work<'_> {
     /// Decides what is in force under a key.
     fn resolve(&mut self, key: &Key, candidate: Option<Candidate>) {
         let present = self.next.get(key).cloned();
-        self.before.push((key.clone(), present.clone()));
+        let before = Before { object: present.clone(), closed: self.closed(key) };
+        self.before.push((key.clone(), before));
         let old = self.relations(key);
         match candidate {
             Some(Candidate::Deleted) => {
                 self.next.faulty.remove(key);
                 self.next.table_mut(key.kind).remove(key);
             }
-            Some(Candidate::Bad(written, refusal)) => {
-                let faulty = Faulty { written, refusal, waiting: None };
+            Some(Candidate::Bad(written, refusal, closed)) => {
+                let faulty = Faulty { written, refusal, waiting: None, closed };
                 self.next.faulty.insert(key.clone(), Arc::new(faulty));
             }
             Some(Candidate::Good(object)) => self.settle(key, object),
@@ -74,6 +81,10 @@ impl Work<'_> {
         }
     }
 
+    fn closed(&self, key: &Key) -> Option<Arc<Object>> {
+        self.next.closed(key).map(|(object, _)| Arc::clone(object))
+    }
+
     /// Puts an object in force if all it refers to is there, else among the faulty.
     fn settle(&mut self, key: &Key, object: Arc<Object>) {
         let mut findings = Findings::default();
@@ -82,11 +93,13 @@ impl Work<'_> {
                 findings.add(Stage::Reference, reference.pointer, reference.missing());
             }
         }
+        let mut is_anothers = false;
         if matches!(key.kind, Kind::Consumer | Kind::Credential) {
             // Of two consumers with the same key the first stays; whom a request is would otherwise be a matter of order.
             for (pointer, reason) in
                 self.next.taken_identities(self.catalog, key, object.resource.plugins(), Claims::InForce)
             {
+                is_anothers = true;
                 findings.add(Stage::Plugins, pointer, reason);
             }
         }
@@ -97,7 +110,9 @@ impl Work<'_> {
             }
             Err(refusal) => {
                 let written = object.written.clone();
-                let faulty = Faulty { written, refusal, waiting: Some(object) };
+                // A key that another consumer has must not name this one, not even to answer 503.
+                let closed = (!is_anothers).then(|| Arc::clone(&object));
+                let faulty = Faulty { written, refusal, waiting: Some(object), closed };
                 self.next.faulty.insert(key.clone(), Arc::new(faulty));
             }
         }
@@ -112,7 +127,8 @@ impl Work<'_> {
 
     /// What an object has to do with, in force and waiting.
     fn relations(&self, key: &Key) -> Relations {
-        let waiting = self.next.faulty_at(key).and_then(|faulty| faulty.waiting.as_ref());
+        let faulty = self.next.faulty_at(key);
+        let waiting = faulty.and_then(|faulty| faulty.waiting.as_ref().or(faulty.closed.as_ref()));
         let mut relations = Relations::default();
         for object in waiting.into_iter().chain(self.next.get(key)) {
             let references = reference::of(key, &object.resource);
@@ -165,14 +181,18 @@ impl Work<'_> {
             let faults = faults.into_iter().map(|fault| kept_by(old, fault)).collect();
             return Applied { snapshot: old.clone(), diff: Vec::new(), faults };
         }
-        let difference = |(key, before): (Key, Option<Arc<Object>>)| {
+        let difference = |(key, before): (Key, Before)| {
             let after = next.get(&key).cloned();
-            let same = match (&before, &after) {
-                (Some(before), Some(after)) => Arc::ptr_eq(before, after) && !woken.contains(&key),
-                (None, None) => true,
+            let is_same = |before: &Arc<Object>, after| Arc::ptr_eq(before, after) && !woken.contains(&key);
+            let same = match (&before.object, &after) {
+                (Some(before), Some(after)) => is_same(before, after),
+                (None, None) => match (&before.closed, next.closed(&key)) {
+                    (Some(before), Some((after, _))) => is_same(before, after),
+                    (before, after) => before.is_none() && after.is_none(),
+                },
                 _ => false,
             };
-            (!same).then_some(Difference { key, before, after })
+            (!same).then_some(Difference { key, before: before.object, after })
         };
         let diff = touched.into_iter().filter_map(difference).collect();
         Applied { snapshot: next, diff, faults }

@@ -4,9 +4,13 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread;
 
-use super::{Change, Object};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Change, Object, closed};
 use crate::catalog::Catalog;
-use crate::{Key, Refusal, Written, check};
+use crate::resource::Resource;
+use crate::{Fault, Id, Key, Kind, Refusal, Written, check};
 
 /// What a key is to become.
 pub(super) enum Candidate {
@@ -14,8 +18,8 @@ pub(super) enum Candidate {
     Deleted,
     /// An object that is good on its own.
     Good(Arc<Object>),
-    /// What was written cannot be used.
-    Bad(Written, Refusal),
+    /// What was written cannot be used; the form that keeps its place, if it can be read.
+    Bad(Written, Refusal, Option<Arc<Object>>),
 }
 
 /// Checks every change on its own, in order; many of them on several threads.
@@ -43,24 +47,73 @@ fn some(catalog: &Catalog, changes: &[Change]) -> Vec<(Key, Candidate)> {
 }
 
 fn one(catalog: &Catalog, change: &Change) -> Candidate {
-    match &change.written {
-        None => Candidate::Deleted,
-        Some(written) => match read(catalog, written) {
-            Ok(object) => Candidate::Good(object),
-            Err(refusal) => Candidate::Bad(written.clone(), refusal),
-        },
+    let Some(written) = &change.written else { return Candidate::Deleted };
+    let value = match parse(written) {
+        Ok(value) => value,
+        Err(refusal) => {
+            return Candidate::Bad(written.clone(), refusal, closed::form(catalog, written, &Value::Null));
+        }
+    };
+    match read(catalog, &written.key, &value) {
+        Ok((resource, skipped)) => {
+            Candidate::Good(Arc::new(Object { written: written.clone(), resource, skipped }))
+        }
+        Err(refusal) => {
+            let closed = closed::form(catalog, written, &value);
+            Candidate::Bad(written.clone(), refusal, closed)
+        }
     }
 }
 
-/// Parses and checks an object on its own.
-fn read(catalog: &Catalog, written: &Written) -> Result<Arc<Object>, Refusal> {
+fn parse(written: &Written) -> Result<Value, Refusal> {
     if let Some(reason) = written.why_unreadable() {
         return Err(Refusal::single(None, "", reason));
     }
-    let value = serde_json::from_str(&written.text)
+    let mut value = serde_json::from_str(&written.text)
         .map_err(|error| Refusal::single(None, "", format!("the text is not JSON: {error}")))?;
-    let resource = check::object(catalog, &written.key, &value)?;
-    Ok(Arc::new(Object { written: written.clone(), resource }))
+    settle_id(&written.key, &mut value);
+    Ok(value)
+}
+
+/// APISIX overwrites an id that differs from the key in etcd by the key. The Admin API refuses such a write before it is
+/// stored, and a file's keys are made of the ids.
+fn settle_id(key: &Key, value: &mut Value) {
+    let has_own_id = !matches!(key.kind, Kind::Consumer | Kind::Secret | Kind::PluginMetadata);
+    if let Some(id) = value.get_mut("id").filter(|_| has_own_id)
+        && Id::deserialize(&*id).is_ok_and(|found| &*found != key.own_id())
+    {
+        *id = Value::String(key.own_id().to_owned());
+    }
+}
+
+/// Checks an object on its own. Where the setting allows it, an object is taken without its faulty plugins, which are
+/// given back.
+fn read(catalog: &Catalog, key: &Key, value: &Value) -> Result<(Resource, Box<[Fault]>), Refusal> {
+    let refusal = match check::object(catalog, key, value) {
+        Ok(resource) => return Ok((resource, Box::default())),
+        Err(refusal) => refusal,
+    };
+    let Some(rest) = without_ignored(catalog, value, &refusal) else { return Err(refusal) };
+    match check::object(catalog, key, &rest) {
+        Ok(resource) => Ok((resource, refusal.into_faults(key, false).into())),
+        Err(_) => Err(refusal),
+    }
+}
+
+/// The object without its faulty plugins, if all its faults are in plugins that may be skipped.
+fn without_ignored(catalog: &Catalog, value: &Value, refusal: &Refusal) -> Option<Value> {
+    let plugin_of = |fault: &Fault| {
+        let name = fault.pointer.strip_prefix("/plugins/")?.split('/').next()?;
+        let name = name.replace("~1", "/").replace("~0", "~");
+        catalog.ignores(&name).then_some(name)
+    };
+    let names: Vec<String> = refusal.faults().iter().map(plugin_of).collect::<Option<_>>()?;
+    let mut rest = value.clone();
+    let plugins = rest.get_mut("plugins")?.as_object_mut()?;
+    for name in &names {
+        plugins.shift_remove(name);
+    }
+    Some(rest)
 }
 
 fn threads_for(changes: usize) -> usize {

@@ -111,7 +111,7 @@ fn a_credential_counts_as_its_consumer() {
 #[test]
 fn a_route_waits_for_its_upstream() {
     let applied = apply(&Snapshot::empty(), &[route("1", "u")]);
-    check(&applied, "", "routes/1", "");
+    check(&applied, "", "routes/1", "routes/1");
     let fault = &applied.faults[0];
     assert_eq!(fault.reason, "failed to fetch upstream info by upstream id [u], response code: 404");
     assert_eq!((fault.pointer.as_str(), fault.kept), ("/upstream_id", false));
@@ -122,13 +122,34 @@ fn a_route_waits_for_its_upstream() {
 }
 
 #[test]
+fn closed_form_gives_way_to_a_good_one() {
+    let key = Key::new(Kind::Route, "1").unwrap();
+    let faulty = |text: &str| put("routes/1", serde_json::from_str(text).unwrap());
+    let is_closed = |applied: &Applied| applied.snapshot.closed(&key).is_some();
+    let applied = apply(&Snapshot::empty(), &[upstream("u"), faulty(r#"{"urri": "/a"}"#)]);
+    check(&applied, "upstreams/u", "routes/1", "upstreams/u");
+    assert!(!is_closed(&applied));
+    assert_eq!(applied.snapshot.unplaced().len(), 1);
+    let applied = apply(&applied.snapshot, &[faulty(r#"{"uri": "/a", "colour": 1}"#)]);
+    check(&applied, "upstreams/u", "routes/1", "routes/1");
+    assert!(is_closed(&applied) && applied.snapshot.unplaced().is_empty());
+    let applied = apply(&applied.snapshot, &[route("1", "u")]);
+    check(&applied, "upstreams/u routes/1", "", "routes/1");
+    assert!(!is_closed(&applied));
+    // From now on there is a good form.
+    let applied = apply(&applied.snapshot, &[faulty(r#"{"uri": "/a", "colour": 1}"#)]);
+    check(&applied, "upstreams/u routes/1", "routes/1", "");
+    assert!(!is_closed(&applied) && applied.snapshot.unplaced().is_empty());
+}
+
+#[test]
 fn one_batch_may_come_in_any_order_and_waits_reach_through() {
     let service = put("services/s", json!({"upstream_id": "u"}));
     let route = put("routes/1", json!({"uri": "/", "service_id": "s"}));
     let applied = apply(&Snapshot::empty(), &[route.clone(), service.clone(), upstream("u")]);
     check(&applied, "upstreams/u services/s routes/1", "", "upstreams/u services/s routes/1");
     let waiting = apply(&Snapshot::empty(), &[route, service]);
-    check(&waiting, "", "services/s routes/1", "");
+    check(&waiting, "", "services/s routes/1", "services/s routes/1");
     check(
         &apply(&waiting.snapshot, &[upstream("u")]),
         "upstreams/u services/s routes/1",

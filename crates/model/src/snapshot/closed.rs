@@ -1,0 +1,93 @@
+//! The closed form of a faulty object: as much of it as is needed to answer its requests with 503, so that they never fall
+//! through to an object that protects less. It makes no object good and knows nothing of references.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::Object;
+use crate::catalog::Catalog;
+use crate::{Kind, Written, check};
+
+/// The closed form of what was written; `value` is null where the text is no JSON. None for a route whose match cannot be
+/// read, and for kinds whose objects are harmless when they are absent: an unknown consumer is answered 401.
+pub(super) fn form(catalog: &Catalog, written: &Written, value: &Value) -> Option<Arc<Object>> {
+    let form = match written.key.kind {
+        Kind::Route => route(catalog, written, value)?,
+        Kind::Service => kept(value, &SERVICE_FIELDS),
+        Kind::GlobalRule => json!({ "id": written.key.own_id(), "plugins": {} }),
+        _ => return None,
+    };
+    let resource = check::object(catalog, &written.key, &form);
+    let resource = match (resource, written.key.kind) {
+        (Ok(resource), _) => resource,
+        // Its hosts cannot be read: its routes are closed for every host.
+        (Err(_), Kind::Service) => check::object(catalog, &written.key, &json!({})).ok()?,
+        (Err(_), _) => return None,
+    };
+    Some(Arc::new(Object { written: written.clone(), resource, skipped: Box::default() }))
+}
+
+/// What a route matches. The service is kept for its hosts; where the reference is faulty, the route matches every host.
+fn route(catalog: &Catalog, written: &Written, value: &Value) -> Option<Value> {
+    let mut form = kept(value, &MATCH_FIELDS);
+    // A route needs something that answers.
+    form["plugins"] = json!({});
+    let with_service = value.get("service_id").map(|id| {
+        let mut form = form.clone();
+        form["service_id"] = id.clone();
+        form
+    });
+    let is_good = |form: &Value| check::object(catalog, &written.key, form).is_ok();
+    with_service.filter(is_good).or(Some(form))
+}
+
+/// The object with these fields alone.
+fn kept(value: &Value, fields: &[&str]) -> Value {
+    let field = |name: &&str| Some(((*name).to_owned(), value.get(*name)?.clone()));
+    Value::Object(fields.iter().filter_map(field).collect::<Map<_, _>>())
+}
+
+/// The fields that decide which requests are a route's. `filter_func` is left out: this gateway runs none, so that the route
+/// is closed for all requests that the other fields match.
+const MATCH_FIELDS: [&str; 10] =
+    ["uri", "uris", "host", "hosts", "methods", "remote_addr", "remote_addrs", "vars", "priority", "status"];
+/// The fields of a service that decide which requests are its routes'.
+const SERVICE_FIELDS: [&str; 1] = ["hosts"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Key;
+
+    fn check(kind: Kind, value: Value, expected: bool) {
+        let key = Key::new(kind, "1").unwrap();
+        let text = value.to_string();
+        let written = Written { key, text: text.into(), created_index: 1, modified_index: 1 };
+        let found = form(&Catalog::default(), &written, &value);
+        assert_eq!(found.is_some(), expected, "{value}");
+    }
+
+    #[test]
+    fn a_route_keeps_its_place_if_its_match_is_good() {
+        check(Kind::Route, json!({"uri": "/a", "plugins": {"nope": {}}}), true);
+        check(Kind::Route, json!({"uri": "/a", "colour": 1, "upstream": 3}), true);
+        check(Kind::Route, json!({"uri": "/a", "service_id": [], "vars": [["arg_a", "==", "1"]]}), true);
+        check(Kind::Route, json!({"uri": "/a", "filter_func": "function(vars) return true end"}), true);
+        check(Kind::Route, json!({"uri": "/a", "host": "a", "hosts": ["b"]}), false);
+        check(Kind::Route, json!({"uri": "/a", "vars": [["arg_a", "~~", "("]]}), false);
+        check(Kind::Route, json!({"uri": "/a", "methods": ["get"]}), false);
+        check(Kind::Route, json!({"urri": "/a"}), false);
+        check(Kind::Route, json!(null), false);
+    }
+
+    #[test]
+    fn services_and_global_rules_always_have_one() {
+        check(Kind::Service, json!({"hosts": ["a.example"], "colour": 1}), true);
+        check(Kind::Service, json!({"hosts": 7}), true);
+        check(Kind::GlobalRule, json!({"plugins": {"nope": {}}}), true);
+        check(Kind::GlobalRule, json!(null), true);
+        check(Kind::Upstream, json!({"nodes": 7}), false);
+        check(Kind::Consumer, json!({"username": "1", "plugins": {"nope": {}}}), false);
+    }
+}
