@@ -8,9 +8,11 @@ mod batch;
 pub(crate) mod configs;
 mod etcd;
 mod file;
+mod good;
 mod journal;
 mod release;
 mod secrets;
+mod start_faults;
 mod told;
 pub(crate) mod versions;
 pub(crate) mod whole;
@@ -18,12 +20,13 @@ mod write;
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use model::{Applied, Catalog, Change, Fault, Policy, Snapshot};
+use model::{Applied, Catalog, Change, Fault, Snapshot};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
@@ -101,6 +104,9 @@ pub struct Parts {
     pub sealer: Sealer,
     /// What references to secrets stand for.
     pub secrets: Arc<Secrets>,
+    /// The data directory, where good forms of objects that have become faulty are kept; none: they last as long as the
+    /// process.
+    pub data: Option<PathBuf>,
 }
 
 /// The way to the reconciling thread.
@@ -139,10 +145,14 @@ impl Reconcile {
     /// See [`LoadError`].
     pub fn start(parts: Parts) -> Result<(Reconcile, JoinHandle<()>), LoadError> {
         let (commands, inbox) = sync_channel(MAX_WAITING);
+        let good = good::GoodForms::load(&parts);
         let mut reconciler = Reconciler {
             parts,
+            good,
+            start_faults: start_faults::StartFaults::default(),
             snapshot: Snapshot::default(),
             faults: Vec::new(),
+            document_faults: Vec::new(),
             compile_faults: Vec::new(),
             reference_faults: Vec::new(),
             told: told::Told::default(),
@@ -156,6 +166,7 @@ impl Reconcile {
         // With a full queue the next tick looks for what has changed.
         reconciler.parts.secrets.on_change(move || drop(poke.try_send(Command::Secrets)));
         reconciler.load(&commands)?;
+        reconciler.note_start_faults();
         let thread = std::thread::Builder::new()
             .name("reconcile".to_owned())
             .spawn(move || reconciler.run())
@@ -228,10 +239,16 @@ pub(crate) struct Reconciler {
     snapshot: Snapshot,
     /// What is wrong with the file as a whole, or with its shape.
     faults: Vec<String>,
+    /// Those of the file's that belong to no object.
+    document_faults: Vec<String>,
     /// What compiling found and no later change has mended.
     compile_faults: Vec<Fault>,
     /// References to secrets that lead nowhere, of objects that are in force all the same.
     reference_faults: Vec<Fault>,
+    /// Good forms of objects that are faulty now, on disk.
+    good: good::GoodForms,
+    /// Faults that keep this instance from being ready.
+    start_faults: start_faults::StartFaults,
     /// What the log knows of faulty objects.
     told: told::Told,
     /// The store was lent to another process and may hold more than the snapshot.
@@ -358,8 +375,7 @@ impl Reconciler {
                     }
                 }
                 self.configs = Configs::load(store)?;
-                let applied = self.snapshot.apply(&self.parts.catalog, &changes, revision, Policy::Lenient);
-                self.publish(applied);
+                self.apply_first(changes, revision);
                 Ok(())
             }
             Source::File { strict, .. } => {
@@ -391,6 +407,12 @@ impl Reconciler {
 
     /// Hands a new snapshot to workers and readers.
     fn publish(&mut self, applied: Applied) {
+        self.good.keep(&self.parts.sealer, &applied.snapshot);
+        self.hand_over(applied);
+    }
+
+    /// As [`Reconciler::publish`]; the good forms on disk stay as they are.
+    fn hand_over(&mut self, applied: Applied) {
         self.prepare_secrets(&applied);
         let publisher = &mut self.parts.publisher;
         // The configuration is checked and stored by now; a mistake in compiling it must not end the control side.
@@ -415,6 +437,7 @@ impl Reconciler {
         let touched = touched.filter_map(|fault| fault.key).collect();
         // Of a file, the faults of objects are told with their lines.
         let elsewhere = matches!(self.parts.source, Source::File { .. });
+        self.start_faults.settle(&self.snapshot, &self.compile_faults);
         let view = self.view();
         self.told.tell(&view, touched, elsewhere);
         self.parts.view.store(view);
@@ -434,8 +457,10 @@ impl Reconciler {
     }
 
     fn view(&self) -> View {
-        View {
+        let mut view = View {
             snapshot: self.snapshot.clone(),
+            skips_plugins: self.parts.catalog.ignores_any(),
+            unready: Vec::new(),
             faults: self.faults.clone(),
             compile_faults: self.compile_faults.clone(),
             reference_faults: self.reference_faults.clone(),
@@ -445,7 +470,9 @@ impl Reconciler {
             },
             configs: Arc::clone(&self.configs),
             changed: self.changed(),
-        }
+        };
+        view.unready = self.start_faults.reasons(&view);
+        view
     }
 }
 

@@ -48,6 +48,8 @@ pub struct ControlConfig {
     pub sealer: Sealer,
     /// What references to secrets stand for; the compiler behind the publisher has them too.
     pub secrets: Arc<Secrets>,
+    /// Whether the instance is ready although faults keep routes or global rules out of force since its start.
+    pub ready_with_faults: bool,
 }
 
 /// Where the configuration comes from.
@@ -64,6 +66,8 @@ pub enum SourceConfig {
         path: PathBuf,
         /// A file with any fault changes nothing, and none starts.
         strict: bool,
+        /// Where good forms of faulty objects are kept; made when there is one.
+        directory: PathBuf,
     },
     /// etcd; its copy is kept in this data directory.
     Etcd {
@@ -147,6 +151,12 @@ impl Control {
     /// See [`StartError`]; nothing is left running then.
     pub fn start(config: ControlConfig) -> Result<Control, StartError> {
         let config_lock = config.lock;
+        let data = match &config.source {
+            SourceConfig::Store { .. } => None,
+            SourceConfig::File { directory, .. } | SourceConfig::Etcd { directory, .. } => {
+                Some(directory.clone())
+            }
+        };
         let source = match config.source {
             SourceConfig::Store { directory } => {
                 let opened = match config_lock {
@@ -155,7 +165,7 @@ impl Control {
                 };
                 Source::Store(opened.map_err(LoadError::Store)?)
             }
-            SourceConfig::File { path, strict } => Source::File { file: FileSource::new(path), strict },
+            SourceConfig::File { path, strict, .. } => Source::File { file: FileSource::new(path), strict },
             SourceConfig::Etcd { config, directory } => {
                 let lock = match config_lock {
                     Some(lock) => lock,
@@ -176,9 +186,12 @@ impl Control {
             view: view.clone(),
             sealer: config.sealer,
             secrets: config.secrets,
+            data,
         })?;
         let (stop, admin_paused) = (watch::Sender::new(false), watch::Sender::new(false));
-        let handlers = handlers(&reconcile, &view, config.admin, config.catalog, config.reports);
+        let status_view = (!config.ready_with_faults).then(|| view.clone());
+        let status = Status::new(Arc::clone(&config.reports.readiness), status_view);
+        let handlers = handlers(&reconcile, &view, config.admin, config.catalog, config.reports, status);
         let mut control = Control {
             reconcile,
             view,
@@ -276,6 +289,7 @@ fn handlers(
     admin: AdminConfig,
     catalog: Arc<Catalog>,
     reports: Reports,
+    status: Status,
 ) -> Handlers {
     let control = ControlApi::new(ControlParts {
         view: view.clone(),
@@ -283,7 +297,6 @@ fn handlers(
         catalog: Arc::clone(&catalog),
         reports: reports.clone(),
     });
-    let status = Status::new(Arc::clone(&reports.readiness));
     let metrics = Metrics::new(Arc::clone(&reports.metrics), view.clone());
     let admin = Admin::new(AdminParts {
         gate: Gate::new(admin.keys, admin.key_required, admin.allow),
@@ -340,6 +353,7 @@ mod tests {
             admin: AdminConfig { keys, ..AdminConfig::default() },
             sealer: crate::testing::sealer(&[]),
             secrets: crate::testing::secrets(),
+            ready_with_faults: false,
         }
     }
 
@@ -375,7 +389,7 @@ mod tests {
         check(admin_at, "/apisix/admin/routes", "{\"list\":[],\"total\":0}\n");
         check(control_at, "/v1/routes", "[]\n");
         check(status_at, "/status/ready", "{\"status\":\"ok\"}\n");
-        check(metrics_at, "/apisix/prometheus/metrics", "weir_config_source_faults 0\n");
+        check(metrics_at, "/apisix/prometheus/metrics", "weir_config_skipped_plugins 0\n");
         let huge = format!(
             "PUT /apisix/admin/routes/1 HTTP/1.1\r\nHost: x\r\nX-API-KEY: boss\r\nContent-Length: {}\r\n\r\n",
             1_u64 << 40

@@ -11,22 +11,31 @@ use serde_json::json;
 
 use crate::admin::respond;
 use crate::serve::{Answer, Handler, Refusal};
+use crate::view::SharedView;
 
 /// Answers `/status` and `/status/ready`.
 pub struct Status {
     readiness: Arc<dyn Readiness>,
+    /// None: faults of the configuration do not keep the instance from being ready.
+    view: Option<SharedView>,
 }
 
 impl Status {
-    /// A status listener that asks `readiness`.
-    pub fn new(readiness: Arc<dyn Readiness>) -> Status {
-        Status { readiness }
+    /// A status listener that asks `readiness`, and `view` for faults of the configuration.
+    pub fn new(readiness: Arc<dyn Readiness>, view: Option<SharedView>) -> Status {
+        Status { readiness, view }
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        self.readiness.ready()?;
+        let faults = self.view.as_ref().map(|view| view.load().unready.join("; ")).unwrap_or_default();
+        if faults.is_empty() { Ok(()) } else { Err(faults) }
     }
 
     fn get(&self, path: &str) -> Response<Bytes> {
         match path {
             "/status" => respond::json(StatusCode::OK, &json!({ "status": "ok" })),
-            "/status/ready" => match self.readiness.ready() {
+            "/status/ready" => match self.ready() {
                 Ok(()) => respond::json(StatusCode::OK, &json!({ "status": "ok" })),
                 Err(missing) => respond::json(
                     StatusCode::SERVICE_UNAVAILABLE,
@@ -67,6 +76,7 @@ impl Handler for Status {
 mod tests {
     use super::*;
     use crate::testing::{ask, block_on};
+    use crate::view::View;
 
     struct Missing(Option<&'static str>);
 
@@ -77,7 +87,7 @@ mod tests {
     }
 
     fn check(missing: Option<&'static str>, method: &str, path: &str, expected: (u16, &str)) {
-        let status = Status::new(Arc::new(Missing(missing)));
+        let status = Status::new(Arc::new(Missing(missing)), None);
         let (code, _, body) = block_on(ask(&status, method, path, &[], ""));
         assert_eq!((code, body.as_str()), expected, "{method} {path}");
     }
@@ -94,6 +104,11 @@ mod tests {
             (503, "{\"status\":\"error\",\"error\":\"worker 1 waits\"}\n"),
         );
         check(None, "GET", "/other", (404, "{\"error_msg\":\"not found\"}\n"));
+        let view = SharedView::default();
+        view.store(View { unready: vec!["route 1 is faulty: x".to_owned()], ..View::default() });
+        let status = Status::new(Arc::new(Missing(None)), Some(view));
+        let (code, _, body) = block_on(ask(&status, "GET", "/status/ready", &[], ""));
+        assert_eq!((code, &*body), (503, "{\"status\":\"error\",\"error\":\"route 1 is faulty: x\"}\n"));
         check(None, "PUT", "/status", (405, "{\"error_msg\":\"only GET and HEAD\"}\n"));
     }
 }

@@ -262,6 +262,7 @@ impl Rig {
             view: view.clone(),
             sealer: sealer(keyring),
             secrets: secrets(),
+            data: None,
         })?;
         let key = |key: &str, role| AdminKey { key: key.to_owned(), role };
         let admin = Admin::new(AdminParts {

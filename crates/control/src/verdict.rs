@@ -20,8 +20,11 @@ pub enum State {
     InForce,
     /// An earlier one: what was written last is faulty.
     LastGood,
-    /// None: it is faulty and has no earlier form, or cannot be compiled. What depends on it answers 503.
+    /// None: it is faulty and has no earlier good form, or cannot be compiled. Its requests, and those of every object that
+    /// needs it, are answered 503.
     Out,
+    /// None, and it is a route whose match cannot be read: it keeps no place in the routing table.
+    Unplaced,
 }
 
 impl State {
@@ -31,6 +34,7 @@ impl State {
             State::InForce => "in_force",
             State::LastGood => "last_good",
             State::Out => "out",
+            State::Unplaced => "unplaced",
         }
     }
 }
@@ -49,6 +53,8 @@ pub struct Verdict {
     pub revision_written: u64,
     /// What is wrong with what was written last.
     pub faults: Vec<Fault>,
+    /// Faulty plugins without which the object is in force (`ignore_faulty_plugins`).
+    pub skipped: Vec<Fault>,
 }
 
 impl View {
@@ -70,6 +76,12 @@ impl View {
                 faults.entry(key).or_default().push(fault.clone());
             }
         }
+        // The scan of every object is only paid for where plugins may be skipped.
+        let skipping = Kind::ALL.into_iter().filter(|_| self.skips_plugins);
+        let skipping = skipping.flat_map(|kind| self.snapshot.iter(kind));
+        for object in skipping.filter(|object| !object.skipped.is_empty() && wanted(object.key())) {
+            faults.entry(object.key()).or_default();
+        }
         for key in self.reference_faults.iter().filter_map(|fault| fault.key.as_ref()) {
             if wanted(key) {
                 faults.entry(key).or_default();
@@ -80,9 +92,11 @@ impl View {
 
     fn judge(&self, key: &Key, compile_faults: Vec<Fault>) -> Option<Verdict> {
         let revision_written = self.written(key)?.modified_index;
-        let checked = self.snapshot.get(key).map(|object| object.written.modified_index);
+        let in_force = self.snapshot.get(key);
+        let checked = in_force.map(|object| object.written.modified_index);
         let mut faults = self.snapshot.faults_at(key);
         let (state, revision_in_force) = match checked {
+            None if key.kind == Kind::Route && self.snapshot.closed(key).is_none() => (State::Unplaced, None),
             None => (State::Out, None),
             Some(_) if compile_faults.iter().any(|fault| !fault.kept) => (State::Out, None),
             Some(_) if !compile_faults.is_empty() => (State::LastGood, None),
@@ -93,7 +107,8 @@ impl View {
         // These change nothing of the form that serves; what they stand for stays closed.
         let references = self.reference_faults.iter().filter(|fault| fault.key.as_ref() == Some(key));
         faults.extend(references.cloned());
-        Some(Verdict { key: key.clone(), state, revision_in_force, revision_written, faults })
+        let skipped = in_force.map(|object| object.skipped.to_vec()).unwrap_or_default();
+        Some(Verdict { key: key.clone(), state, revision_in_force, revision_written, faults, skipped })
     }
 }
 
@@ -144,6 +159,7 @@ fn describe(verdict: &Verdict) -> Value {
         "revision_in_force": verdict.revision_in_force,
         "revision_written": verdict.revision_written,
         "faults": verdict.faults.iter().map(fault).collect::<Vec<_>>(),
+        "skipped_plugins": verdict.skipped.iter().map(fault).collect::<Vec<_>>(),
     })
 }
 
@@ -156,7 +172,9 @@ fn unknown_kind(name: &str) -> String {
 /// Appends how many objects of each kind are not in force as written, and how many faults the source as a whole has.
 pub(crate) fn write_metrics(view: &View, text: &mut String) {
     let mut counts: BTreeMap<(Kind, State), usize> = BTreeMap::new();
+    let mut skipped = 0;
     for verdict in view.verdicts(None) {
+        skipped += verdict.skipped.len();
         *counts.entry((verdict.key.kind, verdict.state)).or_default() += 1;
     }
     // Writing to a text cannot fail.
@@ -167,7 +185,7 @@ pub(crate) fn write_metrics(view: &View, text: &mut String) {
     );
     // Every series is always there: an alert can tell a zero from a node that does not answer.
     for kind in Kind::ALL {
-        for state in [State::LastGood, State::Out] {
+        for state in [State::LastGood, State::Out, State::Unplaced] {
             let count = counts.get(&(kind, state)).copied().unwrap_or_default();
             let (kind, state) = (kind.collection(), state.as_str());
             let _ = writeln!(text, "weir_config_faulty_objects{{kind=\"{kind}\",state=\"{state}\"}} {count}");
@@ -177,7 +195,10 @@ pub(crate) fn write_metrics(view: &View, text: &mut String) {
         text,
         "# HELP weir_config_source_faults Faults of the configuration's source that belong to no object.\n\
          # TYPE weir_config_source_faults gauge\n\
-         weir_config_source_faults {}",
+         weir_config_source_faults {}\n\
+         # HELP weir_config_skipped_plugins Faulty plugins that ignore_faulty_plugins names and that objects run without.\n\
+         # TYPE weir_config_skipped_plugins gauge\n\
+         weir_config_skipped_plugins {skipped}",
         view.faults.len()
     );
 }

@@ -19,6 +19,11 @@ pub struct View {
     pub compile_faults: Vec<Fault>,
     /// References to secrets that lead nowhere, of objects that are in force all the same.
     pub reference_faults: Vec<Fault>,
+    /// Whether the setting `ignore_faulty_plugins` names any plugin.
+    pub skips_plugins: bool,
+    /// Why this instance is not ready, as far as its configuration is the reason: faults that were there at its start and
+    /// keep a route or a global rule out of force.
+    pub unready: Vec<String>,
     /// How etcd is, where it is the source.
     pub etcd: Option<EtcdStatus>,
     /// What the last whole set by the Admin API said of itself.

@@ -65,6 +65,14 @@ settings! {
         /// All or nothing: with one faulty object, none of a change is applied, and the start fails. Otherwise a
         /// faulty object keeps its last good form, is reported, and the rest applies.
         strict: bool = parse::switch("true|false", "false"),
+        /// Plugins that are skipped where their configuration is faulty or where this version does not have them, for
+        /// migrations. Objects from a file, from etcd or from the store then run without them, which is reported by the
+        /// log, the metrics and `weir/verdicts`. Otherwise requests that need such a plugin are answered 503. A write by
+        /// the Admin API with a faulty plugin is refused in any case.
+        ignore_faulty_plugins: Vec<String> = parse::names("NAME,…", ""),
+        /// Answer 200 at `/status/ready` although faults of the configuration have kept routes or global rules out of force
+        /// since the start. Faults that arise later never make an instance unready.
+        ready_with_faults: bool = parse::switch("true|false", "false"),
         /// Where resources come from: `store`, the embedded store of this node; `file`, the file that `resources` names;
         /// `etcd`, a cluster of nodes that share what is in etcd; `auto`, the file if one is named, else the store.
         source: Source = parse::source("auto|store|file|etcd", "auto"),

@@ -133,9 +133,7 @@ impl<'a> Batch<'a> {
             return Ok(Committed { applied: None, operations: Vec::new() });
         }
         let operations = self.journal.commit()?;
-        // What came and went within the batch was never there for anybody else.
-        let differs = |difference: &Difference| difference.before.is_some() || difference.after.is_some();
-        let diff = self.differences.into_values().filter(differs).collect();
+        let diff = self.differences.into_values().collect();
         let applied = model::Applied { snapshot: self.snapshot, diff, faults: self.faults };
         Ok(Committed { applied: Some(applied), operations })
     }

@@ -8,7 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use model::{Change, Policy};
+use model::{Change, Policy, Written};
 
 use super::{Command, LoadError, Reconciler, Source};
 use crate::sealing::Medium;
@@ -28,8 +28,7 @@ impl Reconciler {
         if has_kept {
             let count = kept.entries.len();
             let (changes, _) = self.differing(kept.entries);
-            let applied = self.snapshot.apply(&self.parts.catalog, &changes, kept.revision, Policy::Lenient);
-            self.publish(applied);
+            self.apply_first(changes, kept.revision);
             tracing::info!(revision = kept.revision, objects = count, "the copy of etcd's data on this disk");
         }
         let deadline = Instant::now() + patience;
@@ -81,8 +80,10 @@ impl Reconciler {
         entries: Vec<(String, Record)>,
         strays: Vec<Stray>,
     ) {
-        let (changes, unknown) = self.differing(entries.clone());
-        let concerns = !changes.is_empty() || self.snapshot.revision() == 0;
+        let (mut changes, unknown) = self.differing(entries.clone());
+        let strays = self.as_faulty(strays, revision, &mut changes);
+        let is_first = self.snapshot.revision() == 0;
+        let concerns = !changes.is_empty() && !is_first;
         let (snapshot, catalog) = (&self.snapshot, &self.parts.catalog);
         let Source::Etcd(etcd) = &mut self.parts.source else { return };
         let last_good = &mut etcd.last_good;
@@ -103,12 +104,38 @@ impl Reconciler {
             self.stray(path, UNKNOWN_KIND.to_owned());
         }
         self.tell_strays();
-        if let Some(applied) = applied {
+        if concerns || is_first {
             tracing::info!(revision, changes = changes.len(), "took over what etcd has");
-            self.publish(applied);
-        } else {
-            self.show();
         }
+        match applied {
+            Some(applied) => self.publish(applied),
+            None if is_first => self.apply_first(changes, revision),
+            None => self.show(),
+        }
+    }
+
+    /// Makes faulty objects of keys whose values cannot be read, so that each keeps its last good form or is answered 503;
+    /// gives back the keys that are of no kind of object.
+    fn as_faulty(&self, strays: Vec<Stray>, revision: u64, changes: &mut Vec<Change>) -> Vec<Stray> {
+        let mut others = Vec::new();
+        for stray in strays {
+            let Some(key) = stored_key::parse(&stray.path) else {
+                others.push(stray);
+                continue;
+            };
+            changes.retain(|change| change.key != key);
+            let before = self.written(&key);
+            let written = Written {
+                text: Written::unreadable(&stray.reason),
+                created_index: before.map_or(revision, |before| before.created_index),
+                modified_index: revision,
+                key: key.clone(),
+            };
+            if before.is_none_or(|before| before.text != written.text) {
+                changes.push(Change { key, written: Some(written) });
+            }
+        }
+        others
     }
 
     fn take_changes(&mut self, revision: u64, changes: Vec<Changed>) {
@@ -133,8 +160,11 @@ impl Reconciler {
                 (Ok(None), Some(key)) => effective.push(Change { key, written: None }),
                 (Ok(Some(_)), None) => self.stray(path, UNKNOWN_KIND.to_owned()),
                 (Ok(None), None) => {}
-                // An object that cannot be read keeps its last good form.
-                (Err(stray), _) => self.stray(stray.path, stray.reason),
+                (Err(stray), _) => {
+                    for stray in self.as_faulty(vec![stray], revision, &mut effective) {
+                        self.stray(stray.path, stray.reason);
+                    }
+                }
             }
         }
         if self.stray_count() != strays_before {

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use model::{Applied, Change, Key, Kind, Policy, Written};
+use model::{Change, Fault, Key, Kind, Policy, Written};
 
 use super::{Reconciler, Refused, Source};
 use crate::source::file::{Document, FileFault};
@@ -34,21 +34,34 @@ impl Reconciler {
         if strict && !document.faults.is_empty() {
             return lines(document.faults.clone());
         }
+        self.settle_document_faults(lines(document.faults.clone()));
         let revision = self.snapshot.revision() + 1;
         let changes = self.changes(document, revision);
         let policy = if strict { Policy::Strict } else { Policy::Lenient };
+        if !strict && self.snapshot.revision() == 0 {
+            let count = changes.len();
+            self.apply_first(changes, revision);
+            self.announce(revision, count);
+            return Self::faults_of(document, &self.snapshot.faults());
+        }
         let applied = self.snapshot.apply(&self.parts.catalog, &changes, revision, policy);
-        let mut faults = document.faults.clone();
         // Objects that were faulty before and are the same now are not among the applied ones.
         let all = if strict { applied.faults.clone() } else { applied.snapshot.faults() };
-        // What is kept although the file no longer tells it apart has its faults told already.
-        faults.extend(all.iter().filter_map(|fault| document.place(fault)));
-        faults.sort_by_key(|fault| fault.line);
+        let faults = Self::faults_of(document, &all);
         let refused = strict && !faults.is_empty();
         if !refused && (!changes.is_empty() || self.snapshot.revision() == 0) {
-            self.announce(&applied, changes.len());
+            self.announce(revision, changes.len());
             self.publish(applied);
         }
+        faults
+    }
+
+    /// The faults of the file and of its objects, each as a line, in the file's order.
+    fn faults_of(document: &Document, of_objects: &[Fault]) -> Vec<String> {
+        let mut faults = document.faults.clone();
+        // What is kept although the file no longer tells it apart has its faults told already.
+        faults.extend(of_objects.iter().filter_map(|fault| document.place(fault)));
+        faults.sort_by_key(|fault| fault.line);
         lines(faults)
     }
 
@@ -101,10 +114,10 @@ impl Reconciler {
         }
     }
 
-    fn announce(&self, applied: &Applied, changes: usize) {
+    fn announce(&self, revision: u64, changes: usize) {
         let Source::File { file, .. } = &self.parts.source else { return };
         let path = file.path().display();
-        tracing::info!(%path, revision = applied.snapshot.revision(), changes, "took over the resource file");
+        tracing::info!(%path, revision, changes, "took over the resource file");
     }
 }
 

@@ -86,9 +86,13 @@ fn objects_end_when_their_time_is_up() {
             view: crate::view::SharedView::default(),
             sealer: crate::testing::sealer(&[]),
             secrets: crate::testing::secrets(),
+            data: None,
         },
         snapshot: model::Snapshot::default(),
+        good: super::good::GoodForms::default(),
+        start_faults: super::start_faults::StartFaults::default(),
         faults: Vec::new(),
+        document_faults: Vec::new(),
         compile_faults: Vec::new(),
         reference_faults: Vec::new(),
         told: super::told::Told::default(),
@@ -155,6 +159,7 @@ fn what_cannot_be_compiled_is_told_and_ends_nothing() {
         view: view.clone(),
         sealer: crate::testing::sealer(&[]),
         secrets: crate::testing::secrets(),
+        data: None,
     })
     .unwrap();
     for revision in 1..=3 {

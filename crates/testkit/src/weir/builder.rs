@@ -94,16 +94,17 @@ impl WeirBuilder {
     /// Starts it and waits until it is ready or has ended.
     pub fn try_start(self) -> Result<Weir, Exited> {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        self.start_in(Arc::new(directory))
-    }
-
-    pub(super) fn start_in(self, directory: Arc<TempDir>) -> Result<Weir, Exited> {
         if let Some(text) = &self.resources {
             write_resources(directory.path(), text);
         }
         if let Some(text) = &self.settings {
             write_settings(directory.path(), text);
         }
+        self.start_in(Arc::new(directory))
+    }
+
+    /// Starts it on the files that are in `directory`.
+    pub(super) fn start_in(self, directory: Arc<TempDir>) -> Result<Weir, Exited> {
         let mut command = self.command(directory.path());
         let mut process = Process::spawn(&mut command)
             .unwrap_or_else(|error| panic!("cannot start {}: {error}", self.binary.display()));

@@ -66,7 +66,8 @@ impl Node {
             Some(inherited) => Some(inherited),
             None => data::lock(&settings)?,
         };
-        let catalog = Arc::new(catalog(settings.plugins.as_deref()));
+        let catalog =
+            Arc::new(catalog(settings.plugins.as_deref()).ignoring(&settings.ignore_faulty_plugins));
         let sealer = sealer(&settings, &catalog)?;
         let control = Control::start(ControlConfig {
             source: source(&settings),
@@ -85,6 +86,7 @@ impl Node {
             admin: options::admin(&settings, admin_keys),
             sealer,
             secrets,
+            ready_with_faults: settings.ready_with_faults,
         })?;
         let workers = settings.workers;
         let engine = gateway.start(|runtime| EngineConfig {

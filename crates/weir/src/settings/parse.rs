@@ -319,6 +319,17 @@ pub(super) fn plugins(given: &Given) -> Result<Option<Vec<String>>, String> {
     names.iter().map(name).collect::<Result<_, _>>().map(Some)
 }
 
+/// Names of plugins, built in or not.
+pub(super) fn names(given: &Given) -> Result<Vec<String>, String> {
+    let is_name =
+        |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    let name = |name: &str| match is_name(name) {
+        true => Ok(name.to_owned()),
+        false => Err(format!("`{name}` is not the name of a plugin, such as `jwt-auth`")),
+    };
+    items(given).into_iter().map(name).collect()
+}
+
 /// Where finished requests are logged.
 pub(super) fn access_log(given: &Given) -> Result<LogTarget, String> {
     match single(given)? {

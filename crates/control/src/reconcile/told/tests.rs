@@ -77,7 +77,7 @@ fn a_fault_is_told_when_it_comes_changes_and_goes() {
     assert!(log.after(&[("a", Some(WORSE))], false).contains("found colour"));
     assert!(log.after(&[("a", Some(GOOD))], false).contains("mended"));
     assert_eq!(log.after(&[("a", Some(GOOD))], false), "");
-    assert!(log.after(&[("c", Some(BAD))], false).contains("state=\"out\""));
+    assert!(log.after(&[("c", Some(BAD))], false).contains("state=\"unplaced\""));
     assert!(log.after(&[("c", None)], false).contains("gone"));
     assert_eq!(log.after(&[("d", Some(BAD))], true), "", "a file tells it with its line");
     assert!(log.after(&[("d", Some(GOOD))], true).contains("mended"));

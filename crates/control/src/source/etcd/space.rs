@@ -37,6 +37,11 @@ impl KeySpace {
         KeySpace { prefix: format!("{prefix}/") }
     }
 
+    /// What its keys begin with, without the slash at its end.
+    pub(crate) fn prefix(&self) -> &str {
+        self.prefix.trim_end_matches('/')
+    }
+
     /// The key of an object's path.
     pub(super) fn key(&self, path: &str) -> Vec<u8> {
         format!("{}{path}", self.prefix).into_bytes()

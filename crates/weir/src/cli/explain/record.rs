@@ -7,7 +7,7 @@
 //!  "considered": [{"id": "1", "name": "orders", "path": "/orders/*", "host": "*.example.com", "verdict": "matched"},
 //!                 {"id": "2", "path": "/*", "verdict": "outranked", "by": "1"}]}
 //! ```
-//! Verdicts: `matched`, `method`, `remote_addr`, `host`, `vars`, `parameter`, `outranked`. A `detail` says more.
+//! `closed` says why the answer is 503; `unplaced` lists faulty routes that are not in the table. Verdicts: `matched`, `method`, `remote_addr`, `host`, `vars`, `parameter`, `outranked`. A `detail` says more.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -26,9 +26,20 @@ pub(super) struct Record {
     request: Seen,
     /// The route, if one matches.
     matched: Option<Matched>,
+    /// Why the request is answered 503, if it is: the configuration that it needs is faulty.
+    closed: Option<String>,
     /// Every candidate in the order they were tried.
     #[serde(default)]
     considered: Vec<Candidate>,
+    /// Routes that match nothing, because what they match cannot be read.
+    #[serde(default)]
+    unplaced: Vec<Unplaced>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Unplaced {
+    id: String,
+    reason: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -79,8 +90,27 @@ impl Record {
                 self.line(&mut text, "route", &paint.bad(answer), paint);
             }
         }
+        if let Some(reason) = &self.closed {
+            self.line(&mut text, "answer", &paint.bad(&format!("503: {reason}")), paint);
+        }
         self.render_candidates(&mut text, paint);
+        self.render_unplaced(&mut text, paint);
         text
+    }
+
+    /// A faulty route may be the one that the request was meant for.
+    fn render_unplaced(&self, text: &mut String, paint: Paint) {
+        if self.unplaced.is_empty() {
+            return;
+        }
+        let _ = writeln!(
+            text,
+            "\n{}",
+            paint.faint("Faulty routes that match nothing, because what they match cannot be read:")
+        );
+        for Unplaced { id, reason } in &self.unplaced {
+            let _ = writeln!(text, "{id}: {}", paint.bad(reason));
+        }
     }
 
     fn render_match(&self, matched: &Matched, text: &mut String, paint: Paint) {
@@ -205,6 +235,33 @@ ROUTE  NAME    HOST             PATH       VERDICT
 4      -       api.example.com  /orders/*  lost: its methods do not hold this one
 12     orders  *.example.com    /orders/*  matched
 99     -       -                /*         lost: route 12 is tried before it
+",
+        );
+    }
+
+    #[test]
+    fn renders_what_is_faulty() {
+        check(
+            serde_json::json!({
+                "request": {"host": null, "path": "/a"},
+                "matched": {"id": "1"},
+                "closed": "route 1 is faulty: unknown plugin [key-auht]",
+                "considered": [{"id": "1", "path": "/a", "verdict": "matched"}],
+                "unplaced": [{"id": "2", "reason": "a route needs uri or uris"}],
+            }),
+            "\
+request   GET http://api.example.com/orders/7
+host      (none)
+path      /a
+client    127.0.0.1
+route     1
+answer    503: route 1 is faulty: unknown plugin [key-auht]
+
+ROUTE  NAME  HOST  PATH  VERDICT
+1      -     -     /a    matched
+
+Faulty routes that match nothing, because what they match cannot be read:
+2: a route needs uri or uris
 ",
         );
     }

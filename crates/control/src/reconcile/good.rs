@@ -1,0 +1,213 @@
+//! Good forms of objects that have become faulty, on this instance's disk: a restart serves the last good form as the
+//! process before it did. Of the embedded store there are none, because it takes no faulty object. It refuses to know what
+//! a fault is.
+//!
+//! The file is small, since it holds only objects that are faulty now, and it is replaced as a whole: written under another
+//! name, synced, renamed. Several instances may share a data directory in declarative mode; each resources file has a file
+//! of its own.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use model::{Change, Key, Policy, Snapshot, Written};
+use serde::{Deserialize, Serialize};
+use stdx::hash::crc32;
+
+use super::{Parts, Reconciler, Source};
+use crate::sealing::{Medium, Sealer};
+use crate::source::store::Record;
+use crate::stored_key;
+
+/// The good forms on disk.
+#[derive(Debug, Default)]
+pub(super) struct GoodForms {
+    /// Where they are and of which source; none: nothing is kept.
+    place: Option<(PathBuf, String)>,
+    /// What the disk has, by the keys' texts.
+    kept: BTreeMap<String, Form>,
+    /// The disk did not take the last change, which was reported.
+    is_behind: bool,
+}
+
+/// One object as it is on disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Form {
+    /// Its secrets encrypted, as in the store.
+    text: String,
+    created_index: u64,
+    modified_index: u64,
+}
+
+/// The whole file.
+#[derive(Serialize, Deserialize)]
+struct Document {
+    /// Of which source the objects are.
+    source: String,
+    objects: BTreeMap<String, Form>,
+}
+
+impl GoodForms {
+    /// Reads what an earlier process has kept. A file that cannot be used is put aside and reported.
+    pub(super) fn load(parts: &Parts) -> GoodForms {
+        let (Some(data), Some(source)) = (&parts.data, name(&parts.source)) else {
+            return GoodForms::default();
+        };
+        let path = data.join(format!("last-good-{:08x}.json", crc32(source.as_bytes())));
+        let kept = match read(&path, &source) {
+            Ok(kept) => kept,
+            Err(fault) => {
+                let aside = path.with_extension("json.unusable");
+                tracing::error!(%fault, path = %path.display(), aside = %aside.display(),
+                    "the last good forms on disk cannot be used and are put aside: faulty objects are answered 503");
+                // Where it cannot be renamed, the next change replaces it.
+                let _ = fs::rename(&path, aside);
+                BTreeMap::new()
+            }
+        };
+        GoodForms { place: Some((path, source)), kept, is_behind: false }
+    }
+
+    /// Takes the forms out, opened, for the first configuration.
+    fn opened(&self, sealer: &Sealer) -> BTreeMap<Key, Written> {
+        let opened = self.kept.iter().filter_map(|(path, form)| {
+            let record = Record {
+                text: form.text.clone(),
+                created_index: form.created_index,
+                modified_index: form.modified_index,
+                expires_at_ms: None,
+            };
+            let change = stored_key::change(sealer, Medium::Store, stored_key::parse(path)?, record);
+            Some((change.key, change.written?))
+        });
+        opened.collect()
+    }
+
+    /// Brings the disk up to date with the good forms that are in force for faulty objects of `snapshot`, before requests
+    /// are served by them. It costs nothing while no object is faulty.
+    pub(super) fn keep(&mut self, sealer: &Sealer, snapshot: &Snapshot) {
+        let Some((path, source)) = &self.place else { return };
+        let good = snapshot.faulty().filter_map(|faulty| {
+            let object = snapshot.get(&faulty.written.key)?;
+            (object.written.text != faulty.written.text).then_some(&object.written)
+        });
+        let form = |written: &Written| Form {
+            text: sealer.seal_for(Medium::Store, &written.key, &written.text).into_owned(),
+            created_index: written.created_index,
+            modified_index: written.modified_index,
+        };
+        let forms: BTreeMap<String, Form> =
+            good.map(|written| (stored_key::text(&written.key), form(written))).collect();
+        if forms == self.kept && !self.is_behind {
+            return;
+        }
+        let written = replace(path, source, &forms);
+        if let Err(fault) = &written
+            && !self.is_behind
+        {
+            tracing::error!(%fault, path = %path.display(),
+                "last good forms cannot be kept on disk: after a restart these objects answer 503");
+        }
+        self.is_behind = written.is_err();
+        self.kept = forms;
+    }
+}
+
+impl Reconciler {
+    /// Brings the first configuration into force: objects that an earlier process served in a good form get that form first,
+    /// and what is written now after it, so that what is faulty keeps the good form.
+    pub(super) fn apply_first(&mut self, changes: Vec<Change>, revision: u64) {
+        let good = self.good.opened(&self.parts.sealer);
+        let (mut first, mut second) = (Vec::with_capacity(changes.len()), Vec::new());
+        for change in changes {
+            let form =
+                good.get(&change.key).filter(|form| change.written.as_ref().is_some_and(|now| now != *form));
+            match form {
+                Some(form) => {
+                    first.push(Change { key: change.key.clone(), written: Some(form.clone()) });
+                    second.push(change);
+                }
+                None => first.push(change),
+            }
+        }
+        let applied = self.snapshot.apply(&self.parts.catalog, &first, revision, Policy::Lenient);
+        if second.is_empty() {
+            self.publish(applied);
+        } else {
+            // What is on disk must outlive a crash between the two.
+            self.hand_over(applied);
+            let applied = self.snapshot.apply(&self.parts.catalog, &second, revision, Policy::Lenient);
+            self.publish(applied);
+        }
+    }
+}
+
+/// What tells this source from others; none for the embedded store.
+fn name(source: &Source) -> Option<String> {
+    match source {
+        Source::Store(_) => None,
+        Source::File { file, .. } => {
+            let path = file.path();
+            Some(format!("file {}", path.canonicalize().unwrap_or_else(|_| path.to_owned()).display()))
+        }
+        Source::Etcd(etcd) => Some(format!("etcd {}", etcd.space.prefix())),
+    }
+}
+
+fn read(path: &Path, source: &str) -> io::Result<BTreeMap<String, Form>> {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(fault) if fault.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(fault) => return Err(fault),
+    };
+    let document: Document = serde_json::from_slice(&text)?;
+    Ok(if document.source == source { document.objects } else { BTreeMap::new() })
+}
+
+/// Makes the file hold these forms, or removes it where there are none.
+fn replace(path: &Path, source: &str, forms: &BTreeMap<String, Form>) -> io::Result<()> {
+    if forms.is_empty() {
+        return match fs::remove_file(path) {
+            Err(fault) if fault.kind() != io::ErrorKind::NotFound => Err(fault),
+            _ => Ok(()),
+        };
+    }
+    let directory = path.parent().unwrap_or(Path::new("."));
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    // Instances that share the directory write at the same time.
+    let beside = path.with_extension(format!("json.{}", std::process::id()));
+    let document = Document { source: source.to_owned(), objects: forms.clone() };
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+    file.write_all(&serde_json::to_vec_pretty(&document)?)?;
+    file.sync_all()?;
+    fs::rename(&beside, path)?;
+    File::open(directory)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn forms(text: &str) -> BTreeMap<String, Form> {
+        let form = Form { text: text.to_owned(), created_index: 1, modified_index: 2 };
+        BTreeMap::from([("routes/1".to_owned(), form)])
+    }
+
+    #[test]
+    fn forms_are_read_as_they_were_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data/last-good.json");
+        replace(&path, "file a", &forms("{}")).unwrap();
+        assert_eq!(read(&path, "file a").unwrap(), forms("{}"));
+        assert_eq!(read(&path, "file b").unwrap(), BTreeMap::new(), "another source's");
+        replace(&path, "file a", &forms("{\"uri\":1}")).unwrap();
+        assert_eq!(read(&path, "file a").unwrap(), forms("{\"uri\":1}"));
+        replace(&path, "file a", &BTreeMap::new()).unwrap();
+        assert!(!path.exists());
+        assert_eq!(read(&path, "file a").unwrap(), BTreeMap::new());
+        fs::write(&path, "{\"source\"").unwrap();
+        assert!(read(&path, "file a").is_err(), "cut");
+    }
+}

@@ -1,0 +1,78 @@
+//! Faults that were there at the start and keep a route or a global rule out of force. An instance with such a fault is
+//! not ready: a balancer must not send it requests that it would answer 503 where its neighbours, which have the last
+//! good form, serve them. It refuses to know faults that come later: they would take all instances out at once.
+
+use std::collections::BTreeSet;
+
+use model::{Fault, Key, Kind, Snapshot};
+
+use super::Reconciler;
+use crate::verdict::State;
+use crate::view::View;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct StartFaults {
+    keys: BTreeSet<Key>,
+    /// Faults of the resources file that belong to no object (an unknown collection, an item that is no mapping), each as a
+    /// line; a route may be behind any of them.
+    of_file: Vec<String>,
+}
+
+impl StartFaults {
+    /// Drops what has been mended or removed since.
+    pub(super) fn settle(&mut self, snapshot: &Snapshot, compile_faults: &[Fault]) {
+        if self.keys.is_empty() {
+            return;
+        }
+        let is_compiled =
+            |key: &Key| !compile_faults.iter().any(|fault| fault.key.as_ref() == Some(key) && !fault.kept);
+        self.keys.retain(|key| {
+            let is_gone = snapshot.get(key).is_none() && snapshot.faulty_at(key).is_none();
+            !(is_gone || snapshot.contains(key) && is_compiled(key))
+        });
+    }
+
+    /// Why the instance is not ready, a line each; none when it is.
+    pub(super) fn reasons(&self, view: &View) -> Vec<String> {
+        let mut reasons: Vec<String> = Vec::new();
+        reasons.extend(self.of_file.iter().take(MAX_REASONS).cloned());
+        for key in self.keys.iter().take(MAX_REASONS) {
+            let faults = view.verdict(key).map(|verdict| verdict.faults).unwrap_or_default();
+            let first = faults.first().map_or("it is not in force", |fault| &fault.reason);
+            reasons.push(format!("{} {} is faulty: {first}", key.kind.in_words(), key.id));
+        }
+        if self.keys.len() > MAX_REASONS {
+            reasons.push(format!("{} more are faulty", self.keys.len() - MAX_REASONS));
+        }
+        reasons
+    }
+}
+
+impl Reconciler {
+    /// Looks once, when the first configuration has been published, what of it is out of force.
+    pub(super) fn note_start_faults(&mut self) {
+        let view = self.view();
+        let concerned = [Kind::Route, Kind::GlobalRule].into_iter();
+        let out = concerned.flat_map(|kind| view.verdicts(Some(kind)));
+        let out = out.filter(|verdict| matches!(verdict.state, State::Out | State::Unplaced));
+        self.start_faults.keys = out.map(|verdict| verdict.key).collect();
+        self.start_faults.of_file.clone_from(&self.document_faults);
+        if !self.start_faults.keys.is_empty() || !self.start_faults.of_file.is_empty() {
+            tracing::error!(
+                "not ready: faults of the configuration keep routes or global rules out of force; \
+                 GET /apisix/admin/weir/verdicts lists them"
+            );
+        }
+        self.show();
+    }
+
+    /// Takes note of what the latest reading of the file found.
+    pub(super) fn settle_document_faults(&mut self, faults: Vec<String>) {
+        self.start_faults.of_file.retain(|fault| faults.contains(fault));
+        self.document_faults = faults;
+    }
+}
+
+/// Reasons in one answer; the verdicts have the rest.
+const MAX_REASONS: usize = 10;
