@@ -13,7 +13,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 
 use crate::admin::auth::{AdminKey, Gate};
-use crate::admin::{Admin, AdminParts, Dress};
+use crate::admin::{Admin, AdminParts, Dress, max_set_bytes};
 use crate::clock::Clock;
 use crate::control_api::{ControlApi, ControlParts};
 use crate::metrics_server::Metrics;
@@ -106,6 +106,8 @@ pub struct AdminConfig {
     pub emulated_version: String,
     /// Whether stream routes are taken; without it they are refused as APISIX refuses them with layer 4 off.
     pub stream_routes: bool,
+    /// How much memory the process may use, which bounds the bodies of whole sets; 0 is without limit.
+    pub memory_limit_bytes: u64,
 }
 
 impl Default for AdminConfig {
@@ -117,6 +119,7 @@ impl Default for AdminConfig {
             cors: true,
             emulated_version: EMULATED_VERSION.to_owned(),
             stream_routes: true,
+            memory_limit_bytes: 0,
         }
     }
 }
@@ -178,6 +181,7 @@ impl Control {
             }
         };
         let view = SharedView::default();
+        let sealer = config.sealer.clone();
         let (reconcile, thread) = Reconcile::start(Parts {
             source,
             catalog: Arc::clone(&config.catalog),
@@ -191,7 +195,8 @@ impl Control {
         let (stop, admin_paused) = (watch::Sender::new(false), watch::Sender::new(false));
         let status_view = (!config.ready_with_faults).then(|| view.clone());
         let status = Status::new(Arc::clone(&config.reports.readiness), status_view);
-        let handlers = handlers(&reconcile, &view, config.admin, config.catalog, config.reports, status);
+        let handlers =
+            handlers(&reconcile, &view, config.admin, config.catalog, config.reports, status, sealer);
         let mut control = Control {
             reconcile,
             view,
@@ -290,6 +295,7 @@ fn handlers(
     catalog: Arc<Catalog>,
     reports: Reports,
     status: Status,
+    sealer: Sealer,
 ) -> Handlers {
     let control = ControlApi::new(ControlParts {
         view: view.clone(),
@@ -306,6 +312,8 @@ fn handlers(
         catalog,
         reports,
         stream_routes: admin.stream_routes,
+        sealer,
+        max_set_bytes: max_set_bytes(admin.memory_limit_bytes),
     });
     Handlers {
         admin: Arc::new(admin),
