@@ -53,7 +53,7 @@ settings! {
         control: Option<SocketAddr> = parse::listener("ADDR", "127.0.0.1:9090"),
         /// Address of `/status` and `/status/ready` for probes, or `off`.
         status: Option<SocketAddr> = parse::listener("ADDR", "127.0.0.1:7085"),
-        /// Address of the metrics for Prometheus, at `/apisix/prometheus/metrics`, or `off`.
+        /// Address of the metrics for Prometheus, at `/metrics` and at APISIX's `/apisix/prometheus/metrics`, or `off`.
         metrics: Option<SocketAddr> = parse::listener("ADDR", "127.0.0.1:9091"),
     }
     section "Configuration source" {
@@ -252,7 +252,9 @@ settings! {
         wait_for_body_bytes: usize = parse::size::<0, 1_048_576>("BYTES", "2048"),
         /// Requests after which a connection is closed; 0 is no limit.
         max_requests_per_connection: u64 = parse::number::<0, { i64::MAX as u64 }>("N", "0"),
-        /// Most open client connections of the whole process. Past it, new ones are closed at once.
+        /// Most open client connections of the whole process. Past it, the connection that has been silent longest is closed
+        /// for a new one: first one that has never sent a byte, then an idle one. Where all have a request in flight, the
+        /// new one is closed at once.
         max_connections: usize = parse::size::<1, 16_777_216>("N", "100000"),
         /// Most open connections of one client address (of one /64 for IPv6) in the whole process; 0 is no limit. Past it,
         /// new ones are closed at once. Peers in `trusted_addresses` are not counted. Off, since behind a balancer all
@@ -287,6 +289,10 @@ settings! {
         upstream_send_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
         /// Milliseconds between two reads from a node, where the route and upstream say nothing.
         upstream_read_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
+        /// Milliseconds without a byte either way after which a tunnel (WebSocket) is closed, where the route and upstream say
+        /// nothing; otherwise their `timeout.read` counts, as in APISIX. Long, because WebSocket clients commonly send
+        /// nothing between pings.
+        tunnel_idle_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "3600000"),
     }
 }
 
