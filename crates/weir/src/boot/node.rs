@@ -105,6 +105,9 @@ impl Node {
             }
         }
         engine.open(sockets.proxy);
+        if predecessor.is_some() {
+            control.write_gate().hold();
+        }
         control.listen(sockets.control)?;
         if let Some(predecessor) = predecessor {
             if let Some(lock) = &lock {
