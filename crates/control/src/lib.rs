@@ -30,7 +30,7 @@ mod tls;
 
 pub use admin::auth::{AdminKey, Role};
 pub use clock::{Clock, SystemClock};
-pub use reconcile::{HandOver, Publisher, Released};
+pub use reconcile::{HandOver, Publisher, Released, WriteGate};
 pub use report::Reports;
 pub use sealing::{KeyringError, Sealer};
 pub use secret::{SecretOptions, Secrets};

@@ -8,6 +8,7 @@ mod batch;
 pub(crate) mod configs;
 mod etcd;
 mod file;
+mod gate;
 mod good;
 mod journal;
 mod release;
@@ -40,6 +41,7 @@ use crate::stored_key;
 use crate::view::{SharedView, View};
 
 pub use configs::Configs;
+pub use gate::WriteGate;
 pub use release::{HandOver, Released};
 pub use write::{Author, Done, Part, Refused, Write};
 
@@ -113,6 +115,7 @@ pub struct Parts {
 #[derive(Debug, Clone)]
 pub struct Reconcile {
     commands: SyncSender<Command>,
+    gate: WriteGate,
 }
 
 /// What the thread can be asked for.
@@ -171,11 +174,12 @@ impl Reconcile {
             .name("reconcile".to_owned())
             .spawn(move || reconciler.run())
             .map_err(LoadError::Thread)?;
-        Ok((Reconcile { commands }, thread))
+        Ok((Reconcile { commands, gate: WriteGate::default() }, thread))
     }
 
     /// Asks for a write; the answer comes when it is durable and published.
     pub async fn write(&self, write: Write, author: Author) -> Result<Done, Refused> {
+        self.gate.pass().await;
         let (reply, answer) = oneshot::channel();
         match self.commands.try_send(Command::Write(write, author, reply)) {
             Ok(()) => {}
@@ -197,6 +201,20 @@ impl Reconcile {
         let task = Task(Box::new(move |reconciler| drop(reply.send(task(reconciler)))));
         self.commands.try_send(Command::Task(task)).ok()?;
         answer.await.ok()
+    }
+
+    /// As [`Reconcile::run`], for a task that writes.
+    pub(crate) async fn change<T: Send + 'static>(
+        &self,
+        task: impl FnOnce(&mut Reconciler) -> T + Send + 'static,
+    ) -> Option<T> {
+        self.gate.pass().await;
+        self.run(task).await
+    }
+
+    /// What the writes have to pass.
+    pub(crate) fn gate(&self) -> &WriteGate {
+        &self.gate
     }
 
     /// Asks for the file to be read again now; the answer is the faults found. From etcd everything is read again, without

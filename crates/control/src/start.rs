@@ -17,7 +17,7 @@ use crate::admin::{Admin, AdminParts, Dress, max_set_bytes};
 use crate::clock::Clock;
 use crate::control_api::{ControlApi, ControlParts};
 use crate::metrics_server::Metrics;
-use crate::reconcile::{HandOver, LoadError, Parts, Publisher, Reconcile, Source};
+use crate::reconcile::{HandOver, LoadError, Parts, Publisher, Reconcile, Source, WriteGate};
 use crate::report::Reports;
 use crate::sealing::Sealer;
 use crate::secret::Secrets;
@@ -238,6 +238,17 @@ impl Control {
     /// The way to have the source taken over by another process.
     pub fn hand_over(&self) -> HandOver {
         HandOver::new(self.reconcile.clone(), self.admin_paused.clone())
+    }
+
+    /// What the writes of the Admin API have to pass.
+    pub fn write_gate(&self) -> WriteGate {
+        self.reconcile.gate().clone()
+    }
+
+    /// Stops the listeners and goes on following the source.
+    pub fn stop_listening(&self) {
+        // No listener may be left, which is what is asked for.
+        let _ = self.stop.send(true);
     }
 
     /// The revision in force.

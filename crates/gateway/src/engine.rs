@@ -22,10 +22,21 @@ use crate::options::Options;
 use crate::overload::{Shared, memory};
 use crate::plugin::services::Services;
 use crate::runtime::Runtime;
-use crate::worker::{self, Command, FAREWELL_MS, Handle, Queue};
+use crate::worker::{self, Closing, Command, FAREWELL_MS, Handle, Queue};
 
-/// How often a drain looks whether it is done.
+/// How often a drain looks whether it is done, ...
 const DRAIN_POLL: Duration = Duration::from_millis(5);
+/// ... and once it has taken [`DRAIN_IS_LONG`]: an old process waits for its last tunnel for an hour.
+const LONG_DRAIN_POLL: Duration = Duration::from_millis(100);
+const DRAIN_IS_LONG: Duration = Duration::from_secs(5);
+/// How long a connection that has sent nothing yet may still send its first request when the engine ends: its client has
+/// just connected, and would lose the request.
+const FIRST_REQUEST_MS: u64 = 2_000;
+/// Over how long the kept connections of a process that was replaced are told to close: 10,000 of them come back at 1,000 a
+/// second, which costs the new process little.
+const SPREAD_MS: u64 = 10_000;
+/// A worker's timers are this late at most, unless its machine is overloaded.
+const TIMERS_LATE_MS: u64 = 200;
 
 /// A running data plane.
 pub struct Engine {
@@ -168,32 +179,58 @@ impl Engine {
         readiness(*self.listening() == Listens::NoMore, configured)
     }
 
+    /// Sockets that workers accept on, or whose queue they still serve.
+    fn accepting(&self) -> usize {
+        self.workers.iter().map(|worker| worker.status.accepting.load(Ordering::Acquire)).sum()
+    }
+
     /// Open client connections.
     pub fn connections(&self) -> usize {
         self.workers.iter().map(|worker| worker.status.connections.load(Ordering::Relaxed)).sum()
     }
 
-    /// Accepts no more, lets exchanges end for at most `grace`, then stops; what plugins have queued is delivered
-    /// meanwhile and, after the last exchange, in what is left of `grace`. True if all ended in time.
+    /// Accepts no more, serves the connections that the kernel had accepted, lets exchanges end for at most `grace`, then
+    /// stops; what plugins have queued is delivered meanwhile and, after the last exchange, in what is left of `grace`.
+    /// True if all ended in time.
     pub fn drain(&self, grace: Duration, abandon: &dyn Fn() -> bool) -> bool {
-        self.end(grace, abandon, 0, Queue::Serve)
+        let first_ms = FIRST_REQUEST_MS.min(part_ms(grace, 2));
+        let closing = Closing { spread_ms: 0, kept_ms: 0, first_ms, queue: Queue::Serve };
+        self.end(grace, abandon, closing)
     }
 
-    /// As [`Engine::drain`], when another process accepts on the same sockets: what is queued is left to it, and idle
-    /// connections are given the time to learn of the end with their next answer.
+    /// As [`Engine::drain`], when another process accepts on the same sockets: the kernel's queue is left to it, and
+    /// connections are told to close one after the other, see [`Engine::hand_over_times`].
     pub fn hand_over(&self, grace: Duration, abandon: &dyn Fn() -> bool) -> bool {
-        let half_of_it = u64::try_from(grace.as_millis() / 2).unwrap_or(u64::MAX);
-        self.end(grace, abandon, FAREWELL_MS.min(half_of_it), Queue::Leave)
+        let (spread_ms, wait_ms) = hand_over_ms(grace);
+        let closing = Closing { spread_ms, kept_ms: wait_ms, first_ms: wait_ms, queue: Queue::Leave };
+        self.end(grace, abandon, closing)
     }
 
-    fn end(&self, grace: Duration, abandon: &dyn Fn() -> bool, farewell_ms: u64, queue: Queue) -> bool {
+    /// What [`Engine::hand_over`] with this `grace` does to kept connections: over the first time each is told to close with
+    /// its next response; one that carries no request any more is closed when the second time has passed as well. No
+    /// exchange begins after that.
+    pub fn hand_over_times(grace: Duration) -> (Duration, Duration) {
+        let (spread_ms, wait_ms) = hand_over_ms(grace);
+        (Duration::from_millis(spread_ms), Duration::from_millis(wait_ms + TIMERS_LATE_MS))
+    }
+
+    /// Tells every connection to close at once, during [`Engine::hand_over`].
+    pub fn shorten_hand_over(&self) {
+        let closing = Closing { spread_ms: 0, kept_ms: 0, first_ms: 0, queue: Queue::Leave };
+        self.tell(|| Command::Drain(closing));
+    }
+
+    fn end(&self, grace: Duration, abandon: &dyn Fn() -> bool, closing: Closing) -> bool {
         *self.listening() = Listens::NoMore;
         self.listeners.load().iter().for_each(|listener| listener.close());
         self.services.hurry();
-        self.tell(|| Command::Drain { farewell_ms, queue });
-        let deadline = Instant::now() + grace;
-        while self.connections() > 0 && Instant::now() < deadline && !abandon() {
-            std::thread::sleep(DRAIN_POLL);
+        self.tell(|| Command::Drain(closing));
+        let began = Instant::now();
+        let deadline = began + grace;
+        // A queue that is still served is as good as a connection, and is looked at first because it becomes connections.
+        let is_done = || self.accepting() == 0 && self.connections() == 0;
+        while !is_done() && Instant::now() < deadline && !abandon() {
+            std::thread::sleep(if began.elapsed() < DRAIN_IS_LONG { DRAIN_POLL } else { LONG_DRAIN_POLL });
         }
         let all_ended = self.connections() == 0;
         self.stop();
@@ -236,6 +273,16 @@ impl Engine {
             let _ = worker.commands.send(command());
         }
     }
+}
+
+/// A fraction of `grace` in milliseconds.
+fn part_ms(grace: Duration, parts: u32) -> u64 {
+    u64::try_from((grace / parts).as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Over how long connections are told to close, and how long each then waits for a request: both within half of `grace`.
+fn hand_over_ms(grace: Duration) -> (u64, u64) {
+    (SPREAD_MS.min(part_ms(grace, 4)), FAREWELL_MS.min(part_ms(grace, 4)))
 }
 
 fn readiness(draining: bool, configured: impl Iterator<Item = bool>) -> Result<(), String> {

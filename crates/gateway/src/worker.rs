@@ -23,7 +23,7 @@ use stdx::timers::Timers;
 
 pub(crate) use accept::Counted;
 pub(crate) use command::{Command, Handle, channel};
-pub(crate) use listeners::{FAREWELL_MS, OpenListener, Queue};
+pub(crate) use listeners::{Closing, FAREWELL_MS, OpenListener, Queue};
 #[cfg(feature = "simulation")]
 pub(crate) use run::body;
 pub(crate) use run::run;
@@ -57,6 +57,8 @@ const ENTRIES_MAX: usize = 64;
 pub struct Status {
     /// Open client connections.
     pub connections: AtomicUsize,
+    /// Sockets that it accepts on, or whose queue it is still serving.
+    pub accepting: AtomicUsize,
     /// Client connections accepted so far.
     pub accepted: AtomicU64,
     /// Requests served so far.

@@ -53,8 +53,9 @@ pub(crate) fn run(source: SettingsSource) -> anyhow::Result<ExitCode> {
             predecessor.fail(error);
         }
     })?;
-    // What it had to say is said; the line closes.
-    drop(predecessor);
+    if let Some(predecessor) = predecessor {
+        predecessor.open_when_over(node.control.write_gate());
+    }
     watch.serve(node)
 }
 

@@ -150,8 +150,11 @@ settings! {
         workers: usize = parse::workers("N|auto", "auto"),
         /// Pin each worker to one core.
         pin: bool = parse::switch("true|false", "false"),
-        /// Seconds that open requests get to finish after TERM or QUIT, and in the old process after an upgrade.
+        /// Seconds that open requests get to finish after TERM or QUIT.
         grace_seconds ("grace"): u64 = parse::number::<0, 86_400>("SECONDS", "30"),
+        /// Seconds that the old process goes on after an upgrade (USR2, `weir upgrade`) for requests, event streams, downloads
+        /// and tunnels that are open there; it ends when the last of them has ended. 0 ends it at once.
+        upgrade_grace_seconds ("upgrade_grace"): u64 = parse::number::<0, 31_536_000>("SECONDS", "3600"),
         /// Seconds that a new process gets to take over after USR2 (`weir upgrade`), until it is ended and this one goes
         /// on.
         upgrade_timeout_seconds ("upgrade_timeout"): u64 = parse::number::<1, 86_400>("SECONDS", "60"),

@@ -133,7 +133,7 @@ async fn put(parts: &Arc<AdminParts>, head: &Parts, body: &Bytes, author: Author
             collections,
             author: Arc::clone(&author),
         };
-        match parts.reconcile.run(move |reconciler| reconciler.put_configs(put)).await {
+        match parts.reconcile.change(move |reconciler| reconciler.put_configs(put)).await {
             Some(Ok(Ok(()))) => return respond::empty(StatusCode::ACCEPTED),
             // Another set came in between: what this one follows is looked at anew.
             Some(Ok(Err(_))) => {}

@@ -64,7 +64,7 @@ pub struct Released {
 }
 
 impl Released {
-    /// Another process holds the source now: the thread that held it here ends.
+    /// Another process holds the source now: the thread here writes nothing any more.
     pub fn for_good(mut self) {
         self.given_away = true;
         // A thread that is gone needs no telling.
@@ -104,12 +104,25 @@ impl Reconciler {
         // Who asked may have given up; then the verdict is there already.
         let _ = release.released.send(());
         if release.decided.recv().is_ok() {
-            return Flow::Stop;
+            return self.give_away();
         }
         if let Err(fault) = self.catch_up() {
             tracing::error!(%fault, "the store cannot be taken back; it is tried again");
         }
         Flow::Continue
+    }
+
+    /// Leaves the source to another process. A file or etcd is followed on, for the requests on kept connections; the store
+    /// cannot be, since one process at a time can open it.
+    fn give_away(&mut self) -> Flow {
+        match &mut self.parts.source {
+            Source::Store(_) => Flow::Stop,
+            Source::Etcd(etcd) => {
+                etcd.last_good.give_away();
+                Flow::Continue
+            }
+            Source::File { .. } => Flow::Continue,
+        }
     }
 
     /// Takes the store back, if it was lent, and brings into force what was written meanwhile.

@@ -82,7 +82,7 @@ fn is_wanted_again(handle: &Handle, shared: &Shared, commands: &mut UnboundedRec
     for _ in 0..RUN_AGAIN_MS / LOOK_MS {
         loop {
             match commands.try_recv() {
-                Ok(Command::Stop | Command::Drain { .. }) | Err(TryRecvError::Disconnected) => return false,
+                Ok(Command::Stop | Command::Drain(_)) | Err(TryRecvError::Disconnected) => return false,
                 Ok(Command::Serve(_, peer, _)) => {
                     handle.status.connections.fetch_sub(1, Ordering::Relaxed);
                     shared.addresses.release(peer.ip());
@@ -110,7 +110,7 @@ fn pin_to_core(index: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::worker::Queue;
+    use crate::worker::Closing;
 
     #[test]
     fn a_worker_that_cannot_run_is_tried_again_until_it_is_told_to_end() {
@@ -124,6 +124,6 @@ mod tests {
         };
         check(&[|| Command::Listeners], true);
         check(&[|| Command::Listeners, || Command::Stop], false);
-        check(&[|| Command::Drain { farewell_ms: 0, queue: Queue::Serve }], false);
+        check(&[|| Command::Drain(Closing::at_once(0))], false);
     }
 }

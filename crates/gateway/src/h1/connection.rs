@@ -104,6 +104,12 @@ impl Connection {
         count > 0
     }
 
+    /// Whether it is to end after the exchange under way.
+    #[inline]
+    pub(super) fn is_closing(&self, now_ms: u64) -> bool {
+        self.listener.is_closing(self.id, now_ms)
+    }
+
     pub(super) fn has_input(&self) -> bool {
         self.input.as_ref().is_some_and(|input| !input.filled().is_empty())
     }
@@ -195,8 +201,8 @@ async fn wait_for_request(connection: &mut Connection, alarm: &Alarm) -> bool {
         } else if alarm.gives_way() {
             return Poll::Ready(connection.take_arrived());
         }
-        if connection.listener.is_closing() {
-            return farewell.poll(cx, connection, alarm, timeout_ms);
+        if let Some(at_ms) = connection.listener.closes_idle_at_ms(connection.id, connection.requests == 0) {
+            return farewell.poll(cx, connection, alarm, at_ms, timeout_ms);
         }
         if connection.requests > 0 && worker.shared.memory.lets_nothing_idle() {
             return Poll::Ready(connection.take_arrived());
@@ -217,7 +223,8 @@ async fn wait_for_request(connection: &mut Connection, alarm: &Alarm) -> bool {
 /// The last wait of a connection whose listener is closing.
 #[derive(Default)]
 struct Farewell {
-    armed: bool,
+    /// The end that the alarm is set for; 0 before it is.
+    armed_for_ms: u64,
 }
 
 impl Farewell {
@@ -227,14 +234,16 @@ impl Farewell {
         cx: &Context<'_>,
         connection: &mut Connection,
         alarm: &Alarm,
+        at_ms: u64,
         timeout_ms: u64,
     ) -> Poll<bool> {
-        let left_ms = connection.listener.farewell_left_ms(alarm.worker().now_ms());
-        if left_ms == 0 || (self.armed && alarm.rang()) {
+        let left_ms = at_ms.saturating_sub(alarm.worker().now_ms());
+        if left_ms == 0 || (self.armed_for_ms != 0 && alarm.rang()) {
             return Poll::Ready(connection.take_arrived());
         }
-        if !self.armed {
-            self.armed = true;
+        // A second close of the listener brings the end nearer.
+        if self.armed_for_ms != at_ms {
+            self.armed_for_ms = at_ms;
             // 0 is no idle timeout, and not none at all.
             alarm.set(cx, if timeout_ms == 0 { left_ms } else { left_ms.min(timeout_ms) });
         }
@@ -264,7 +273,7 @@ async fn one_exchange(connection: &mut Connection, alarm: &Alarm) -> After {
     let limits = &worker.options.limits;
     let keep_alive = refused.is_none()
         && exchange.request.keep_alive
-        && !connection.listener.is_closing()
+        && !connection.is_closing(worker.now_ms())
         && !worker.shared.memory.lets_nothing_idle()
         && (limits.max_requests_per_connection == 0
             || u64::from(connection.requests) < limits.max_requests_per_connection);

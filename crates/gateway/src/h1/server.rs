@@ -320,8 +320,8 @@ impl ServerStream for H1Server<'_> {
         };
         // A client that still waits for 100 will not send its body after a final response, or will: who knows.
         let body_lost = self.continue_due && !self.body_has_arrived();
-        let memory_is_short = exchange.worker().shared.memory.lets_nothing_idle();
-        let ends = memory_is_short || self.connection.listener.is_closing();
+        let worker = exchange.worker();
+        let ends = worker.shared.memory.lets_nothing_idle() || self.connection.is_closing(worker.now_ms());
         let unread = exchange.answered_locally && !self.body_has_arrived();
         if framing == Framing::UntilClose || body_lost || unread || ends {
             self.keep_alive = false;

@@ -30,7 +30,7 @@ use crate::plugin::outbound::OutboundPolicy;
 use crate::plugin::services::Services;
 use crate::runtime::Runtime;
 use crate::upstream::dns::Resolver;
-use crate::worker::{self, Command, Handle, Parts, Queue, Silence, Worker};
+use crate::worker::{self, Closing, Command, Handle, Parts, Silence, Worker};
 
 /// See the module.
 pub(crate) struct Gateway {
@@ -230,7 +230,7 @@ impl Gateway {
         note(|| "drain".to_owned());
         self.ledger.drain_ns.set(memory::monotonic_ns());
         self.listeners.load().iter().for_each(|listener| listener.close());
-        self.tell(|| Command::Drain { farewell_ms: self.plan.farewell_ms, queue: Queue::Serve });
+        self.tell(|| Command::Drain(Closing::at_once(self.plan.farewell_ms)));
     }
 
     /// Ends the workers.

@@ -33,8 +33,13 @@ const EVICTED_FOR_DESCRIPTORS: usize = 32;
 const BURST_SHARE: usize = 8;
 /// ... up to these, so that a queue that is never empty is taken up faster than it fills.
 const ACCEPTS_AT_ONCE: usize = 16;
-/// The most that a socket's queue holds (its backlog): who comes after them came after the end.
+/// The most that a socket's queue holds (its backlog): connections beyond them came after the end.
 const QUEUED_MAX: usize = 4_096;
+/// How often the queue of a closing socket is looked at: the second time for handshakes that were under way the first.
+const QUEUE_PASSES: usize = 2;
+/// The time between the two. On one machine a handshake takes some microseconds; longer than this a new client should not
+/// be ignored, since it tries again only after a second.
+const LAST_HANDSHAKES_MS: u64 = 1;
 
 /// Numbers for connections, unique in this process.
 static NEXT_CONNECTION: AtomicU64 = AtomicU64::new(1);
@@ -46,19 +51,14 @@ pub(super) async fn accept_loop(
     socket: env::Listener,
     open: Rc<OpenListener>,
 ) {
+    let _accepting = Accepting::begin(&worker);
     let mut exhausted = false;
     let mut burst = Burst::default();
     loop {
         match open.queue() {
             None => {}
             Some(Queue::Leave) => return,
-            Some(Queue::Serve) => {
-                // Who is already in the kernel's queue was accepted by it on our behalf: serve them, then close.
-                for (stream, peer) in std::iter::from_fn(|| socket.accept_arrived()).take(QUEUED_MAX) {
-                    place(&worker, &peers, stream, peer, &open);
-                }
-                return;
-            }
+            Some(Queue::Serve) => return serve_queue(&worker, &peers, &socket, &open).await,
         }
         let mut waited = false;
         let accepted = tokio::select! {
@@ -99,6 +99,41 @@ async fn make_way(worker: &Worker) -> bool {
     let wanted = EVICTED_FOR_DESCRIPTORS.saturating_sub(worker.shared.capacity.leaving());
     let evicted = worker.evict(Shortage::OpenFiles, wanted);
     worker.wait_for_evicted(evicted).await
+}
+
+/// Serves the connections in the kernel's queue, which the kernel has accepted on the gateway's behalf; the socket can be
+/// closed then. New connections are refused first: one that the kernel accepted between the last look at the queue and
+/// the close would be reset.
+async fn serve_queue(worker: &Rc<Worker>, peers: &[Handle], socket: &env::Listener, open: &Rc<OpenListener>) {
+    socket.ignore_new();
+    let mut left = QUEUED_MAX;
+    for pass in 0..QUEUE_PASSES {
+        if pass > 0 {
+            env::sleep_ms(LAST_HANDSHAKES_MS).await;
+        }
+        while left > 0
+            && let Some((stream, peer)) = socket.accept_arrived()
+        {
+            left -= 1;
+            place(worker, peers, stream, peer, open);
+        }
+    }
+}
+
+/// A socket that is accepted on, counted in the worker's status for as long as this lives.
+struct Accepting(Rc<Worker>);
+
+impl Accepting {
+    fn begin(worker: &Rc<Worker>) -> Accepting {
+        worker.status.accepting.fetch_add(1, Ordering::AcqRel);
+        Accepting(worker.clone())
+    }
+}
+
+impl Drop for Accepting {
+    fn drop(&mut self) {
+        self.0.status.accepting.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// The next connection, and whether it had to be waited for.

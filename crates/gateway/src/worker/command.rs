@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::Status;
-use super::listeners::Queue;
+use super::listeners::Closing;
 use crate::env::Socket;
 use crate::listener::Listener;
 
@@ -18,13 +18,9 @@ pub(crate) enum Command {
     Listeners,
     /// Let silent connections give way, as many as [`Status::asked`] says.
     Evict,
-    /// Accept no more, and end connections once their exchange is done.
-    Drain {
-        /// How long idle connections may wait for one more request.
-        farewell_ms: u64,
-        /// What becomes of connections the kernel has queued.
-        queue: Queue,
-    },
+    /// Accept no more, and end connections once their exchange is done. A second one only shortens the spread of the
+    /// first.
+    Drain(Closing),
     /// End at once.
     Stop,
     /// Break down, so that tests see what follows.

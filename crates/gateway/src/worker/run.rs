@@ -9,7 +9,7 @@ use std::task::Waker;
 use stdx::buffer::BufferPool;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::{Command, Handle, Parts, Queue, Worker, accept, wall_offset};
+use super::{Closing, Command, Handle, Parts, Worker, accept, wall_offset};
 use crate::env::{self, Stream};
 
 /// One turn of the slow loop; deadlines are met to within this and the steps of [`wake_in_turns`].
@@ -63,7 +63,7 @@ async fn obey(worker: &Rc<Worker>, peers: &Rc<[Handle]>, commands: &mut Unbounde
             },
             Some(Command::Listeners) => worker.take_up_listeners(peers),
             Some(Command::Evict) => worker.evict_asked(),
-            Some(Command::Drain { farewell_ms, queue }) => worker.drain(farewell_ms, queue),
+            Some(Command::Drain(closing)) => worker.drain(closing),
             Some(Command::Panic) => worker.spawn_vital(async { panic!("a test asked for it") }),
             Some(Command::Stop) | None => return worker.flush_log(),
         }
@@ -131,12 +131,12 @@ impl Worker {
         });
     }
 
-    /// Begins to end: idle connections close when the farewell is over, the others after the exchange under way.
-    fn drain(&self, farewell_ms: u64, queue: Queue) {
+    /// Begins to end: idle connections close when their last wait is over, the others after the exchange under way.
+    fn drain(&self, closing: Closing) {
         self.draining.set(true);
         self.pools.borrow_mut().clear();
         self.http.clear();
-        self.close_listeners(farewell_ms, queue);
+        self.close_listeners(closing);
     }
 
     /// Memory is short: idle connections of clients and to nodes end, and what was kept for reuse is freed.

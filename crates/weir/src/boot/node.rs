@@ -106,6 +106,9 @@ impl Node {
             }
         }
         engine.open(sockets.proxy);
+        if predecessor.is_some() {
+            control.write_gate().hold();
+        }
         control.listen(sockets.control)?;
         if let Some(lock) = &lock {
             if predecessor.is_some() {

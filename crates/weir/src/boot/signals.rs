@@ -2,20 +2,22 @@
 //! another process take over, TERM and QUIT drain, INT or a second TERM end it at once.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use gateway::engine::Engine;
+use gateway::observe::access_log::LogWriter;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use super::bridge::Gateway;
 use super::node::Node;
 use super::notify;
-use super::upgrade::{Outcome, Successor, start_successor, write_outcome};
+use super::upgrade::{OldSide, Outcome, Successor, start_successor, write_outcome};
 use crate::code_pages;
+use crate::log::LogControl;
 use crate::terminal::print;
 
 /// Exit code after an end without draining, as shells report a process that INT ended.
@@ -67,11 +69,14 @@ async fn obey(mut node: Node, mut signals: Signals) -> ExitCode {
         tokio::select! {
             asked = signals.next() => match asked {
                 Asked::Reload => reload(&mut node, &upgrade),
-                Asked::Reopen => reopen(&node),
+                Asked::Reopen => Logs::of(&node).reopen(),
                 Asked::Upgrade => upgrade.begin(&node),
                 Asked::Drain => {
                     return match upgrade.abandon(&node).await {
-                        Some(successor) => give_way(node, successor, &mut signals).await,
+                        Some(successor) => {
+                            let grace = Duration::from_secs(node.settings.grace_seconds);
+                            give_way(node, successor, &mut signals, grace, Duration::ZERO).await
+                        }
                         None => end(node, &mut signals).await,
                     };
                 }
@@ -88,7 +93,9 @@ async fn obey(mut node: Node, mut signals: Signals) -> ExitCode {
             },
             successor = upgrade.finished(&node) => {
                 if let Some(successor) = successor {
-                    return give_way(node, successor, &mut signals).await;
+                    let grace = Duration::from_secs(node.settings.upgrade_grace_seconds);
+                    let after_term = Duration::from_secs(node.settings.grace_seconds);
+                    return give_way(node, successor, &mut signals, grace, after_term).await;
                 }
             }
         }
@@ -105,12 +112,24 @@ fn reload(node: &mut Node, upgrade: &Upgrade) {
     }
 }
 
-fn reopen(node: &Node) {
-    if let Err(error) = node.log.reopen() {
-        tracing::error!(%error, "cannot open the error log anew; writing to the old one");
+/// The files that USR1 opens anew.
+struct Logs {
+    errors: LogControl,
+    access: Option<LogWriter>,
+}
+
+impl Logs {
+    fn of(node: &Node) -> Logs {
+        Logs { errors: node.log.clone(), access: node.access_log.clone() }
     }
-    if let Some(writer) = &node.access_log {
-        writer.reopen();
+
+    fn reopen(&self) {
+        if let Err(error) = self.errors.reopen() {
+            tracing::error!(%error, "cannot open the error log anew; writing to the old one");
+        }
+        if let Some(writer) = &self.access {
+            writer.reopen();
+        }
     }
 }
 
@@ -122,28 +141,43 @@ async fn end(node: Node, signals: &mut Signals) -> ExitCode {
         grace_seconds = node.settings.grace_seconds,
         "draining: no new connections, open requests may finish"
     );
-    let code =
-        drain(node.gateway.clone(), signals, move |engine, abandon| engine.drain(grace, abandon)).await;
+    let how = move |engine: &Engine, abandon: &dyn Fn() -> bool| engine.drain(grace, abandon);
+    drain(node.gateway.clone(), signals, &Logs::of(&node), Duration::ZERO, how).await;
     shut_down(node).await;
-    code
+    ExitCode::SUCCESS
 }
 
-/// Ends the node after another process has taken over.
-async fn give_way(node: Node, successor: Successor, signals: &mut Signals) -> ExitCode {
-    let Successor { process, version, released } = successor;
-    let grace = Duration::from_secs(node.settings.grace_seconds);
-    tracing::info!(
-        process,
-        version,
-        grace_seconds = node.settings.grace_seconds,
-        "another process serves; open requests may finish"
-    );
+/// Ends the node after another process has taken over: what is open may go on for `grace`, and for `after_term` once TERM
+/// has come.
+async fn give_way(
+    node: Node,
+    successor: Successor,
+    signals: &mut Signals,
+    grace: Duration,
+    after_term: Duration,
+) -> ExitCode {
+    let Successor { process, version, released, channel } = successor;
+    let grace_seconds = grace.as_secs();
+    tracing::info!(process, version, grace_seconds, "another process serves; open requests may finish");
     notify::tell(&notify::main_process(process));
     tell(&node, &Outcome::HandedOver { to: process, version });
     released.for_good();
-    let gateway = node.gateway.clone();
-    shut_down(node).await;
-    drain(gateway, signals, move |engine, abandon| engine.hand_over(grace, abandon)).await
+    let logs = Logs::of(&node);
+    // The lock and the control side's sockets are closed here: nothing of this process may hold them for an hour.
+    let Node { gateway, control, .. } = node;
+    control.stop_listening();
+    let is_drained = Arc::new(AtomicBool::new(false));
+    let old_side =
+        OldSide { channel, control, gateway: gateway.clone(), grace, is_drained: is_drained.clone() };
+    let changeover = tokio::task::spawn_blocking(move || old_side.run());
+    let how = move |engine: &Engine, abandon: &dyn Fn() -> bool| engine.hand_over(grace, abandon);
+    let drained = drain(gateway, signals, &logs, after_term, how).await;
+    is_drained.store(true, Ordering::Relaxed);
+    // A process that was told to end at once does not wait for the one before it.
+    if drained == Drained::InTime && changeover.await.is_err() {
+        tracing::error!("the control side panicked at its end");
+    }
+    ExitCode::SUCCESS
 }
 
 /// Ends the control side, which waits for its threads, and lets go of all that belongs to the node but the data plane.
@@ -169,29 +203,49 @@ fn tell(node: &Node, outcome: &Outcome) {
     }
 }
 
+/// How a drain ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Drained {
+    /// Everything has ended by itself.
+    InTime,
+    /// Something was cut.
+    Cut,
+}
+
+/// Drains the data plane. The first TERM or QUIT leaves it `after_term`, the second one and INT nothing.
 async fn drain(
     gateway: Arc<Gateway>,
     signals: &mut Signals,
+    logs: &Logs,
+    after_term: Duration,
     how: impl FnOnce(&Engine, &dyn Fn() -> bool) -> bool + Send + 'static,
-) -> ExitCode {
+) -> Drained {
+    let end: Arc<OnceLock<Instant>> = Arc::default();
     let hurried = Arc::new(AtomicBool::new(false));
-    let abandon = hurried.clone();
+    let (its_end, is_hurried) = (end.clone(), hurried.clone());
     let draining = tokio::task::spawn_blocking(move || {
-        gateway.engine().is_none_or(|engine| how(engine, &|| abandon.load(Ordering::Relaxed)))
+        let abandon =
+            || is_hurried.load(Ordering::Relaxed) || its_end.get().is_some_and(|end| *end <= Instant::now());
+        gateway.engine().is_none_or(|engine| how(engine, &abandon))
     });
     tokio::pin!(draining);
     loop {
         tokio::select! {
             done = &mut draining => {
-                if !done.unwrap_or(false) {
-                    tracing::warn!("some requests had not finished in time and were cut");
+                if done.unwrap_or(false) {
+                    return Drained::InTime;
                 }
-                return ExitCode::SUCCESS;
+                tracing::warn!("some requests had not finished in time and were cut");
+                return Drained::Cut;
             }
-            asked = signals.next() => {
-                if matches!(asked, Asked::Drain | Asked::Stop) {
-                    hurried.store(true, Ordering::Relaxed);
+            asked = signals.next() => match asked {
+                Asked::Drain if !after_term.is_zero() && end.set(Instant::now() + after_term).is_ok() => {
+                    let grace_seconds = after_term.as_secs();
+                    tracing::info!(grace_seconds, "told to end: what is still open may finish in this time");
                 }
+                Asked::Drain | Asked::Stop => hurried.store(true, Ordering::Relaxed),
+                Asked::Reopen => logs.reopen(),
+                Asked::Reload | Asked::Upgrade => {}
             }
         }
     }

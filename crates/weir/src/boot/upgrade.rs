@@ -11,10 +11,13 @@
 //! | new | `Ready` | the configuration is loaded, the workers run and accept nothing |
 //! | old | `Commit` | from here on the successor decides about writes |
 //! | new | `Serving` | both accept; the old one stops to and drains |
+//! | new | `Hurry`, if a write comes | the old one tells all kept connections to close |
+//! | old | the end of the line | it begins no request any more; the new one does the writes that wait |
 //!
 //! Before `Serving` the old node can take everything back by killing the new one, which dies with the process between
 //! the two. What the new one may have written by then is read from the store.
 
+mod changeover;
 mod channel;
 mod executable;
 mod go_between;
@@ -23,6 +26,7 @@ mod predecessor;
 mod request;
 mod successor;
 
+pub(super) use changeover::OldSide;
 pub(super) use executable::Executable;
 pub(super) use go_between::stand_if_asked;
 pub(super) use outcome::{Outcome, write as write_outcome};

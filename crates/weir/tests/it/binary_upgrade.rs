@@ -41,7 +41,7 @@ fn revision(weir: &Weir, id: &str) -> u64 {
 #[test]
 fn nobody_is_refused_and_nothing_fails_over_upgrades_with_other_numbers_of_workers() {
     let origin = Origin::answering("served");
-    let mut weir = gateway("workers: 2\n", &["--grace", "10"]);
+    let mut weir = gateway("workers: 2\n", &["--upgrade-grace", "10"]);
     route_to(&weir, &origin);
     let load = Load::start(weir.proxy(), "/");
     let mut heirs: Vec<Successor> = Vec::new();
@@ -90,7 +90,7 @@ fn nobody_is_refused_and_nothing_fails_over_upgrades_with_other_numbers_of_worke
 
 #[test]
 fn what_was_acknowledged_is_there_afterwards_and_revisions_only_grow() {
-    let weir = gateway("workers: 1\n", &["--grace", "1"]);
+    let weir = gateway("workers: 1\n", &["--upgrade-grace", "1"]);
     let stop = Arc::new(AtomicBool::new(false));
     let writer = std::thread::spawn({
         let (admin, stop) = (weir.address("admin"), stop.clone());
@@ -133,7 +133,7 @@ fn what_was_acknowledged_is_there_afterwards_and_revisions_only_grow() {
 
 #[test]
 fn the_command_tells_what_came_of_it() {
-    let mut weir = gateway("workers: 1\n", &["--grace", "1"]);
+    let mut weir = gateway("workers: 1\n", &["--upgrade-grace", "1"]);
     let outcome = told_to_upgrade(&weir);
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "{outcome:?}");
     let heir = weir.wait_for_successor(weir.pid());
@@ -176,7 +176,7 @@ fn what_cannot_take_over_leaves_the_old_one_serving() {
     let binary = own_binary(folder.path());
     let weir = Weir::builder(binary.to_str().unwrap())
         .settings("workers: 2\nadmin: 127.0.0.1:0\n")
-        .arguments(&["--upgrade-timeout", "2", "--grace", "1"])
+        .arguments(&["--upgrade-timeout", "2", "--upgrade-grace", "1"])
         .start();
     route_to(&weir, &origin);
     let load = Load::start(weir.proxy(), "/");
@@ -232,10 +232,10 @@ fn a_node_that_is_told_to_end_takes_back_an_upgrade_under_way() {
 }
 
 #[test]
-fn what_is_under_way_ends_in_the_old_process_within_its_grace() {
+fn old_process_ends_within_its_upgrade_grace() {
     let (asked, go) = (Signal::new(), Signal::new());
     let origin = lasting_origin(&asked, &go);
-    let mut weir = gateway("workers: 1\n", &["--grace", "3"]);
+    let mut weir = gateway("workers: 1\n", &["--upgrade-grace", "3"]);
     route_to(&weir, &origin);
     let (mut tunnel, mut busy, mut idle, mut probe) =
         (weir.client(), weir.client(), weir.client(), weir.client());

@@ -8,6 +8,7 @@ mod authorization;
 mod binary_upgrade;
 mod bodies;
 mod body_variables;
+mod changeover;
 mod changes;
 mod cli;
 mod client_address;

@@ -90,7 +90,7 @@ async fn done(
     order: Order,
     document: Option<Document>,
 ) -> Result<Response<Bytes>, Refusal> {
-    let taken = parts.reconcile.run(move |reconciler| reconciler.take_whole(&order)).await;
+    let taken = parts.reconcile.change(move |reconciler| reconciler.take_whole(&order)).await;
     match taken.ok_or_else(busy)? {
         Ok(outcome) => Ok(told(&outcome)),
         Err(refused) => Err(Box::new(refusal(refused, document.as_ref()))),

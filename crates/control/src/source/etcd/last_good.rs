@@ -10,7 +10,8 @@ use crate::source::store::{DirectoryLock, Record, Store, StoreError};
 /// The copy on disk.
 #[derive(Debug)]
 pub struct LastGood {
-    store: Store,
+    /// None once another process keeps the copy.
+    store: Option<Store>,
     origin: Origin,
     /// Whether it lacks changes that the disk did not take.
     lacks_changes: bool,
@@ -66,7 +67,7 @@ impl LastGood {
         let kept = if is_ours { Kept { revision: store.revision(), entries } } else { Kept::default() };
         let cluster_id = origin.filter(|_| is_ours).map_or(0, |origin| origin.cluster_id);
         let origin = Origin { prefix: prefix.to_owned(), cluster_id };
-        Ok((LastGood { store, origin, lacks_changes: false }, kept))
+        Ok((LastGood { store: Some(store), origin, lacks_changes: false }, kept))
     }
 
     /// The cluster that the copy is of; 0 before the first.
@@ -90,11 +91,12 @@ impl LastGood {
     }
 
     fn try_replace(&mut self, revision: u64, cluster_id: u64, entries: &[Entry]) -> Result<(), StoreError> {
-        self.store.reopen()?;
-        let mut gone: HashMap<String, Record> = self.store.load()?.into_iter().collect();
+        let Some(store) = &mut self.store else { return Ok(()) };
+        store.reopen()?;
+        let mut gone: HashMap<String, Record> = store.load()?.into_iter().collect();
         self.origin.cluster_id = cluster_id;
         let origin = self.origin.text();
-        let mut transaction = self.store.begin()?;
+        let mut transaction = store.begin()?;
         for (path, record) in entries {
             if gone.remove(path).as_ref() != Some(record) {
                 transaction.copy(path, record)?;
@@ -130,7 +132,8 @@ impl LastGood {
         revision: u64,
         changes: impl Iterator<Item = (&'a str, Option<&'a Record>)>,
     ) -> Result<(), StoreError> {
-        let mut transaction = self.store.begin()?;
+        let Some(store) = &mut self.store else { return Ok(()) };
+        let mut transaction = store.begin()?;
         for (path, record) in changes {
             match record {
                 Some(record) => transaction.copy(path, record)?,
@@ -143,7 +146,14 @@ impl LastGood {
 
     /// Lets go of the file, so that another process can open it.
     pub fn close(&mut self) {
-        self.store.close();
+        if let Some(store) = &mut self.store {
+            store.close();
+        }
+    }
+
+    /// Leaves the copy to another process: changes are taken, and not written any more.
+    pub fn give_away(&mut self) {
+        self.store = None;
     }
 }
 

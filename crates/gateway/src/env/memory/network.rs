@@ -182,6 +182,9 @@ impl Listener {
         .await
     }
 
+    /// Nothing: a connection that comes while a socket of the simulation closes is not lost.
+    pub fn ignore_new(&self) {}
+
     /// A connection that waits, if there is one.
     pub fn accept_arrived(&self) -> Option<(Stream, SocketAddr)> {
         let mut queue = lock_queue(&self.0.queue);

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 
 use super::Stream;
 
@@ -33,6 +33,18 @@ pub fn bind(address: SocketAddr, shared: bool) -> io::Result<BoundSocket> {
     Ok(socket.into())
 }
 
+/// A program of the classic packet filter (Linux `Documentation/networking/filter.rst`). It is given the TCP header.
+const DROP_SYN: [SockFilter; 4] = [
+    // Load the byte with the flags, at offset 13 (RFC 9293 section 3.1).
+    SockFilter::new(0x30, 0, 0, 13),
+    // SYN set: the next instruction, otherwise the one after it.
+    SockFilter::new(0x45, 0, 1, 0x02),
+    // Drop.
+    SockFilter::new(0x06, 0, 0, 0),
+    // Keep all of it.
+    SockFilter::new(0x06, 0, 0, u32::MAX),
+];
+
 /// A listening socket of one worker.
 #[derive(Debug)]
 pub struct Listener(tokio::net::TcpListener);
@@ -53,6 +65,15 @@ impl Listener {
     /// The kernel's: no descriptor left, or a peer that gave up while it was queued.
     pub async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
         self.0.accept().await.map(|(stream, peer)| (Stream(stream), peer))
+    }
+
+    /// Has the kernel drop the packets that open connections (SYN), and complete the handshakes under way: the queue can
+    /// be emptied then. Unlike a reset, a dropped packet costs the client no request: it asks again after a second and is
+    /// refused, if the socket is closed by then. For a socket that is about to be closed and is shared with no other
+    /// process.
+    pub fn ignore_new(&self) {
+        // If the system knows no socket filters, the queue is emptied all the same, with a gap of microseconds.
+        let _ = socket2::SockRef::from(&self.0).attach_filter(&DROP_SYN);
     }
 
     /// A connection that waits in the kernel's queue, asking the kernel and not the event loop, which may not have heard

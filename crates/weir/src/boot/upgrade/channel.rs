@@ -42,6 +42,9 @@ pub(super) enum Message {
     Commit,
     /// It is served.
     Serving,
+    /// A write waits until the old process begins no request any more. A version that does not know it has closed its end
+    /// by then, so the protocol is the same.
+    Hurry,
     /// It cannot be done.
     Failed { reason: String },
 }
@@ -95,7 +98,7 @@ pub(super) struct Patience<'a> {
 
 /// One end of the line.
 #[derive(Debug)]
-pub(super) struct Channel(OwnedFd);
+pub(in crate::boot) struct Channel(OwnedFd);
 
 impl Channel {
     /// Both ends.

@@ -7,8 +7,10 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 
 use anyhow::{Context, bail};
+use control::WriteGate;
 use control::source::store::DirectoryLock;
 
+use super::changeover;
 use super::channel::{Channel, ChannelFault, Message, PROTOCOL, Patience};
 use super::go_between;
 
@@ -122,6 +124,19 @@ impl Predecessor {
         // If the old process is gone meanwhile, this one is all there is: it goes on.
         if let Err(fault) = self.channel.send(&Message::Serving, &[]) {
             tracing::warn!(%fault, "the old process has not heard that this one serves");
+        }
+    }
+
+    /// Opens the gate for writes when the old process begins no request any more.
+    pub(in crate::boot) fn open_when_over(self, gate: WriteGate) {
+        let Predecessor { channel, .. } = self;
+        let wait = {
+            let gate = gate.clone();
+            move || changeover::await_old_side(&channel, &gate)
+        };
+        if let Err(error) = std::thread::Builder::new().name("upgrade".to_owned()).spawn(wait) {
+            tracing::warn!(%error, "writes do not wait for the old process");
+            gate.open();
         }
     }
 

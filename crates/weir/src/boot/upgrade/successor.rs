@@ -46,6 +46,8 @@ pub(in crate::boot) struct Successor {
     pub(in crate::boot) version: String,
     /// The claim on the store, to be given up for good.
     pub(in crate::boot) released: Released,
+    /// The line to it.
+    pub(in crate::boot) channel: Channel,
 }
 
 /// Starts a successor and hands everything over; returns when it serves.
@@ -77,7 +79,7 @@ pub(in crate::boot) fn start(offer: &Offer, abandoned: &AtomicBool) -> anyhow::R
     let serves = said.is_ok() || last_word(&channel, heir.as_ref()) == LastWord::Serving;
     match (serves, heir, released) {
         (true, Some(Heir { process, version }), Some(released)) => {
-            Ok(Successor { process, version, released })
+            Ok(Successor { process, version, released, channel })
         }
         (_, _, released) => {
             // Nobody else holds the store now; dropping this takes it back.

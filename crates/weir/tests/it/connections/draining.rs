@@ -2,6 +2,8 @@
 
 use std::io::Read;
 use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use testkit::{Client, Origin, Reply, Signal, Step, Weir, wait_until};
 
@@ -56,6 +58,61 @@ fn an_idle_node_ends_at_once() {
     assert!(client.closes_cleanly());
     assert_eq!(weir.wait_for_exit().code(), Some(0));
     origin.wait_for_closed(1);
+}
+
+#[test]
+fn term_answers_connections_that_sent_nothing_yet() {
+    const CLIENTS: usize = 50;
+    let origin = Origin::answering("served");
+    let mut weir = builder(&route("uri: /*", &upstream(&[origin.address()], "")))
+        .arguments(&["--workers", "2", "--grace", "300"])
+        .start();
+    let mut clients: Vec<Client> = (0..CLIENTS).map(|_| weir.client()).collect();
+    weir.terminate();
+    refuses_connections(&weir);
+    for client in &mut clients {
+        let response = client.get("/");
+        assert_eq!((&*response.text(), response.header("connection")), ("served", Some("close")));
+        assert!(client.closes_cleanly());
+    }
+    drop(clients);
+    assert_eq!(weir.wait_for_exit().code(), Some(0));
+}
+
+#[test]
+fn term_loses_no_connection_the_kernel_accepted() {
+    const THREADS: usize = 6;
+    let origin = Origin::answering("served");
+    let resources = route("uri: /*", &upstream(&[origin.address()], ""));
+    for _ in 0..3 {
+        let mut weir = builder(&resources).arguments(&["--workers", "2", "--grace", "300"]).start();
+        let address = weir.proxy();
+        let served = Arc::new(AtomicUsize::new(0));
+        let callers: Vec<_> = (0..THREADS)
+            .map(|_| {
+                let served = served.clone();
+                std::thread::spawn(move || {
+                    let mut lost = 0;
+                    // Until the address refuses connections.
+                    while let Ok(mut client) = Client::try_connect(address) {
+                        match client.try_request("GET", "/", &[], b"") {
+                            Ok(response) if response.status == 200 => served.fetch_add(1, Ordering::Relaxed),
+                            _ => {
+                                lost += 1;
+                                0
+                            }
+                        };
+                    }
+                    lost
+                })
+            })
+            .collect();
+        wait_until("requests are served", || served.load(Ordering::Relaxed) > 100);
+        weir.terminate();
+        let lost: usize = callers.into_iter().map(|caller| caller.join().unwrap()).sum();
+        assert_eq!(lost, 0, "of {} connections", served.load(Ordering::Relaxed) + lost);
+        assert_eq!(weir.wait_for_exit().code(), Some(0));
+    }
 }
 
 #[test]

@@ -1,0 +1,98 @@
+//! A gate in front of the writes: while it is held, the writes of the Admin API wait. Refuses to know what they wait for.
+//!
+//! After an upgrade the old process still answers requests on its kept connections, by the configuration that it had. A
+//! write that was acknowledged is in force for every request that begins after the answer, so the writes wait until the
+//! old process begins no request any more (docs/decisions/0025-writes-after-an-upgrade.md).
+
+use tokio::sync::watch;
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub struct WriteGate {
+    state: watch::Sender<State>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    /// Writes wait, and none has come yet.
+    Held,
+    /// Writes wait, and at least one has come.
+    Wanted,
+}
+
+impl Default for WriteGate {
+    /// A gate that is open.
+    fn default() -> WriteGate {
+        WriteGate { state: watch::Sender::new(State::Open) }
+    }
+}
+
+impl WriteGate {
+    /// Has the writes wait from now on.
+    pub fn hold(&self) {
+        self.state.send_replace(State::Held);
+    }
+
+    /// Lets the writes pass, those that wait and those to come.
+    pub fn open(&self) {
+        self.state.send_replace(State::Open);
+    }
+
+    /// Whether the writes pass.
+    pub fn is_open(&self) -> bool {
+        *self.state.borrow() == State::Open
+    }
+
+    /// Whether a write waits.
+    pub fn is_wanted(&self) -> bool {
+        *self.state.borrow() == State::Wanted
+    }
+
+    /// As if a write had come: [`WriteGate::is_wanted`] says so while the gate is held.
+    pub fn want(&self) {
+        self.state.send_if_modified(|state| {
+            let is_first = *state == State::Held;
+            if is_first {
+                *state = State::Wanted;
+            }
+            is_first
+        });
+    }
+
+    /// Waits until the gate is open.
+    pub(crate) async fn pass(&self) {
+        if self.is_open() {
+            return;
+        }
+        self.want();
+        // The sender is part of this gate, so it lives for as long as the wait.
+        let _ = self.state.subscribe().wait_for(|state| *state == State::Open).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn held_gate_passes_writes_once_it_is_open() {
+        let gate = WriteGate::default();
+        gate.pass().await;
+        gate.want();
+        assert!(gate.is_open() && !gate.is_wanted());
+        gate.hold();
+        assert!(!gate.is_open() && !gate.is_wanted());
+        let waiting = tokio::spawn({
+            let gate = gate.clone();
+            async move { gate.pass().await }
+        });
+        while !gate.is_wanted() {
+            tokio::task::yield_now().await;
+        }
+        assert!(!waiting.is_finished());
+        gate.open();
+        waiting.await.unwrap();
+        gate.pass().await;
+    }
+}
