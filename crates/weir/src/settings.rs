@@ -120,9 +120,9 @@ settings! {
         admin_allow: Vec<IpNet> = parse::networks("CIDR,…", "127.0.0.0/8, ::1/128"),
         /// Let web pages of any origin read answers of the Admin API (its CORS headers); they need the key as well.
         admin_cors: bool = parse::switch("true|false", "true"),
-        /// The version that the Admin API names itself by, as `Server: APISIX/VERSION`. Some clients choose by it how they
-        /// write objects; the behaviour stays that of the default.
-        admin_emulated_version: String = parse::version("VERSION", control::EMULATED_VERSION),
+        /// The version that the Admin API names itself by, as `Server: APISIX/VERSION`, or `off` for `Server: APISIX`. Some
+        /// clients choose by it how they write objects; the behaviour stays that of the default.
+        admin_emulated_version: Option<String> = parse::version("VERSION|off", control::EMULATED_VERSION),
         /// Take stream routes: they are stored and checked, and not served, since layer 4 is not there yet. Switched off,
         /// the Admin API refuses them with 400 as APISIX does with layer 4 off, and those of other sources are reported
         /// as faulty.
@@ -165,12 +165,13 @@ settings! {
         router_mode: RouterMode = parse::router_mode("MODE", "radixtree_host_uri"),
         /// Merge repeated slashes of a path into one.
         merge_slashes: bool = parse::switch("true|false", "true"),
-        /// Drop one slash at the end of the path before matching.
+        /// Drop one slash at the end of the path before matching. What is forwarded keeps it.
         delete_uri_tail_slash: bool = parse::switch("true|false", "false"),
-        /// Drop `;parameters` of path segments before matching, as servlet containers do.
+        /// Drop `;parameters` of path segments before matching, as servlet containers do. What is forwarded keeps them.
         normalize_uri_like_servlet: bool = parse::switch("true|false", "false"),
-        /// Keep `%2F` as part of its segment; without it, it is a slash like any other.
-        match_uri_encoded_slash: bool = parse::switch("true|false", "true"),
+        /// Match an encoded slash (`%2F`) as part of its segment. Without it, as in APISIX and nginx, it is matched as a
+        /// slash, so that `/%2fadmin` meets the routes of `/admin`. It is forwarded as `%2F` either way.
+        match_uri_encoded_slash: bool = parse::switch("true|false", "false"),
     }
     section "Client address" {
         /// Peers that may say who the client is, in the field that `real_ip_header` names. Nobody else is believed.
@@ -182,8 +183,8 @@ settings! {
         /// Step over addresses of that list that are in `real_ip_from` themselves, up to the last one that is not.
         /// Without it the last address counts.
         real_ip_recursive: bool = parse::switch("true|false", "false"),
-        /// Peers whose `X-Forwarded-Proto`, `-Host` and `-Port` are kept instead of overwritten. Once any are named,
-        /// the `X-Forwarded-For` of all others is dropped rather than continued.
+        /// Peers whose `X-Forwarded-Proto`, `-Host`, `-Port` and `Forwarded` are kept instead of overwritten or dropped.
+        /// Once any are named, the `X-Forwarded-For` of all others is dropped rather than continued.
         trusted_addresses: Vec<IpNet> = parse::networks("CIDR,…", ""),
     }
     section "Headers" {
