@@ -143,11 +143,7 @@ pub(crate) struct Entry {
 impl Entry {
     fn of(exchange: &Exchange) -> Entry {
         let connection = &exchange.connection;
-        Entry {
-            port: observed_port(exchange),
-            scheme: connection.scheme,
-            version: exchange.request.version,
-        }
+        Entry { port: observed_port(exchange), scheme: connection.scheme, version: exchange.request.version }
     }
 
     /// The lines `X-Forwarded-Proto`, `X-Forwarded-Port` and `Via`.

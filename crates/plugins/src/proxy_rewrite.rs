@@ -183,7 +183,9 @@ fn check(config: &Value) -> Result<(), String> {
         let mut known = Vec::new();
         for pair in regex_uri.chunks(2) {
             let text = |at: usize| pair[at].as_str().unwrap_or_default();
-            known.extend(config::checkable_pair(text(0), text(1)).map(|(a, b)| [Value::from(a), Value::from(b)]));
+            known.extend(
+                config::checkable_pair(text(0), text(1)).map(|(a, b)| [Value::from(a), Value::from(b)]),
+            );
         }
         *regex_uri = known.into_iter().flatten().collect();
     }
@@ -269,7 +271,9 @@ impl ProxyRewrite {
                     Some((new, groups)) if self.raw => (raw_target(new), Some((groups, text))),
                     // A question mark the client had encoded must not become one: only the template's own counts, and
                     // only if the path has none.
-                    Some((new, groups)) => (substituted(exchange, &new, text.contains(&b'?')), Some((groups, text))),
+                    Some((new, groups)) => {
+                        (substituted(exchange, &new, text.contains(&b'?')), Some((groups, text)))
+                    }
                 }
             }
         };

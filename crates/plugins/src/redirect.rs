@@ -130,7 +130,8 @@ enum To {
 
 fn check(config: &Value) -> Result<(), String> {
     let mut config = config.clone();
-    if let Some([pattern, template]) = config.get_mut("regex_uri").and_then(Value::as_array_mut).map(|pair| &mut pair[..])
+    if let Some([pattern, template]) =
+        config.get_mut("regex_uri").and_then(Value::as_array_mut).map(|pair| &mut pair[..])
     {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (written_pattern, written_template) = (text(pattern), text(template));

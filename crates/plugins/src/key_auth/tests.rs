@@ -18,11 +18,7 @@ fn configurations() {
     };
     let route = SchemaType::Plugin;
     check(route, json!({}), None);
-    check(
-        route,
-        json!({"header": "X-Key", "query": "k", "realm": "a [b]", "hide_credentials": true}),
-        None,
-    );
+    check(route, json!({"header": "X-Key", "query": "k", "realm": "a [b]", "hide_credentials": true}), None);
     check(
         route,
         json!({"bearer_token": true, "anonymous_consumer": "guest", "_meta": {"priority": 1}}),

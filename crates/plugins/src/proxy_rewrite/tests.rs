@@ -38,7 +38,10 @@ fn configurations() {
     check(json!({ "headers": { "set": { "a": true } } }), Err("headers"));
     check(json!({ "headers": { "set": { "a": [] } } }), Err("headers"));
     check(json!({ "headers": { "add": { "a": [["1"]] } } }), Err("headers"));
-    check(json!({ "headers": { "add": { "a": ["1", "b\r\nc: 2"] } } }), Err("invalid value character in header"));
+    check(
+        json!({ "headers": { "add": { "a": ["1", "b\r\nc: 2"] } } }),
+        Err("invalid value character in header"),
+    );
     check(json!({ "headers": { "a": ["1"] } }), Err("headers"));
     check(json!({ "uri": "/a", "unknown": 1 }), Err("unknown"));
 }
@@ -124,7 +127,10 @@ fn the_raw_target_is_the_clients() {
     assert_eq!(target(raw(json!({ "uri": "/new" })), "/old?a=1&b"), "/new?a=1&b");
     assert_eq!(target(raw(json!({ "uri": "/new?c=%20" })), "/old?a=1"), "/new?c=%20&a=1");
     assert_eq!(target(raw(json!({ "uri": "/new%2Fx?c" })), "/old"), "/new%2Fx?c");
-    assert_eq!(target(raw(json!({ "uri": "/$arg_x" })), "/old?x=a%3Fb%20c%0D"), "/a%3Fb%20c%0D?x=a%3Fb%20c%0D");
+    assert_eq!(
+        target(raw(json!({ "uri": "/$arg_x" })), "/old?x=a%3Fb%20c%0D"),
+        "/a%3Fb%20c%0D?x=a%3Fb%20c%0D"
+    );
 }
 
 #[test]
@@ -163,7 +169,12 @@ fn fields_host_and_method() {
         "GET",
         &["Host: h", "A: 1", "A: 2", "A: b", "B: b", "B: h", "B: 4"],
     );
-    check(json!({ "headers": { "set": { "B": ["$arg_none", "$arg_x"] } } }), request, "GET", &["Host: h", "A: 1"]);
+    check(
+        json!({ "headers": { "set": { "B": ["$arg_none", "$arg_x"] } } }),
+        request,
+        "GET",
+        &["Host: h", "A: 1"],
+    );
     check(
         json!({ "headers": { "set": { "Host": ["x", "y"], "C": ["1"] } } }),
         request,

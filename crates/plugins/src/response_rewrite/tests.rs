@@ -106,7 +106,9 @@ fn filters_take_bodies_up_to_their_limit() {
         let got = accepts(&KIND, SchemaType::Plugin, &config);
         assert_eq!(got.is_ok(), want.is_ok(), "{config}: {got:?}");
         if let Ok(want) = want {
-            let Body::Filtered { limit_bytes, .. } = compile(&config).unwrap().body else { panic!("{config}") };
+            let Body::Filtered { limit_bytes, .. } = compile(&config).unwrap().body else {
+                panic!("{config}")
+            };
             assert_eq!(limit_bytes, want, "{config}");
         }
     };

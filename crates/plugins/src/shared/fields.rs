@@ -68,9 +68,7 @@ pub(crate) fn values(fields: &Map<String, Value>) -> Result<Vec<(Box<str>, Field
 ///
 /// # Errors
 /// What is wrong with one of them.
-pub(crate) fn values_or_lists(
-    fields: &Map<String, Value>,
-) -> Result<Vec<(Box<str>, FieldValues)>, String> {
+pub(crate) fn values_or_lists(fields: &Map<String, Value>) -> Result<Vec<(Box<str>, FieldValues)>, String> {
     let values = |value: &Value| match value {
         Value::Array(values) => compile_all(values).map(FieldValues::Several),
         value => FieldValue::compile(&text(value)?).map(FieldValues::One),

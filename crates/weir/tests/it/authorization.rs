@@ -69,7 +69,10 @@ fn the_answer_decides() {
         assert_eq!(asked.header(name), Some(value), "{name}");
     }
     assert_eq!(asked.header("cookie"), None, "only what is listed is passed on");
-    assert!(seen.starts_with("GET /a/b/c%2Fd?x=1 "), "the server was shown the path that was matched: {seen}");
+    assert!(
+        seen.starts_with("GET /a/b/c%2Fd?x=1 "),
+        "the server was shown the path that was matched: {seen}"
+    );
 
     let refused = stage.get("/", &[("Authorization", "jill")]);
     assert_eq!((refused.status, refused.text().as_str()), (401, "who are you?"));

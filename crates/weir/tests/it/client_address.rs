@@ -195,8 +195,13 @@ fn empty_words_of_a_trusted_peer_are_replaced() {
         ("forwarded", Some("for=10.1.1.1")),
     ];
     check(&weir, &origin, &told, &kept);
-    let empty =
-        [host, ("X-Forwarded-Proto", ""), ("X-Forwarded-Host", ""), ("X-Forwarded-Port", ""), ("Forwarded", "")];
+    let empty = [
+        host,
+        ("X-Forwarded-Proto", ""),
+        ("X-Forwarded-Host", ""),
+        ("X-Forwarded-Port", ""),
+        ("Forwarded", ""),
+    ];
     let observed = [
         ("x-forwarded-proto", Some("http")),
         ("x-forwarded-host", Some("shop.example:81")),

@@ -254,7 +254,10 @@ fn one_canonical_path_is_matched_and_forwarded() {
 
 /// Routes that refuse what is under `/admin`, before one for everything.
 const ADMIN_REFUSED: [(&str, &str); 2] = [
-    ("refused", "uris: ['/admin', '/admin/*'], plugins: {mocking: {response_status: 403, response_example: no}}"),
+    (
+        "refused",
+        "uris: ['/admin', '/admin/*'], plugins: {mocking: {response_status: 403, response_example: no}}",
+    ),
     ("all", "uri: /*"),
 ];
 
@@ -274,7 +277,8 @@ fn encoded_slash_meets_the_rules_of_a_slash() {
         ("/%252fadmin", "all"),
         ("/administrator%2fx", "all"),
     ]);
-    let prefix = "uri: /admin*, priority: 10, plugins: {mocking: {response_status: 403, response_example: no}}";
+    let prefix =
+        "uri: /admin*, priority: 10, plugins: {mocking: {response_status: 403, response_example: no}}";
     let routes = Routes::new(&[("refused", prefix), ("all", "uri: /*")]);
     routes.check(&[("/admin", "403"), ("/%2fadmin", "403"), ("/%2f%2fadmin", "403"), ("/admin%2fx", "403")]);
 }
@@ -326,8 +330,11 @@ fn parameters_count_unless_paths_are_servlets() {
 
 #[test]
 fn wildcard_alone_is_any_host() {
-    let routes =
-        Routes::new(&[("any", "uri: /*, host: '*'"), ("exact", "uri: /*, host: a.test"), ("none", "uri: /n")]);
+    let routes = Routes::new(&[
+        ("any", "uri: /*, host: '*'"),
+        ("exact", "uri: /*, host: a.test"),
+        ("none", "uri: /n"),
+    ]);
     for (host, target, want) in [
         ("a.test", "/", "exact"),
         ("b.test", "/", "any"),

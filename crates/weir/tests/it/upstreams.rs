@@ -230,8 +230,10 @@ fn keys_meet_the_same_endpoints_as_with_nginx() {
     let [a, b, c, d] = origins();
     // Weights without a common divisor: APISIX and Weir reduce them, nginx does not.
     let nodes = [(&a, 1), (&b, 2), (&c, 3), (&d, 1)];
-    let servers: String =
-        nodes.iter().map(|(origin, weight)| format!("server {} weight={weight};", origin.address())).collect();
+    let servers: String = nodes
+        .iter()
+        .map(|(origin, weight)| format!("server {} weight={weight};", origin.address()))
+        .collect();
     let nginx = Nginx::start_beside(
         &format!("upstream ring {{ hash $arg_k consistent; {servers} }}"),
         "location / { proxy_pass http://ring; }",

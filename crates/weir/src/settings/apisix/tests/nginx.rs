@@ -9,8 +9,8 @@ fn settings_of_the_same_meaning() {
          normalize_uri_like_servlet: true\n  match_uri_encoded_slash: true\n  trusted_addresses: [10.0.0.0/8, 192.0.2.1]\n  \
          show_upstream_status_in_response_header: true\n  enable_server_tokens: false\n  enable_dev_mode: true\n",
         &[
-            "workers 1",
             "admin_emulated_version None",
+            "workers 1",
             "router_mode RadixtreeUri",
             "delete_uri_tail_slash true",
             "normalize_uri_like_servlet true",
