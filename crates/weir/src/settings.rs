@@ -11,6 +11,7 @@ mod parse;
 #[cfg(test)]
 mod reference;
 mod remark;
+mod service_variable;
 mod table;
 #[cfg(test)]
 mod tests;
