@@ -120,6 +120,15 @@ impl Template {
         }
     }
 
+    /// The variable, if the template is one variable and nothing else.
+    #[must_use]
+    pub fn as_variable(&self) -> Option<&Variable> {
+        match &*self.pieces {
+            [Piece::Variable(variable)] => Some(variable),
+            _ => None,
+        }
+    }
+
     /// Whether rendering may have to read the request's body.
     #[must_use]
     pub fn uses_request_body(&self) -> bool {
@@ -182,6 +191,8 @@ mod tests {
     fn constants() {
         assert_eq!(Template::compile("a").unwrap().as_constant(), Some("a"));
         assert_eq!(Template::compile("$host").unwrap().as_constant(), None);
+        assert!(Template::compile("$host").unwrap().as_variable().is_some());
+        assert!(Template::compile("$host:").unwrap().as_variable().is_none());
         assert!(Template::compile("$post_arg_a").unwrap().uses_request_body());
     }
 }

@@ -75,6 +75,7 @@ fn later_sources_win() {
     check("secret_ca", "secret_ca: /etc/ca.pem", &[], &[], "Some(\"/etc/ca.pem\")");
     check("log_level", "", &[], &["--log-level", "warn, control=debug"], "\"warn,control=debug\"");
     check("access_log", "", &[], &["--access-log", "stdout"], "Stdout");
+    check("error_log_format", "error_log_format: json", &[], &[], "Json");
     check("max_body_bytes", "max_body_bytes: 1_048_576", &[], &[], "1048576");
     check(
         "access_log_format",
