@@ -9,6 +9,7 @@ pub mod openapi;
 pub(crate) mod patch;
 mod plugins;
 mod query;
+mod refusals;
 mod resources;
 pub(crate) mod respond;
 mod schema;

@@ -1,4 +1,5 @@
-//! What the data plane tells about itself: counters for a scrape, lines for an access log. Both cost nothing where they are off.
+//! What the data plane tells about itself: counters for a scrape, lines for an access log, warnings about endpoints.
+//! The first two cost nothing where they are off, warnings nothing while all goes well.
 
 pub mod access_log;
 pub mod exposition;
@@ -7,3 +8,4 @@ pub mod histogram;
 pub mod log_writer;
 pub mod metrics;
 pub mod pace;
+pub(crate) mod upstream_warnings;

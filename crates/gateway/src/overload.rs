@@ -9,6 +9,7 @@ use addresses::AddressCounts;
 use memory::MemoryLevel;
 
 use crate::failure::{Cause, Failure};
+use crate::observe::upstream_warnings::UpstreamWarnings;
 use crate::options::Options;
 
 /// How soon a route's requests are refused when not all can be served: the last ones first.
@@ -48,6 +49,7 @@ impl Priority {
 pub(crate) struct Shared {
     pub(crate) addresses: AddressCounts,
     pub(crate) memory: MemoryLevel,
+    pub(crate) upstream_warnings: UpstreamWarnings,
 }
 
 impl Shared {
@@ -57,6 +59,7 @@ impl Shared {
         Shared {
             addresses: AddressCounts::new(most, options.forward.trusted_addresses.clone()),
             memory: MemoryLevel::default(),
+            upstream_warnings: UpstreamWarnings::default(),
         }
     }
 

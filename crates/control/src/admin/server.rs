@@ -66,7 +66,8 @@ impl Handler for Admin {
     fn admit(&self, head: &Parts, peer: SocketAddr) -> Result<(), Refusal> {
         let dress = &self.parts.dress;
         if !self.parts.gate.allows(peer) {
-            tracing::warn!(%peer, "an address that is not on the Admin API's allow list");
+            let message = "an address that is not on the Admin API's allow list";
+            self.parts.gate.log_refusal(peer, message, None);
             let refusal = respond::error(StatusCode::FORBIDDEN, "the address is not allowed");
             return Err(Box::new(dress.finish_refusal(refusal)));
         }
@@ -74,7 +75,7 @@ impl Handler for Admin {
             return Ok(());
         }
         self.parts.gate.check(head).map_err(|description| {
-            tracing::warn!(%peer, description, "failed to check token");
+            self.parts.gate.log_refusal(peer, "failed to check token", Some(description));
             let body = json!({ "error_msg": "failed to check token", "description": description });
             Box::new(dress.finish_refusal(respond::json(StatusCode::UNAUTHORIZED, &body)))
         })

@@ -152,6 +152,7 @@ impl Worker {
         self.status.idle_upstream.store(pools.len(), Ordering::Relaxed);
         drop(pools);
         self.http.sweep();
+        self.shared.upstream_warnings.tell_due(now_ms);
         self.wall_offset.set(wall_offset());
         let generation = self.generation();
         if self.swept_revision.replace(generation.revision) != generation.revision {
