@@ -10,6 +10,7 @@ pub mod openapi;
 pub(crate) mod patch;
 mod plugins;
 mod query;
+mod refusals;
 mod resources;
 pub(crate) mod respond;
 mod schema;

@@ -13,6 +13,7 @@ pub mod metrics_server;
 pub mod offline;
 pub mod plan;
 pub mod reconcile;
+pub mod regular_file;
 pub mod report;
 pub mod sealing;
 pub mod secret;

@@ -15,8 +15,9 @@ use stdx::published::Published;
 use life::{Seed, keep_alive};
 
 use crate::listener::{self, Change, ListenFault, Listener, ListenerSet, Wanted};
-use crate::observe::access_log::{AccessLog, LogWriter};
+use crate::observe::access_log::AccessLog;
 use crate::observe::exposition;
+use crate::observe::log_writer::LogWriter;
 use crate::observe::metrics::SharedSeries;
 use crate::options::Options;
 use crate::overload::{Shared, memory};

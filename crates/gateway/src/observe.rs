@@ -1,9 +1,11 @@
-//! What the data plane tells about itself: counters for a scrape, lines for an access log. Both cost nothing where
-//! nobody asked for them.
+//! What the data plane tells about itself: counters for a scrape, lines for an access log, warnings about endpoints.
+//! The first two cost nothing where they are off, warnings nothing while all goes well.
 
 pub mod access_log;
 pub mod exposition;
 pub mod failures;
 pub mod histogram;
+pub mod log_writer;
 pub mod metrics;
 pub mod pace;
+pub(crate) mod upstream_warnings;

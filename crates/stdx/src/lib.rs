@@ -1,5 +1,6 @@
 //! What the standard library lacks for a gateway: buffers, pooled boxes, timers, clocks, hashing, published and
-//! persistent values, the nearest of some names. It refuses to know sockets, protocols and configuration, and does no I/O.
+//! persistent values, the nearest of some names, throttled lines. It refuses to know sockets, protocols and
+//! configuration, and does no I/O.
 //!
 //! Per-worker things are deliberately not `Send`: a worker thread shares nothing on the request path.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -11,4 +12,5 @@ pub mod nearest;
 pub mod persistent;
 pub mod pooled;
 pub mod published;
+pub mod throttle;
 pub mod timers;

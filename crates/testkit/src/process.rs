@@ -1,6 +1,6 @@
 //! A child process whose output is collected line by line; does not know which program it is.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, ErrorKind, PipeReader, PipeWriter, Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -13,6 +13,8 @@ pub(crate) struct Process {
     child: Child,
     pub(crate) stdout: Lines,
     pub(crate) stderr: Lines,
+    /// The pipe of its standard error, as long as it is not read.
+    unread: Option<PipeReader>,
 }
 
 /// Lines collected from a pipe so far.
@@ -30,7 +32,26 @@ impl Process {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let stdout = Lines::follow(child.stdout.take());
         let stderr = Lines::follow(child.stderr.take());
-        Ok(Process { child, stdout, stderr })
+        Ok(Process { child, stdout, stderr, unread: None })
+    }
+
+    /// As [`Process::spawn`], with a standard error that nothing more can be written to until [`Process::read_stderr`]: a
+    /// full pipe, as of a log collector that stands still.
+    pub(crate) fn spawn_unread(command: &mut Command) -> io::Result<Process> {
+        let (unread, end) = io::pipe()?;
+        fill(&end)?;
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(end).spawn()?;
+        // The command keeps its copy of the end, with which the pipe would never be at its end.
+        command.stderr(Stdio::null());
+        let stdout = Lines::follow(child.stdout.take());
+        Ok(Process { child, stdout, stderr: Lines::default(), unread: Some(unread) })
+    }
+
+    /// Begins to read a standard error that was not read until now.
+    pub(crate) fn read_stderr(&mut self) {
+        if let Some(unread) = self.unread.take() {
+            self.stderr = Lines::follow(Some(unread));
+        }
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -40,7 +61,9 @@ impl Process {
     /// The exit status once it has ended, after its output was read to the end.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         let status = self.child.try_wait().expect("a child of this process")?;
-        wait_until("the output of an ended process is read", || self.stdout.ended() && self.stderr.ended());
+        wait_until("the output of an ended process is read", || {
+            self.stdout.ended() && (self.unread.is_some() || self.stderr.ended())
+        });
         Some(status)
     }
 
@@ -66,6 +89,21 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Writes until a pipe takes no more.
+fn fill(mut end: &PipeWriter) -> io::Result<()> {
+    rustix::io::ioctl_fionbio(end, true)?;
+    // A short line at a time, so that not one byte of capacity is left.
+    loop {
+        match end.write(b"\n") {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) => return Err(error),
+        }
+    }
+    rustix::io::ioctl_fionbio(end, false)?;
+    Ok(())
 }
 
 impl Lines {

@@ -122,6 +122,11 @@ impl Weir {
         self.process.stderr.all()
     }
 
+    /// Begins to read a standard error that was not read until now.
+    pub fn read_stderr(&mut self) {
+        self.process.read_stderr();
+    }
+
     /// Asks it to reload its files (HUP).
     pub fn reload(&self) {
         self.signal(Signal::HUP);

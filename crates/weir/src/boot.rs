@@ -31,7 +31,7 @@ use serde_json::Value;
 
 use crate::cli::explain::Question;
 use crate::settings::{Settings, SettingsSource, Source};
-use crate::terminal::print_error;
+use crate::terminal::print_error_bounded;
 
 pub(crate) use catalog::{catalog, catalog_for};
 pub(crate) use options::cgroup_memory_bytes;
@@ -226,13 +226,13 @@ fn admin_keys(settings: &Settings) -> anyhow::Result<Vec<AdminKey>> {
     }
     let found = control::key::load_or_create(&settings.data)?;
     if found.created && std::io::stderr().is_terminal() {
-        print_error(format_args!(
+        print_error_bounded(format_args!(
             "Admin key (shown this once, kept in {}): {}",
             found.path.display(),
             found.key
         ));
     } else {
-        print_error(format_args!("Admin key: in {}", found.path.display()));
+        print_error_bounded(format_args!("Admin key: in {}", found.path.display()));
     }
     keys.push(AdminKey { key: found.key, role: Role::Admin });
     Ok(keys)

@@ -21,8 +21,9 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::log;
 use crate::settings::Faults;
-use crate::terminal::{Paint, print_error};
+use crate::terminal::{Paint, print_error, print_error_bounded};
 
 pub(crate) use run::settings_file;
 
@@ -64,6 +65,7 @@ pub(crate) fn main() -> ExitCode {
         Some(command) => command.run(),
         None => Err(anyhow::anyhow!("no command was given; `weir --help` lists them")),
     };
+    log::flush();
     outcome.unwrap_or_else(|error| report(&error))
 }
 
@@ -88,11 +90,13 @@ impl Command {
 
 /// Prints why a command failed, causes in one line; faults of settings one a line, as editors read them.
 fn report(error: &anyhow::Error) -> ExitCode {
+    // A gateway that cannot start ends, whether or not the reason is read.
+    let print = if log::is_running() { print_error_bounded::<String> } else { print_error::<String> };
     let Some(faults) = error.downcast_ref::<Faults>() else {
-        print_error(format_args!("{} {error:#}", Paint::for_stderr().bad("error:")));
+        print(format!("{} {error:#}", Paint::for_stderr().bad("error:")));
         return ExitCode::from(FAULTY);
     };
-    print_error(faults);
+    print(faults.to_string());
     ExitCode::from(if faults.blames_flags() { MISUSED } else { FAULTY })
 }
 

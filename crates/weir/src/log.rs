@@ -1,42 +1,68 @@
-//! The error log: the node's own messages, one line each, to standard error or a file. Knows nothing of requests;
-//! the access log is the data plane's.
+//! The error log: the messages of this process, one line each, to standard error or a file. No thread waits until a
+//! message is written. Knows nothing of requests; the access log is the data plane's.
 
-use std::fs::{File, OpenOptions};
+mod json;
+
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::panic::PanicHookInfo;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use anyhow::Context;
+use gateway::observe::log_writer::{LogWriter, Target};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{Registry, fmt, reload};
+use tracing_subscriber::{Layer, Registry, fmt, reload};
 
-use crate::settings::{ErrorLog, log_filter};
+use crate::settings::{ErrorLog, ErrorLogFormat, log_filter};
 
 /// The running log: changes its level and opens its file again. Clones act on the same log.
 #[derive(Clone, Debug)]
 pub(crate) struct LogControl {
     filter: reload::Handle<Targets, Registry>,
     level: Arc<Mutex<String>>,
-    output: Output,
+    writer: LogWriter,
 }
 
-/// Starts the log of this process. `level` is a `log_level` setting.
+/// Starts the log of this process. `level` is a `log_level` setting. Panics are written to it from now on.
 ///
 /// # Errors
 /// A log file that cannot be opened, a level that is none, or a second start.
-pub(crate) fn start(target: &ErrorLog, level: &str) -> anyhow::Result<LogControl> {
-    let output = Output::open(target)?;
+pub(crate) fn start(target: &ErrorLog, format: ErrorLogFormat, level: &str) -> anyhow::Result<LogControl> {
+    let writer = open(target)?;
     let (filter, handle) = reload::Layer::new(log_filter(level).map_err(anyhow::Error::msg)?);
-    let lines = fmt::layer().with_writer(output.clone()).with_ansi(output.takes_colour());
+    let lines = Lines(writer.clone());
+    let lines = match format {
+        ErrorLogFormat::Text => fmt::layer().with_writer(lines).with_ansi(takes_colour(target)).boxed(),
+        ErrorLogFormat::Json => {
+            fmt::layer().with_writer(lines).with_ansi(false).event_format(json::JsonEvents).boxed()
+        }
+    };
     tracing_subscriber::registry()
         .with(filter)
         .with(lines)
         .try_init()
         .context("the log is already running")?;
-    Ok(LogControl { filter: handle, level: Arc::new(Mutex::new(level.to_owned())), output })
+    if RUNNING.set(writer.clone()).is_ok() {
+        std::panic::set_hook(Box::new(log_panic));
+    }
+    Ok(LogControl { filter: handle, level: Arc::new(Mutex::new(level.to_owned())), writer })
+}
+
+/// Waits until what was logged is written, for a bounded time: a reader that has stopped does not keep this process
+/// from ending. Nothing where no log runs, as in most commands.
+pub(crate) fn flush() {
+    if let Some(writer) = RUNNING.get() {
+        writer.flush(FLUSH_LIMIT);
+    }
+}
+
+/// Whether this process writes an error log, and so must not wait for the reader of standard error.
+pub(crate) fn is_running() -> bool {
+    RUNNING.get().is_some()
 }
 
 impl LogControl {
@@ -56,73 +82,68 @@ impl LogControl {
         Ok(())
     }
 
-    /// Opens the log file again under its name, after it was moved away. Nothing for standard error.
-    ///
-    /// # Errors
-    /// The file cannot be opened; messages go on into the old one.
-    pub(crate) fn reopen(&self) -> anyhow::Result<()> {
-        self.output.reopen()
+    /// Opens the log file again under its name, after it was moved away. Nothing for standard error. A file that cannot
+    /// be opened is reported in the old one, and messages go on into that.
+    pub(crate) fn reopen(&self) {
+        self.writer.reopen();
+    }
+
+    /// Lines that were lost since the start.
+    pub(crate) fn lost_lines(&self) -> u64 {
+        self.writer.lost_lines()
     }
 }
 
-/// Where lines go.
-#[derive(Clone, Debug)]
-enum Output {
-    File { path: Arc<PathBuf>, file: Arc<Mutex<Arc<File>>> },
-    Stderr,
-}
-
-impl Output {
-    fn open(target: &ErrorLog) -> anyhow::Result<Self> {
-        Ok(match target {
-            ErrorLog::Stderr => Self::Stderr,
-            ErrorLog::File(path) => {
-                let file = Arc::new(Mutex::new(Arc::new(open_for_appending(path)?)));
-                Self::File { path: Arc::new(path.clone()), file }
-            }
-        })
-    }
-
-    fn reopen(&self) -> anyhow::Result<()> {
-        if let Self::File { path, file } = self {
-            let opened = Arc::new(open_for_appending(path)?);
-            *lock(file) = opened;
-        }
-        Ok(())
-    }
-
-    fn takes_colour(&self) -> bool {
-        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        matches!(self, Self::Stderr) && io::stderr().is_terminal() && !refused
+fn open(target: &ErrorLog) -> anyhow::Result<LogWriter> {
+    let start = |target| LogWriter::start("error log", target, QUEUE_BYTES);
+    match target {
+        ErrorLog::Stderr => start(Target::Stderr).context("cannot start the error log"),
+        ErrorLog::File(path) => start(Target::File(path.clone())).with_context(|| {
+            format!("cannot open the error log {}: choose another with --error-log", path.display())
+        }),
     }
 }
 
-impl<'a> MakeWriter<'a> for Output {
-    type Writer = Line;
+fn takes_colour(target: &ErrorLog) -> bool {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    *target == ErrorLog::Stderr && io::stderr().is_terminal() && !refused
+}
 
-    fn make_writer(&'a self) -> Line {
-        match self {
-            Self::Stderr => Line::Stderr,
-            // The lock is held for a clone, not for the write: a slow disk makes no thread wait for another.
-            Self::File { file, .. } => Line::File(Arc::clone(&lock(file))),
-        }
+/// Logs a panic, since printing it could wait for ever for the reader of standard error, and the worker with it.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let current = std::thread::current();
+    let thread = current.name().unwrap_or("unnamed");
+    let location = panic.location().map(ToString::to_string).unwrap_or_default();
+    let reason = panic.payload_as_str().unwrap_or("a value that is no text");
+    let backtrace = Backtrace::capture();
+    if backtrace.status() == BacktraceStatus::Captured {
+        tracing::error!(thread, %location, reason, %backtrace, "a thread panicked");
+    } else {
+        tracing::error!(thread, %location, reason, "a thread panicked");
+    }
+    // A panic may be the end of the process, in ways in which nothing else runs: an abort, above all.
+    if let Some(writer) = RUNNING.get() {
+        writer.flush(PANIC_FLUSH_LIMIT);
     }
 }
 
-/// Writes one event, which arrives whole.
-#[derive(Debug)]
-enum Line {
-    File(Arc<File>),
-    Stderr,
+/// Gives every event a [`Line`].
+struct Lines(LogWriter);
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Line<'a>;
+
+    fn make_writer(&'a self) -> Line<'a> {
+        Line(&self.0)
+    }
 }
 
-impl Write for Line {
+/// Hands one event to the writer thread. The event arrives whole.
+struct Line<'a>(&'a LogWriter);
+
+impl Write for Line<'_> {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
-        let line = one_line(event);
-        match self {
-            Self::File(file) => (&**file).write_all(&line)?,
-            Self::Stderr => io::stderr().lock().write_all(&line)?,
-        }
+        self.0.send(one_line(event).into_owned());
         Ok(event.len())
     }
 
@@ -150,17 +171,21 @@ fn one_line(event: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     line.into()
 }
 
-fn open_for_appending(path: &Path) -> anyhow::Result<File> {
-    let opened = OpenOptions::new().append(true).create(true).open(path);
-    opened.with_context(|| {
-        format!("cannot open the error log {}: choose another with --error-log", path.display())
-    })
-}
-
 /// A thread that panicked while it held one of these left a whole value behind: each is replaced in one step.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// The log of this process, for its end and for panics, which no handle reaches.
+static RUNNING: OnceLock<LogWriter> = OnceLock::new();
+
+/// Bytes of messages that may wait for the writer: some 5,000 lines, more than a start or a faulty configuration makes.
+const QUEUE_BYTES: usize = 1024 * 1024;
+/// How long the end of the process waits for its last messages. A disk or collector that works takes milliseconds.
+const FLUSH_LIMIT: Duration = Duration::from_secs(1);
+/// How long a panicking thread waits for its message: short, because a worker that goes on after a panic must not stand
+/// still because the log does.
+const PANIC_FLUSH_LIMIT: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests {
@@ -174,18 +199,32 @@ mod tests {
         check("\n", "\n");
     }
 
+    /// Names the log file of [`child_that_panics`].
+    const CHILD_LOG: &str = "WEIR_TEST_CHILD_LOG";
+
     #[test]
-    fn a_moved_file_is_opened_again() {
+    fn panic_is_logged_and_written_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("error.log");
-        let output = Output::open(&ErrorLog::File(path.clone())).unwrap();
-        output.make_writer().write_all(b"first\n").unwrap();
-        std::fs::rename(&path, folder.path().join("error.log.1")).unwrap();
-        output.make_writer().write_all(b"second\n").unwrap();
-        output.reopen().unwrap();
-        output.make_writer().write_all(b"third\n").unwrap();
-        assert_eq!(std::fs::read_to_string(folder.path().join("error.log.1")).unwrap(), "first\nsecond\n");
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "third\n");
+        // In a process of its own: the hook is that of the whole process.
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "log::tests::child_that_panics", "--ignored"]).env(CHILD_LOG, &path);
+        assert!(child.output().unwrap().status.success());
+        let text = std::fs::read_to_string(&path).unwrap();
+        let line: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+        assert_eq!((&line["level"], &line["message"]), (&"error".into(), &"a thread panicked".into()));
+        assert_eq!(line["fields"]["thread"], "worker-7");
+        assert_eq!(line["fields"]["reason"], "one\ntwo");
+        assert!(line["fields"]["location"].as_str().unwrap().contains("log.rs:"), "{line}");
+    }
+
+    #[test]
+    #[ignore = "panic_is_logged_and_written_at_once runs it in a process of its own"]
+    fn child_that_panics() {
+        let path = std::env::var_os(CHILD_LOG).unwrap();
+        start(&ErrorLog::File(path.into()), ErrorLogFormat::Json, "info").unwrap();
+        let thread = std::thread::Builder::new().name("worker-7".to_owned());
+        thread.spawn(|| panic!("{}", "one\ntwo")).unwrap().join().unwrap_err();
     }
 
     #[test]
@@ -193,12 +232,11 @@ mod tests {
         let (layer, filter) = reload::Layer::new(log_filter("info").unwrap());
         let _subscriber = tracing_subscriber::registry().with(layer);
         let level = Arc::new(Mutex::new("info".to_owned()));
-        let log = LogControl { filter, level, output: Output::Stderr };
+        let log = LogControl { filter, level, writer: open(&ErrorLog::Stderr).unwrap() };
         log.set_level("warn,control=debug").unwrap();
         assert_eq!(log.level(), "warn,control=debug");
         let refused = log.set_level("loud").unwrap_err();
         assert!(refused.contains("`loud` is not a level"), "{refused}");
         assert_eq!(log.level(), "warn,control=debug");
-        log.reopen().unwrap();
     }
 }

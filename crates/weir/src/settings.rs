@@ -11,6 +11,7 @@ mod parse;
 #[cfg(test)]
 mod reference;
 mod remark;
+mod service_variable;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -34,7 +35,8 @@ pub(crate) use reference::check_page;
 pub(crate) use remark::Remarks;
 pub(crate) use table::Setting;
 pub(crate) use values::{
-    AccessLogFormat, AdminKey, ErrorLog, Keyring, LogTarget, MemoryLimit, Overload, RoleKey, Secret, Source,
+    AccessLogFormat, AdminKey, ErrorLog, ErrorLogFormat, Keyring, LogTarget, MemoryLimit, Overload, RoleKey,
+    Secret, Source,
 };
 pub(crate) use written::{UPGRADE_VARIABLE, Written};
 
@@ -203,13 +205,17 @@ settings! {
         outbound_allow: Vec<IpNet> = parse::networks("CIDR,…", ""),
     }
     section "Logs" {
-        /// Where finished requests are logged: `off`, `stdout` or a file.
+        /// Where finished requests are logged: `off`, `stdout` or a file, which is made with mode 0640.
         access_log: LogTarget = parse::access_log("off|stdout|FILE", "off"),
         /// A line of the access log: a text with `$variables`, or `json` for the usual fields as one object. In the
-        /// settings file a map from field to `$variable` is taken too; elsewhere write that map as JSON.
+        /// settings file a map from field to `$variable` is taken too; elsewhere write that map as JSON. In JSON a value
+        /// that is one variable which stands for a number (`$status`, `$request_time`) is a number.
         access_log_format: AccessLogFormat = parse::access_log_format("FORMAT", DEFAULT_ACCESS_LOG_FORMAT),
-        /// Where this node's own messages go: `stderr` or a file.
+        /// Where this node's own messages go: `stderr` or a file, which is made with mode 0640.
         error_log: ErrorLog = parse::error_log("stderr|FILE", "stderr"),
+        /// How a line of the error log is written: `text`, or `json` for an object with `time`, `level`, `target`,
+        /// `message` and `fields`.
+        error_log_format: ErrorLogFormat = parse::error_log_format("text|json", "text"),
         /// Least severe message that is logged: `off`, `error`, `warn`, `info`, `debug` or `trace`; parts may have a
         /// level of their own, as in `warn,control=debug`. `PUT /v1/weir/log_level` of the control API with
         /// `{"level": "debug"}` changes it while the node runs.

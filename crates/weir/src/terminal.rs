@@ -2,16 +2,47 @@
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
 
 /// Writes one line to standard output. A reader that went away (`weir … | head`) is not an error.
-pub(crate) fn print(line: impl Display) {
+pub(crate) fn print<T: Display>(line: T) {
     let _ = writeln!(io::stdout().lock(), "{line}");
 }
 
 /// Writes one line to standard error. There is nowhere to report that this failed.
-pub(crate) fn print_error(line: impl Display) {
+pub(crate) fn print_error<T: Display>(line: T) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
+
+/// As [`print()`], for a process that serves: the reader of standard output may have stopped to read, and does not keep
+/// the process from serving, obeying signals or ending. The text is then written when the reader goes on.
+pub(crate) fn print_bounded<T: Display>(text: T) {
+    let text = text.to_string();
+    bounded(move || print(text));
+}
+
+/// As [`print_bounded`], to standard error.
+pub(crate) fn print_error_bounded<T: Display>(text: T) {
+    let text = text.to_string();
+    bounded(move || print_error(text));
+}
+
+/// Runs `write` on a thread of its own and waits for it, at most for [`PRINT_LIMIT`].
+fn bounded(write: impl FnOnce() + Send + 'static) {
+    let (done, is_done) = sync_channel(1);
+    let started = std::thread::Builder::new().name("print".to_owned()).spawn(move || {
+        write();
+        // The one that waits may have stopped to.
+        let _ = done.try_send(());
+    });
+    if started.is_ok() {
+        let _ = is_done.recv_timeout(PRINT_LIMIT);
+    }
+}
+
+/// A terminal, a file or a log collector that works takes milliseconds.
+const PRINT_LIMIT: Duration = Duration::from_secs(1);
 
 /// How text is marked on a stream: with colour, or not at all.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

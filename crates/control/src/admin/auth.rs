@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use subtle::{Choice, ConstantTimeEq};
 
 use super::query::Query;
+use super::refusals::Refusals;
 
 /// A key and what it allows.
 #[derive(Clone)]
@@ -54,6 +55,8 @@ pub struct Gate {
     key_required: bool,
     /// Networks that may connect at all.
     allowed: Vec<IpNet>,
+    /// What the log says about refused callers.
+    refusals: Refusals,
 }
 
 impl std::fmt::Debug for AdminKey {
@@ -67,13 +70,18 @@ impl Gate {
     /// The rules; with an empty `allowed` the contract's default holds (`127.0.0.0/24`), and `::1`.
     pub fn new(keys: Vec<AdminKey>, key_required: bool, allowed: Vec<IpNet>) -> Gate {
         let allowed = if allowed.is_empty() { default_networks() } else { allowed };
-        Gate { keys, key_required, allowed }
+        Gate { keys, key_required, allowed, refusals: Refusals::default() }
     }
 
     /// Whether the peer's address is on the allow list.
     pub fn allows(&self, peer: SocketAddr) -> bool {
         let address = canonical(peer.ip());
         self.allowed.iter().any(|network| network.contains(&address))
+    }
+
+    /// Logs that `peer` was refused, with the answer's `description`; at most one line per address and interval.
+    pub fn log_refusal(&self, peer: SocketAddr, message: &'static str, description: Option<&'static str>) {
+        self.refusals.note(peer, message, description);
     }
 
     /// Checks key, role and, where the key comes from a cookie, the origin. Gives the role.

@@ -88,12 +88,13 @@ impl Handler for Admin {
         };
         let refusal = match denied {
             Denied::Token(description) => {
-                tracing::warn!(%peer, description, "failed to check token");
+                self.parts.gate.log_refusal(peer, "failed to check token", Some(description));
                 let body = json!({ "error_msg": "failed to check token", "description": description });
                 respond::json(StatusCode::UNAUTHORIZED, &body)
             }
             Denied::CrossSite => {
-                tracing::warn!(%peer, "a write with the key in a cookie that may come from another site's page");
+                let message = "a write with the key in a cookie that may come from another site's page";
+                self.parts.gate.log_refusal(peer, message, None);
                 respond::error(StatusCode::FORBIDDEN, CROSS_SITE)
             }
         };

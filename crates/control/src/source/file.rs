@@ -8,11 +8,13 @@ mod yaml;
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use model::{Catalog, Change, Policy, Snapshot};
+
+use crate::regular_file;
 
 pub use compose::set as compose;
 pub(crate) use document::object;
@@ -93,7 +95,7 @@ impl FileSource {
     pub fn read(&mut self) -> Result<Document, Vec<FileFault>> {
         // Taken before reading: a write in between is then seen as a change, not missed.
         self.seen = state(&self.path).ok();
-        let text = text(&self.path)?;
+        let text = text(&self.path, regular_file::open(&self.path))?;
         let ending = Ending::of(&text);
         if let Some(reason) = self.half_written(&text, ending) {
             return Err(whole_file(&self.path, text.lines().count().max(1), reason));
@@ -149,15 +151,16 @@ pub(crate) fn parse_value(text: &str) -> Result<serde_json::Value, String> {
 
 /// Reads and splits the file at `path`. Errors: as for [`FileSource::read`].
 pub fn read(path: &Path) -> Result<Document, Vec<FileFault>> {
-    parse(path, &text(path)?)
+    parse(path, &text(path, regular_file::open(path))?)
 }
 
-/// Reads the file at `path` as all that there is to be: every fault of its shape counts, and so does an empty file.
+/// Reads the file at `path` as all that there is to be: every fault of its shape counts, and so does an empty file. A
+/// command reads it once, so it may be a pipe: `weir apply <(make-routes)`.
 ///
 /// # Errors
 /// Every fault.
 pub fn read_whole(path: &Path) -> Result<Document, Vec<FileFault>> {
-    let text = text(path)?;
+    let text = text(path, File::open(path))?;
     if is_blank(&text) && Ending::of(&text) == Ending::Open {
         let reason = format!("the file is empty; for no objects, write `routes: []` or {END_MARK}");
         return Err(whole_file(path, 1, reason));
@@ -170,20 +173,10 @@ fn parse(path: &Path, text: &str) -> Result<Document, Vec<FileFault>> {
     Document::parse(path, text, &|name| std::env::var(name).ok())
 }
 
-fn text(path: &Path) -> Result<String, Vec<FileFault>> {
-    let unreadable = |reason: String| whole_file(path, 1, reason);
-    let file = File::open(path).map_err(|fault| unreadable(format!("cannot be read: {fault}")))?;
-    let mut text = String::new();
-    match file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text) {
-        Ok(size) if size as u64 > MAX_FILE_BYTES => {
-            Err(unreadable(format!("is larger than {} MiB", MAX_FILE_BYTES >> 20)))
-        }
-        Ok(_) => Ok(text),
-        Err(fault) if fault.kind() == io::ErrorKind::InvalidData => {
-            Err(unreadable("is not UTF-8 text".to_owned()))
-        }
-        Err(fault) => Err(unreadable(format!("cannot be read: {fault}"))),
-    }
+/// The text of an opened file within [`MAX_FILE_BYTES`].
+fn text(path: &Path, opened: io::Result<File>) -> Result<String, Vec<FileFault>> {
+    let text = opened.and_then(|file| regular_file::read_bounded(file, MAX_FILE_BYTES));
+    text.map_err(|error| whole_file(path, 1, format!("cannot be read: {error}")))
 }
 
 /// Whether a text holds nothing but comments.
@@ -268,7 +261,11 @@ mod tests {
         let path = directory.path().join("weir.yaml");
         std::fs::write(&path, [0xff, 0xfe]).unwrap();
         let faults = read(&path).unwrap_err();
-        assert_eq!(faults[0].to_string(), format!("{}:1: is not UTF-8 text", path.display()));
-        assert!(read(directory.path()).unwrap_err()[0].reason.contains("cannot be read"));
+        assert_eq!(
+            faults[0].to_string(),
+            format!("{}:1: cannot be read: it is not UTF-8 text", path.display())
+        );
+        let reason = &read(directory.path()).unwrap_err()[0].reason;
+        assert_eq!(reason, "cannot be read: it is a directory, not a regular file");
     }
 }

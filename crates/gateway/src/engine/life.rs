@@ -12,7 +12,8 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::mpsc::error::TryRecvError;
 
 use crate::listener::ListenerSet;
-use crate::observe::access_log::{AccessLog, LogWriter};
+use crate::observe::access_log::{AccessLog, LineWriter};
+use crate::observe::log_writer::LogWriter;
 use crate::observe::metrics::{SharedSeries, WorkerMetrics};
 use crate::options::Options;
 use crate::overload::Shared;
@@ -41,7 +42,8 @@ pub(super) fn keep_alive(seed: &Seed, commands: &mut UnboundedReceiver<Command>)
     loop {
         let metrics = WorkerMetrics::default();
         seed.series.lock().unwrap_or_else(PoisonError::into_inner).push(metrics.shared());
-        let access_log = seed.access_log.as_ref().map(|(log, writer)| (log.clone(), writer.line_writer()));
+        let access_log =
+            seed.access_log.as_ref().map(|(log, writer)| (log.clone(), LineWriter::new(writer.clone())));
         let parts = Parts {
             index: seed.index,
             options: seed.options.clone(),

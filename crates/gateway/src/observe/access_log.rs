@@ -1,28 +1,31 @@
-//! The access log: a format compiled once, lines collected by each worker, one writer thread that owns the file. A slow
-//! disk never waits in a worker: what the writer cannot take is dropped and counted.
+//! The access log: a format compiled once, and lines that each worker collects. Writing them is `log_writer`'s
+//! business.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-use router::vars::Template;
+use router::vars::{Template, Variable};
 
+use super::log_writer::LogWriter;
 use crate::exchange::Exchange;
 
 /// Lines collected before they go to the writer; a slow loop's turn sends fewer.
 const BATCH_BYTES: usize = 32 * 1024;
-/// Batches that may wait for the writer: 8 MiB of a disk that stalls.
-const QUEUE_BATCHES: usize = 256;
-
+/// Bytes of lines that may wait for the writer: about a minute of a disk that stalls at 1,000 requests a second.
+pub const QUEUE_BYTES: usize = 8 * 1024 * 1024;
 /// How a line is made.
 pub enum Format {
     /// A text with variables.
     Text(Template),
-    /// A JSON object: names and texts with variables.
-    Json(Vec<(String, Template)>),
+    /// A JSON object.
+    Json(Vec<JsonField>),
+}
+
+/// One member of a JSON object.
+pub struct JsonField {
+    name: String,
+    value: Template,
+    /// Whether the value is one variable that stands for a number.
+    is_number: bool,
 }
 
 /// The format, shared by the workers.
@@ -31,29 +34,11 @@ pub struct AccessLog {
     format: Arc<Format>,
 }
 
-/// Where the log goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// To standard output.
-    Stdout,
-    /// To a file, appended.
-    File(PathBuf),
-}
-
 /// A worker's end of the log.
 pub struct LineWriter {
     batch: Vec<u8>,
     value: Vec<u8>,
-    queue: SyncSender<Vec<u8>>,
-    dropped: Arc<AtomicU64>,
-}
-
-/// The writer thread's controls.
-#[derive(Clone)]
-pub struct LogWriter {
-    queue: SyncSender<Vec<u8>>,
-    reopen: Arc<AtomicBool>,
-    dropped: Arc<AtomicU64>,
+    writer: LogWriter,
 }
 
 impl AccessLog {
@@ -71,15 +56,15 @@ impl AccessLog {
             }
             Format::Json(fields) => {
                 batch.push(b'{');
-                for (index, (name, template)) in fields.iter().enumerate() {
+                for (index, field) in fields.iter().enumerate() {
                     if index > 0 {
                         batch.push(b',');
                     }
-                    escape_json(name.as_bytes(), batch);
+                    escape_json(field.name.as_bytes(), batch);
                     batch.push(b':');
                     value.clear();
-                    template.render(exchange, value);
-                    escape_json(value, batch);
+                    field.value.render(exchange, value);
+                    if field.is_number { write_numbers(value, batch) } else { escape_json(value, batch) }
                 }
                 batch.push(b'}');
             }
@@ -91,98 +76,32 @@ impl AccessLog {
     }
 }
 
+impl JsonField {
+    /// The member `name` of that value. A value that is one variable which stands for a number becomes a JSON number.
+    pub fn new(name: String, value: Template) -> JsonField {
+        let is_number =
+            matches!(value.as_variable(), Some(Variable::Builtin(builtin)) if builtin.is_numeric());
+        JsonField { name, value, is_number }
+    }
+}
+
 impl LineWriter {
+    /// A worker's end of the log that `writer` writes.
+    pub fn new(writer: LogWriter) -> LineWriter {
+        LineWriter { batch: Vec::new(), value: Vec::new(), writer }
+    }
+
     /// Hands the collected lines to the writer thread.
     pub(crate) fn flush(&mut self) {
         if self.batch.is_empty() {
             return;
         }
-        let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH_BYTES));
-        if let Err(TrySendError::Full(batch)) = self.queue.try_send(batch) {
-            let lines = batch.iter().filter(|byte| **byte == b'\n').count() as u64;
-            self.dropped.fetch_add(lines, Ordering::Relaxed);
+        // A small batch is copied, so that the queue holds hardly more memory than lines.
+        if self.batch.len() < BATCH_BYTES / 2 {
+            self.writer.send(self.batch.as_slice().into());
+            return self.batch.clear();
         }
-    }
-}
-
-impl LogWriter {
-    /// Opens the target and starts the writer thread.
-    ///
-    /// # Errors
-    /// When the file cannot be opened.
-    pub fn start(target: Target) -> io::Result<LogWriter> {
-        let out = open(&target)?;
-        let (queue, batches) = sync_channel(QUEUE_BATCHES);
-        let reopen = Arc::new(AtomicBool::new(false));
-        let writer = LogWriter { queue, reopen: reopen.clone(), dropped: Arc::default() };
-        std::thread::Builder::new()
-            .name("access-log".to_owned())
-            .spawn(move || write_batches(&target, out, &batches, &reopen))?;
-        Ok(writer)
-    }
-
-    /// A worker's end.
-    pub fn line_writer(&self) -> LineWriter {
-        LineWriter {
-            batch: Vec::new(),
-            value: Vec::new(),
-            queue: self.queue.clone(),
-            dropped: self.dropped.clone(),
-        }
-    }
-
-    /// Opens the file anew before the next line, as after it was moved away.
-    pub fn reopen(&self) {
-        self.reopen.store(true, Ordering::Release);
-        // An empty batch wakes the writer; a full queue means that it is awake.
-        let _ = self.queue.try_send(Vec::new());
-    }
-
-    /// Lines that were dropped because the writer could not follow.
-    pub fn dropped_lines(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
-    }
-}
-
-enum Out {
-    Stdout(io::Stdout),
-    File(File),
-}
-
-fn open(target: &Target) -> io::Result<Out> {
-    Ok(match target {
-        Target::Stdout => Out::Stdout(io::stdout()),
-        Target::File(path) => Out::File(open_file(path)?),
-    })
-}
-
-fn open_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
-}
-
-fn write_batches(target: &Target, mut out: Out, batches: &Receiver<Vec<u8>>, reopen: &AtomicBool) {
-    let mut failing = false;
-    while let Ok(batch) = batches.recv() {
-        if reopen.swap(false, Ordering::AcqRel) {
-            match open(target) {
-                Ok(opened) => out = opened,
-                Err(error) => {
-                    tracing::error!(%error, ?target, "cannot open the access log anew; writing to the old one")
-                }
-            }
-        }
-        let result = match &mut out {
-            Out::Stdout(stdout) => stdout.write_all(&batch).and_then(|()| stdout.flush()),
-            Out::File(file) => file.write_all(&batch),
-        };
-        match (result, failing) {
-            (Err(error), false) => {
-                failing = true;
-                tracing::error!(%error, ?target, "cannot write the access log; lines are lost until it works again");
-            }
-            (Ok(()), true) => failing = false,
-            _ => {}
-        }
+        self.writer.send(std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH_BYTES)));
     }
 }
 
@@ -197,6 +116,43 @@ fn escape_text(value: &[u8], out: &mut Vec<u8>) {
             _ => out.push(*byte),
         }
     }
+}
+
+/// A number, as JSON: `null` for an unset variable, a list where a retry left one number for each attempt. A text that
+/// is no number, such as a malformed `Content-Length`, stays a text.
+fn write_numbers(text: &[u8], out: &mut Vec<u8>) {
+    let numbers = || text.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    if numbers().any(|number| !is_unset(number) && !is_json_number(number)) {
+        return escape_json(text, out);
+    }
+    let write = |number: &[u8], out: &mut Vec<u8>| {
+        out.extend_from_slice(if is_unset(number) { b"null" } else { number });
+    };
+    if !text.contains(&b',') {
+        return write(text.trim_ascii(), out);
+    }
+    out.push(b'[');
+    for (index, number) in numbers().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write(number, out);
+    }
+    out.push(b']');
+}
+
+/// `-` is nginx's mark of an attempt that has no value.
+fn is_unset(number: &[u8]) -> bool {
+    matches!(number, b"" | b"-")
+}
+
+/// RFC 8259 section 6, without signs and exponents, which no variable has.
+fn is_json_number(text: &[u8]) -> bool {
+    let digits = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    let mut parts = text.splitn(2, |byte| *byte == b'.');
+    let whole = parts.next().unwrap_or_default();
+    let has_leading_zero = whole.len() > 1 && whole[0] == b'0';
+    digits(whole) && !has_leading_zero && parts.next().is_none_or(digits)
 }
 
 /// A JSON string; bytes that are no UTF-8 become the replacement character.
@@ -244,5 +200,42 @@ mod tests {
         check(b"a\nb\"c", "a\\x0Ab\\x22c", "\"a\\u000Ab\\\"c\"");
         check(b"\xff", "\\xFF", "\"\u{fffd}\"");
         check("ü".as_bytes(), "\\xC3\\xBC", "\"ü\"");
+    }
+
+    #[test]
+    fn numbers_are_json_numbers() {
+        let check = |text: &str, json: &str| {
+            let mut out = Vec::new();
+            write_numbers(text.as_bytes(), &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), json, "{text}");
+        };
+        check("200", "200");
+        check("0", "0");
+        check("0.004", "0.004");
+        check("1764000000.123", "1764000000.123");
+        check("18446744073709551615", "18446744073709551615");
+        check("", "null");
+        check("-", "null");
+        check("502, 200", "[502,200]");
+        check("0.001, -, 0.002", "[0.001,null,0.002]");
+        for text in ["007", "+1", "1e5", ".5", "5.", "0x1", "many", "5, many"] {
+            check(text, &format!("\"{text}\""));
+        }
+    }
+
+    #[test]
+    fn one_numeric_variable_alone_is_a_number() {
+        let check = |value: &str, is_number: bool| {
+            let field = JsonField::new("a".to_owned(), Template::compile(value).unwrap());
+            assert_eq!(field.is_number, is_number, "{value}");
+        };
+        check("$status", true);
+        check("${request_time}", true);
+        check("$upstream_response_time", true);
+        check("$status ", false);
+        check("$status$status", false);
+        check("$host", false);
+        check("$http_content_length", false);
+        check("200", false);
     }
 }

@@ -104,11 +104,20 @@ impl FailedTries {
         {
             permit.answered(run.worker.recent_ns() / 1_000);
         }
+        let warn = |failure: &Failure| {
+            run.worker.shared.upstream_warnings.note(exchange, upstream, failure, run.worker.now_ms());
+        };
         if run.alarm.is_overdue() {
+            warn(&failure);
             return Err(failure);
         }
         let facts = Facts { body_is_whole: server.rewind(), repeated: self.repeated, ..facts };
-        match retry::after(&failure, facts) {
+        let next = retry::after(&failure, facts);
+        // An endpoint may close an idle connection at any time; the repetition shows whether it is well.
+        if next != Next::SameNode {
+            warn(&failure);
+        }
+        match next {
             Next::GiveUp => Err(failure),
             Next::SameNode => {
                 self.repeated = true;

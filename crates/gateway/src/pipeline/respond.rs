@@ -11,6 +11,7 @@ use super::{Outcome, Run, explanation};
 use crate::body::{BodyLength, ServerStream};
 use crate::exchange::Exchange;
 use crate::failure::{Blame, Cause, Failure};
+use crate::observe::pace::Pace;
 use crate::plugin::{BodyNeed, Phase, Portion, Reply};
 
 /// When a client that was refused for want of room may come again (RFC 9110 section 10.2.3): the shortest that can be
@@ -72,6 +73,9 @@ pub(super) fn slow(lost: Lost) -> Failure {
     )
 }
 
+/// Malformed fields that were left out: clients may cause them, so that there is one line in ten seconds at most.
+static MALFORMED_FIELDS: Pace = Pace::every_ms(10_000);
+
 /// Sends `reply`.
 pub(super) async fn reply<S: ServerStream>(
     run: &Run<'_>,
@@ -86,8 +90,10 @@ pub(super) async fn reply<S: ServerStream>(
     exchange.response.status = reply.status;
     for (name, value) in &reply.headers {
         // A plugin that makes a field of user input must not be able to split the response; such a field is dropped.
-        if exchange.response.headers.append(name, value.as_bytes()).is_err() {
-            tracing::warn!(field = %name, "a plugin's response field is malformed and was left out");
+        if exchange.response.headers.append(name, value.as_bytes()).is_err()
+            && let Some(count) = MALFORMED_FIELDS.add(1, run.worker.now_ms())
+        {
+            tracing::warn!(field = %name, count, "a plugin's response field is malformed and was left out");
         }
     }
     respond_head(exchange, chains);

@@ -156,6 +156,7 @@ impl Worker {
         drop(pools);
         self.http.sweep();
         self.shared.capacity.read_limit();
+        self.shared.upstream_warnings.tell_due(now_ms);
         self.wall_offset.set(wall_offset());
         let generation = self.generation();
         if self.swept_revision.replace(generation.revision) != generation.revision {

@@ -197,6 +197,38 @@ impl BuiltinVariable {
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|variable| variable.name() == name)
     }
+
+    /// Whether its value is a number, or a list of numbers with one for each attempt.
+    #[must_use]
+    pub fn is_numeric(self) -> bool {
+        matches!(
+            self,
+            Self::BalancerPort
+                | Self::BodyBytesSent
+                | Self::BytesSent
+                | Self::Connection
+                | Self::ConnectionRequests
+                | Self::ConnectionTime
+                | Self::ContentLength
+                | Self::Msec
+                | Self::Pid
+                | Self::ProxyProtocolPort
+                | Self::ProxyProtocolServerPort
+                | Self::RealipRemotePort
+                | Self::RemotePort
+                | Self::RequestLength
+                | Self::RequestTime
+                | Self::ServerPort
+                | Self::Status
+                | Self::UpstreamBytesReceived
+                | Self::UpstreamBytesSent
+                | Self::UpstreamConnectTime
+                | Self::UpstreamHeaderTime
+                | Self::UpstreamResponseLength
+                | Self::UpstreamResponseTime
+                | Self::UpstreamStatus
+        )
+    }
 }
 
 #[cfg(test)]

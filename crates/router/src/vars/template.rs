@@ -134,6 +134,15 @@ impl Template {
         }
     }
 
+    /// The variable, if the template is one variable without a default and nothing else.
+    #[must_use]
+    pub fn as_variable(&self) -> Option<&Variable> {
+        match &*self.pieces {
+            [Piece::Variable(variable, None)] => Some(variable),
+            _ => None,
+        }
+    }
+
     /// Whether rendering may have to read the request's body.
     #[must_use]
     pub fn uses_request_body(&self) -> bool {
@@ -211,6 +220,8 @@ mod tests {
     fn constants() {
         assert_eq!(Template::compile("a").unwrap().as_constant(), Some("a"));
         assert_eq!(Template::compile("$host").unwrap().as_constant(), None);
+        assert!(Template::compile("$host").unwrap().as_variable().is_some());
+        assert!(Template::compile("$host:").unwrap().as_variable().is_none());
         assert!(Template::compile("$post_arg_a").unwrap().uses_request_body());
     }
 }

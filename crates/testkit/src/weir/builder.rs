@@ -24,6 +24,7 @@ pub struct WeirBuilder {
     settings: Option<String>,
     off: Vec<String>,
     given_key: bool,
+    stderr_is_read: bool,
 }
 
 /// A gateway that ended instead of getting ready.
@@ -47,6 +48,7 @@ impl WeirBuilder {
             settings: None,
             off: Vec::new(),
             given_key: true,
+            stderr_is_read: true,
         }
     }
 
@@ -86,6 +88,12 @@ impl WeirBuilder {
         self
     }
 
+    /// Gives it a standard error that is full from the start and that nobody reads until [`Weir::read_stderr`].
+    pub fn unread_stderr(mut self) -> WeirBuilder {
+        self.stderr_is_read = false;
+        self
+    }
+
     /// Starts it and waits until it is ready; panics with its output when it ends instead.
     pub fn start(self) -> Weir {
         self.try_start().unwrap_or_else(|exited| panic!("{exited}"))
@@ -106,7 +114,8 @@ impl WeirBuilder {
     /// Starts it on the files that are in `directory`.
     pub(super) fn start_in(self, directory: Arc<TempDir>) -> Result<Weir, Exited> {
         let mut command = self.command(directory.path());
-        let mut process = Process::spawn(&mut command)
+        let spawn = if self.stderr_is_read { Process::spawn } else { Process::spawn_unread };
+        let mut process = spawn(&mut command)
             .unwrap_or_else(|error| panic!("cannot start {}: {error}", self.binary.display()));
         let outcome = wait_for("the gateway is ready or has ended", || {
             announced(&process.stdout).map(Ok).or_else(|| process.ended().map(Err))

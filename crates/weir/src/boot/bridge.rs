@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use control::{Publisher, Reports, Secrets};
 use gateway::compile::Compiler;
 use gateway::engine::{Engine, EngineConfig};
-use gateway::observe::access_log::LogWriter;
+use gateway::observe::log_writer::LogWriter;
 use gateway::options::Options;
 use gateway::runtime::Runtime;
 use model::report::{
@@ -110,7 +110,7 @@ pub(super) fn reports(
     listeners: Vec<ListenerReport>,
 ) -> Reports {
     let (gateway, options) = (gateway.clone(), options.clone());
-    let report = Arc::new(Report { gateway, options, access_log, secrets, listeners });
+    let report = Arc::new(Report { gateway, options, log: log.clone(), access_log, secrets, listeners });
     Reports {
         workers: report.clone(),
         metrics: report.clone(),
@@ -125,6 +125,7 @@ pub(super) fn reports(
 struct Report {
     gateway: Arc<Gateway>,
     options: Arc<Options>,
+    log: LogControl,
     access_log: Option<LogWriter>,
     secrets: Arc<Secrets>,
     /// The control side's.
@@ -146,7 +147,7 @@ impl MetricsText for Report {
     fn write_metrics(&self, text: &mut String) {
         if let Some(engine) = self.gateway.engine() {
             engine.write_metrics(text);
-            metrics::write_node(engine, self.access_log.as_ref(), text);
+            metrics::write_node(engine, &self.log, self.access_log.as_ref(), text);
             self.secrets.write_metrics(text);
         }
     }

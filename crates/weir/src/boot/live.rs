@@ -8,7 +8,7 @@ use gateway::listener::Change;
 use super::bridge::Gateway;
 use super::sockets::{listening_line, wanted};
 use crate::settings::{Settings, SettingsSource};
-use crate::terminal::print;
+use crate::terminal::print_bounded;
 
 /// The settings in force, and where to read them again.
 pub(super) struct LiveSettings {
@@ -64,10 +64,10 @@ impl LiveSettings {
 fn announce(change: &Change) {
     for address in &change.added {
         tracing::info!(%address, "the proxy listens on another address");
-        print(listening_line("proxy", *address));
+        print_bounded(listening_line("proxy", *address));
     }
     for address in &change.removed {
         tracing::info!(%address, "the proxy has stopped to listen on an address");
-        print(format_args!("closed proxy {address}"));
+        print_bounded(format_args!("closed proxy {address}"));
     }
 }

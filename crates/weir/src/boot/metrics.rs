@@ -4,10 +4,17 @@
 use std::fmt::Write;
 
 use gateway::engine::Engine;
-use gateway::observe::access_log::LogWriter;
+use gateway::observe::log_writer::LogWriter;
 
-/// Appends who the node is, which revision each worker runs, and what the access log has lost.
-pub(super) fn write_node(engine: &Engine, access_log: Option<&LogWriter>, text: &mut String) {
+use crate::log::LogControl;
+
+/// Appends who the node is, which revision each worker runs, and how many lines its logs have lost.
+pub(super) fn write_node(
+    engine: &Engine,
+    error_log: &LogControl,
+    access_log: Option<&LogWriter>,
+    text: &mut String,
+) {
     let hostname = rustix::system::uname().nodename().to_string_lossy().replace(['\\', '"', '\n'], "");
     sample(
         text,
@@ -28,9 +35,15 @@ pub(super) fn write_node(engine: &Engine, access_log: Option<&LogWriter>, text: 
     for (worker, revision) in engine.revisions().into_iter().enumerate() {
         line(text, "weir_config_revision", &format!("{{worker=\"{worker}\"}} {revision}"));
     }
-    let dropped = access_log.map_or(0, LogWriter::dropped_lines);
-    let help = "Lines of the access log lost because its writer could not follow.";
-    sample(text, "weir_access_log_dropped_lines_total", "counter", help, &format!(" {dropped}"));
+    let lost = [
+        ("weir_access_log_dropped_lines_total", "access", access_log.map_or(0, LogWriter::lost_lines)),
+        ("weir_error_log_dropped_lines_total", "error", error_log.lost_lines()),
+    ];
+    for (name, log, lines) in lost {
+        let help =
+            format!("Lines of the {log} log lost because they could not be written, or not fast enough.");
+        sample(text, name, "counter", &help, &format!(" {lines}"));
+    }
 }
 
 fn sample(text: &mut String, name: &str, kind: &str, help: &str, labels_and_value: &str) {

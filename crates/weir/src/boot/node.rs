@@ -8,7 +8,7 @@ use std::time::Duration;
 use control::source::store::{DirectoryLock, Instance, InstanceListener};
 use control::{Control, ControlConfig, SystemClock};
 use gateway::engine::{Engine, EngineConfig};
-use gateway::observe::access_log::LogWriter;
+use gateway::observe::log_writer::LogWriter;
 
 use super::bridge::{self, Bridge, Gateway};
 use super::live::LiveSettings;
@@ -49,7 +49,7 @@ impl Node {
         predecessor: Option<&Predecessor>,
     ) -> anyhow::Result<Node> {
         let Loaded { settings, remarks } = settings_source.load()?;
-        let log = log::start(&settings.error_log, &settings.log_level)?;
+        let log = log::start(&settings.error_log, settings.error_log_format, &settings.log_level)?;
         remarks.warn();
         let inherited = predecessor.map(Predecessor::take_sockets).unwrap_or_default();
         let sockets = sockets::bind(&settings, inherited)?;

@@ -6,7 +6,8 @@ use anyhow::Context;
 use control::{AdminConfig, AdminKey};
 use gateway::client_address::RealIpOptions;
 use gateway::forward::ForwardOptions;
-use gateway::observe::access_log::{AccessLog, Format, LogWriter, Target};
+use gateway::observe::access_log::{self, AccessLog, Format, JsonField};
+use gateway::observe::log_writer::{LogWriter, Target};
 use gateway::options::{Limits, Options};
 use gateway::upstream::Timeouts;
 use http1::HeadLimits;
@@ -108,10 +109,11 @@ pub(super) fn access_log(settings: &Settings) -> anyhow::Result<Option<(AccessLo
     let format = match &settings.access_log_format {
         AccessLogFormat::Template(text) => Format::Text(compile(text)?),
         AccessLogFormat::Json(fields) => {
-            let field = |(name, text): &(String, String)| Ok((name.clone(), compile(text)?));
+            let field = |(name, text): &(String, String)| Ok(JsonField::new(name.clone(), compile(text)?));
             Format::Json(fields.iter().map(field).collect::<anyhow::Result<_>>()?)
         }
     };
-    let writer = LogWriter::start(target).context("cannot open the access log")?;
+    let writer = LogWriter::start("access log", target, access_log::QUEUE_BYTES)
+        .context("cannot open the access log")?;
     Ok(Some((AccessLog::new(format), writer)))
 }

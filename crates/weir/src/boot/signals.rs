@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use gateway::engine::Engine;
-use gateway::observe::access_log::LogWriter;
+use gateway::observe::log_writer::LogWriter;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
@@ -17,8 +17,12 @@ use super::node::Node;
 use super::notify;
 use super::upgrade::{OldSide, Outcome, Successor, start_successor, write_outcome};
 use crate::code_pages;
-use crate::log::LogControl;
-use crate::terminal::print;
+use crate::log::{self, LogControl};
+use crate::terminal::print_bounded;
+
+/// How long the end of the process waits until the last lines of the access log are written. A disk or collector that works
+/// takes milliseconds.
+const ACCESS_LOG_FLUSH_LIMIT: Duration = Duration::from_secs(1);
 
 /// Exit code after an end without draining, as shells report a process that INT ended.
 const INTERRUPTED: u8 = 130;
@@ -51,14 +55,20 @@ impl Watch {
         let Watch { runtime, requests } = self;
         runtime.block_on(async {
             let ends = Ends::install().context(CANNOT_INSTALL)?;
-            node.lines.iter().for_each(print);
-            print("ready");
+            // Whatever the start has logged comes before the node says that it serves.
+            log::flush();
+            print_bounded(format_args!("{}\nready", node.lines.join("\n")));
             // A service manager listens to its main process only, and that tells of a successor.
             if !node.is_successor {
                 notify::tell(notify::READY);
             }
             code_pages::release();
-            Ok(obey(node, Signals { requests, ends }).await)
+            let access_log = node.access_log.clone();
+            let code = obey(node, Signals { requests, ends }).await;
+            if let Some(writer) = access_log {
+                writer.flush(ACCESS_LOG_FLUSH_LIMIT);
+            }
+            Ok(code)
         })
     }
 }
@@ -124,9 +134,7 @@ impl Logs {
     }
 
     fn reopen(&self) {
-        if let Err(error) = self.errors.reopen() {
-            tracing::error!(%error, "cannot open the error log anew; writing to the old one");
-        }
+        self.errors.reopen();
         if let Some(writer) = &self.access {
             writer.reopen();
         }

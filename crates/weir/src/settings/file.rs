@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use control::regular_file;
 use saphyr::{LoadableYamlNode, MarkedYaml, Scalar, YamlData};
 use stdx::nearest::nearest;
 
@@ -47,13 +48,13 @@ pub(super) fn read(
         faults.push(Fault { place: place(path, 0), name: String::new(), reason });
         Default::default()
     };
-    let named = std::fs::read_to_string(path);
+    let named = regular_file::read_to_string(path, MAX_FILE_BYTES);
     let may_be_apisix = named.as_ref().map_or(true, |text| kind_of(text) == FileKind::ApisixConfig);
     let other = apisix::of_profile(path, environment).filter(|_| may_be_apisix);
     match (named, other) {
         (Ok(text), None) => parse(path, &text, environment, faults),
         (Err(error), None) => fault(path, error, ""),
-        (_, Some(other)) => match std::fs::read_to_string(&other) {
+        (_, Some(other)) => match regular_file::read_to_string(&other, MAX_FILE_BYTES) {
             Ok(text) => apisix::parse(&other, &text, environment, faults),
             Err(error) => fault(&other, error, " (APISIX_PROFILE names it)"),
         },
@@ -186,6 +187,9 @@ fn top_level_keys(text: &str) -> Vec<String> {
     let before_colon = unindented.filter_map(|line| line.split_once(':')).map(|(key, _)| key);
     before_colon.map(|key| key.trim_matches(['{', '"', '\'', ' ', '\t', '\u{feff}']).to_owned()).collect()
 }
+
+/// Longest settings file. A `config.yaml` of APISIX with all its comments has 35 KiB; a larger file is a mistake.
+const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// Top-level keys that only a `config.yaml` of APISIX has (contract 2.2).
 const APISIX_KEYS: [&str; 4] = ["apisix", "deployment", "nginx_config", "plugin_attr"];

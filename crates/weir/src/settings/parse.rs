@@ -14,7 +14,9 @@ use stdx::nearest::nearest;
 use tracing_subscriber::filter::Targets;
 
 use super::fault::Place;
-use super::values::{AdminKey, ErrorLog, Keyring, LogTarget, MemoryLimit, Overload, RoleKey, Secret, Source};
+use super::values::{
+    AdminKey, ErrorLog, ErrorLogFormat, Keyring, LogTarget, MemoryLimit, Overload, RoleKey, Secret, Source,
+};
 use super::written::Given;
 pub(super) use access_log_format::access_log_format;
 
@@ -349,6 +351,15 @@ pub(super) fn error_log(given: &Given) -> Result<ErrorLog, String> {
         "stderr" => Ok(ErrorLog::Stderr),
         "stdout" | "off" => Err("is `stderr` or a path; `log_level: off` silences it".to_owned()),
         _ => path(given).map(ErrorLog::File),
+    }
+}
+
+/// How lines of the error log are written.
+pub(super) fn error_log_format(given: &Given) -> Result<ErrorLogFormat, String> {
+    match single(given)? {
+        "text" => Ok(ErrorLogFormat::Text),
+        "json" => Ok(ErrorLogFormat::Json),
+        other => Err(format!("`{other}` is neither `text` nor `json`")),
     }
 }
 

@@ -75,6 +75,7 @@ fn later_sources_win() {
     check("secret_ca", "secret_ca: /etc/ca.pem", &[], &[], "Some(\"/etc/ca.pem\")");
     check("log_level", "", &[], &["--log-level", "warn, control=debug"], "\"warn,control=debug\"");
     check("access_log", "", &[], &["--access-log", "stdout"], "Stdout");
+    check("error_log_format", "error_log_format: json", &[], &[], "Json");
     check("max_body_bytes", "max_body_bytes: 1_048_576", &[], &[], "1048576");
     check(
         "access_log_format",
@@ -183,6 +184,11 @@ fn every_fault_of_environment_and_flags_names_its_source() {
     };
     check(&[("WEIR_ADMIM", "off")], &[], &["WEIR_ADMIM: no such setting; did you mean `WEIR_ADMIN`?"]);
     check(
+        &[("WEIR_ADMIN_PORT", "9180")],
+        &[],
+        &["WEIR_ADMIN_PORT: no such setting; did you mean `WEIR_ADMIN_CORS`?"],
+    );
+    check(
         &[("WEIR_GRACE", "soon")],
         &[],
         &["WEIR_GRACE: `soon` is not a whole number between 0 and 86400, without a unit"],
@@ -202,14 +208,18 @@ fn every_fault_of_environment_and_flags_names_its_source() {
 
 #[test]
 fn variables_of_others_are_left_alone() {
-    let kubernetes = [
+    let others = [
         ("WEIR_SERVICE_HOST", "10.0.0.1"),
         ("WEIR_PORT", "tcp://10.0.0.1:9080"),
         ("WEIR_PORT_9080_TCP_ADDR", "10.0.0.1"),
+        // The Services `weir-admin` and `weir-etcd`; the names are near `WEIR_ADMIN_CORS` and `WEIR_ETCD_CERT`.
+        ("WEIR_ADMIN_PORT", "tcp://10.96.0.12:9180"),
+        ("WEIR_ADMIN_SERVICE_PORT", "9180"),
+        ("WEIR_ETCD_PORT", "tcp://10.96.0.13:2379"),
         ("WEIR_CONFIG", "weir.yaml"),
         ("PATH", "/bin"),
     ];
-    load("", &kubernetes, &[]).unwrap();
+    load("", &others, &[]).unwrap();
 }
 
 #[test]

@@ -23,6 +23,15 @@ pub(crate) enum ErrorLog {
     Stderr,
 }
 
+/// How a line of the error log is written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum ErrorLogFormat {
+    /// A JSON object.
+    Json,
+    /// For people.
+    Text,
+}
+
 /// What a line of the access log holds.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum AccessLogFormat {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use stdx::nearest::nearest;
 
 use super::fault::{Fault, Place};
+use super::service_variable::is_service_variable;
 use super::table::{Setting, variable_of};
 use super::{SETTINGS, shown_name};
 
@@ -37,8 +38,8 @@ impl Written {
 
     /// The `WEIR_<NAME>` variables. An empty one counts as not set, as compose files write it.
     ///
-    /// Other `WEIR_` variables are left alone (Kubernetes makes some for a service called `weir`, and resource files
-    /// may use them) unless they are a near miss of a setting: that is a fault.
+    /// Other `WEIR_` variables are left alone (resource files may use them) unless they are a near miss of a setting: that
+    /// is a fault, except for variables that Kubernetes makes for its services.
     pub(crate) fn from_environment(
         variables: impl IntoIterator<Item = (OsString, OsString)>,
         faults: &mut Vec<Fault>,
@@ -54,6 +55,7 @@ impl Written {
                 (Some(_), Err(_)) => {
                     faults.push(environment_fault(variable, "is not valid UTF-8".to_owned()));
                 }
+                (None, Ok(text)) if is_service_variable(variable, &text) => {}
                 (None, _) => faults.extend(near_miss(variable)),
             }
         }

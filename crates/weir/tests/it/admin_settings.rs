@@ -2,7 +2,7 @@
 //! version it names itself by, the plugins there are, the statuses that a response names.
 
 use serde_json::{Value, json};
-use testkit::{ADMIN_KEY, Origin, Reply, Weir};
+use testkit::{ADMIN_KEY, Origin, Reply, Weir, wait_until};
 
 use crate::support::{BINARY, gateway, in_front_of, in_front_of_with, route, upstream};
 
@@ -89,7 +89,7 @@ fn the_single_key_takes_the_place_of_every_other_admin() {
 fn without_keys_everybody_on_the_list_may_write() {
     let weir = Weir::builder(BINARY).own_admin_key().arguments(&["--admin-key-required=false"]).start();
     assert_eq!(weir.admin_raw("PUT", "routes/1", &[], br#"{"uri":"/a","plugins":{"cors":{}}}"#).status, 201);
-    assert!(weir.stderr().iter().any(|line| line.contains("asks for no key")), "{:?}", weir.stderr());
+    wait_until("it is told", || weir.stderr().iter().any(|line| line.contains("asks for no key")));
     assert!(!weir.data().join("admin.key").exists());
 }
 

@@ -83,8 +83,10 @@ fn a_faulty_object_keeps_its_last_good_form_and_the_rest_applies() {
             "{place}{reason}: {told:?}"
         );
     }
-    let logged = weir.stderr().join("\n");
-    assert!(logged.contains("found colour") && logged.contains("[nowhere]"), "{logged}");
+    wait_until("the log says so, too", || {
+        let logged = weir.stderr().join("\n");
+        logged.contains("found colour") && logged.contains("[nowhere]")
+    });
 
     weir.rewrite_resources(&routes(&origin, &[("1", "/a2"), ("3", "/c")]));
     wait_until("the mended route is in force", || weir.get("/a2").status == 200);
@@ -115,6 +117,55 @@ fn a_text_that_does_not_parse_changes_nothing() {
     weir.rewrite_resources(&good);
     weir.reload();
     wait_until("the faults are gone", || faults(&weir).is_empty());
+}
+
+#[test]
+fn fifo_in_place_of_the_file_is_a_fault() {
+    let origin = Origin::answering("origin");
+    let weir = started_with(&routes(&origin, &[("1", "/a")]));
+    let resources = weir.directory().join("resources.yaml");
+    let check = |expected: &str| {
+        weir.reload();
+        wait_until(&format!("`{expected}` is told"), || {
+            faults(&weir).iter().any(|fault| fault.contains(expected))
+        });
+        wait_until("the log says so, too", || weir.stderr().iter().any(|line| line.contains(expected)));
+        assert_eq!(weir.get("/a").status, 200);
+    };
+    std::fs::remove_file(&resources).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&resources).status().unwrap().success());
+    check("a FIFO, not a regular file");
+    std::fs::remove_file(&resources).unwrap();
+    std::fs::create_dir(&resources).unwrap();
+    check("a directory, not a regular file");
+    std::fs::remove_dir(&resources).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &resources).unwrap();
+    check("a device, not a regular file");
+
+    // The next good file is taken up, also behind a symbolic link, as Kubernetes mounts it.
+    let good = weir.directory().join("good.yaml");
+    std::fs::write(&good, routes(&origin, &[("2", "/b")])).unwrap();
+    std::fs::remove_file(&resources).unwrap();
+    std::os::unix::fs::symlink("good.yaml", &resources).unwrap();
+    weir.reload();
+    wait_until("the good file is in force", || weir.get("/b").status == 200);
+    assert_eq!(faults(&weir), [""; 0]);
+}
+
+#[test]
+fn fifo_in_place_of_the_settings_is_a_fault() {
+    let mut weir = Weir::builder(BINARY).settings("log_level: info\n").resources("routes: []").start();
+    let settings = weir.directory().join("weir.yaml");
+    std::fs::remove_file(&settings).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&settings).status().unwrap().success());
+    weir.reload();
+    wait_until("the log says so", || {
+        weir.stderr().iter().any(|line| {
+            line.contains("the settings are faulty") && line.contains("it is a FIFO, not a regular file")
+        })
+    });
+    weir.terminate();
+    assert!(weir.wait_for_exit().success(), "it obeys signals");
 }
 
 #[test]

@@ -166,7 +166,8 @@ fn a_server_that_comes_back_gets_what_was_kept() {
         stage.metric(failed, "result=\"failed\"") == Some(1.0)
     });
     wait_until("and told", || stage.weir.stderr().join("\n").contains("could not be delivered and are lost"));
-    assert!(stage.weir.stderr().join("\n").contains(&format!("cannot connect to {address}")));
+    let reason = format!("cannot connect to {address}");
+    wait_until("with the reason", || stage.weir.stderr().join("\n").contains(&reason));
     let back = Origin::start_at(&address.to_string(), |_| Reply::ok(""));
     let sent = back.wait_for_requests(1);
     assert!(sent[0].text().contains("/kept"), "{}", sent[0].text());

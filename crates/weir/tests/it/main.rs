@@ -29,6 +29,7 @@ mod lab;
 mod listeners;
 mod load;
 mod loggers;
+mod logging;
 mod names;
 mod observability;
 mod openapi;

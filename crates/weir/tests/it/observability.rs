@@ -80,26 +80,31 @@ fn the_access_log_is_json_or_on_standard_output() {
     let expected = [
         ("request_method", "GET"),
         ("request_uri", "/a"),
-        ("status", "200"),
         ("route_id", "a"),
         ("http_user_agent", "quote\" and \u{1F600}"),
-        ("upstream_status", "200"),
+        ("weir_cause", ""),
     ];
     for (name, value) in expected {
         assert_eq!(entry[name], value, "{line}");
+    }
+    assert_eq!((&entry["status"], &entry["upstream_status"]), (&json!(200), &json!(200)), "{line}");
+    for name in ["request_length", "bytes_sent", "request_time", "upstream_response_time"] {
+        assert!(entry[name].is_number(), "{name} in {line}");
     }
 
     let settings = weir.directory().join("weir.yaml");
     fs::write(
         &settings,
-        "access_log: stdout\naccess_log_format:\n  verb: $request_method\n  where: $host$uri\n",
+        "access_log: stdout\naccess_log_format:\n  verb: $request_method\n  where: $host$uri\n  \
+         length: $content_length\n  port: $balancer_port\n  text: '$status '\n",
     )
     .unwrap();
     let weir = start(&origin, |builder| builder.arguments(&["--config", settings.to_str().unwrap()]));
     weir.client().request("GET", "/a", &[("Host", "h.example")], b"");
-    wait_for("a line of JSON", || {
-        weir.stdout().into_iter().find(|line| line == r#"{"verb":"GET","where":"h.example/a"}"#)
-    });
+    let port = origin.address().port();
+    let expected =
+        format!(r#"{{"verb":"GET","where":"h.example/a","length":null,"port":{port},"text":"200 "}}"#);
+    wait_for("a line of JSON", || weir.stdout().into_iter().find(|line| *line == expected));
 }
 
 #[test]
@@ -140,6 +145,7 @@ fn metrics_count_what_happened() {
         format!("weir_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION")),
         "weir_config_revision{worker=\"1\"} ".to_owned(),
         "weir_access_log_dropped_lines_total 0".to_owned(),
+        "weir_error_log_dropped_lines_total 0".to_owned(),
     ];
     for line in &expected {
         assert!(has(&text, line), "{line} is not in\n{text}");
@@ -231,37 +237,38 @@ fn the_log_level_changes_while_it_runs() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("error.log");
     let weir = start(&origin, |builder| {
-        builder.arguments(&["--error-log", path.to_str().unwrap(), "--log-level", "error"])
+        builder.arguments(&["--error-log", path.to_str().unwrap(), "--log-level", "warn"])
     });
     let level = |method: &str, body: &str| {
         let response = ask(&weir, "control", method, "/v1/weir/log_level", body);
         (response.status, response.json())
     };
-    // A refused key is logged as a warning.
-    let warned = || {
-        weir.admin_raw("GET", "routes", &[], b"");
-        fs::read_to_string(&path).unwrap().matches("failed to check token").count()
+    // A change is logged at `info`, by the level that it sets.
+    let changes = |count: usize| {
+        wait_until(&format!("{count} changes are logged"), || {
+            fs::read_to_string(&path).unwrap().matches("the log level was changed").count() == count
+        });
     };
-    assert_eq!(level("GET", ""), (200, json!({"level": "error"})));
-    assert_eq!(warned(), 0);
-    assert_eq!(level("PUT", r#"{"level": "warn"}"#), (200, json!({"level": "warn"})));
-    assert_eq!(warned(), 1);
+    assert_eq!(level("GET", ""), (200, json!({"level": "warn"})));
+    assert_eq!(level("PUT", r#"{"level": "error"}"#), (200, json!({"level": "error"})));
+    assert_eq!(level("PUT", r#"{"level": "info"}"#), (200, json!({"level": "info"})));
+    changes(1);
     let (status, answer) = level("PUT", r#"{"level": "loud"}"#);
     assert!(
         status == 400 && answer["error_msg"].as_str().unwrap().contains("`loud` is not a level"),
         "{answer}"
     );
-    assert_eq!(level("PUT", r#"{"level": "error,control=warn"}"#).0, 200);
-    assert_eq!(warned(), 2);
+    assert_eq!(level("PUT", r#"{"level": "error,gateway=info"}"#).0, 200);
+    assert_eq!(level("PUT", r#"{"level": "error,control=info"}"#).0, 200);
     assert_eq!(level("PUT", r#"{"level": "off"}"#).0, 200);
-    assert_eq!(warned(), 2);
+    assert_eq!(level("PUT", r#"{"level": "info"}"#).0, 200);
+    changes(3);
 
-    level("PUT", r#"{"level": "warn"}"#);
     fs::rename(&path, folder.path().join("error.log.1")).unwrap();
     weir.reopen_logs();
     wait_until("the error log is opened anew", || path.exists());
-    // The file is there a moment before it is the log.
-    wait_until("messages go into the new file", || warned() >= 1);
+    assert_eq!(level("PUT", r#"{"level": "info"}"#).0, 200);
+    changes(1);
 }
 
 #[test]

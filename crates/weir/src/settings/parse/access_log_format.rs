@@ -18,9 +18,10 @@ pub(in crate::settings) fn access_log_format(given: &Given) -> Result<AccessLogF
     }
 }
 
-/// The fields of a map written as JSON, in its order.
+/// The fields of a map written as JSON, in its order. As for nginx, a variable may stand without quotes.
 fn json_fields(text: &str) -> Result<Vec<(String, String)>, String> {
     let map: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text)
+        .or_else(|error| serde_json::from_str(&with_quoted_variables(text)).map_err(|_| error))
         .map_err(|error| format!("starts with `{{` but is not a JSON object: {error}"))?;
     let field = |(name, value): (String, serde_json::Value)| match value {
         serde_json::Value::String(template) => check_variables(&template)
@@ -29,6 +30,32 @@ fn json_fields(text: &str) -> Result<Vec<(String, String)>, String> {
         _ => Err(format!("field `{name}` is not a text such as `$status`")),
     };
     map.into_iter().map(field).collect()
+}
+
+/// The text with quotes around each `$name` and `${name}` that stands outside of a JSON string.
+fn with_quoted_variables(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 16);
+    let mut is_in_string = false;
+    let mut rest = text;
+    while let Some(character) = rest.chars().next() {
+        let is_part = |other: char| other.is_ascii_alphanumeric() || other == '_';
+        let length = match character {
+            '\\' if is_in_string => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
+            '$' if !is_in_string && rest[1..].starts_with('{') => {
+                rest.find('}').map_or(rest.len(), |end| end + 1)
+            }
+            '$' if !is_in_string => 1 + rest[1..].find(|other| !is_part(other)).unwrap_or(rest.len() - 1),
+            other => other.len_utf8(),
+        };
+        is_in_string ^= character == '"';
+        let (piece, behind) = rest.split_at(length);
+        match character {
+            '$' if !is_in_string => quoted.extend(["\"", piece, "\""]),
+            _ => quoted.push_str(piece),
+        }
+        rest = behind;
+    }
+    quoted
 }
 
 /// Refuses a template with a variable that never has a value: it would be `-` in every line, unnoticed.

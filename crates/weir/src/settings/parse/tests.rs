@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::settings::Place;
+use crate::settings::values::AccessLogFormat;
 
 fn given(text: &str) -> Given {
     Given { values: vec![text.to_owned()], place: Place::Flag }
@@ -148,9 +149,21 @@ fn log_formats() {
     check("json", true);
     check(r#"{"status": "$status"}"#, true);
     check(r#"{"status": 1}"#, false);
+    check(r#"{"status": $status, "a": "\"$host"}"#, true);
+    check(r#"{"status": $status $host}"#, false);
+    check(r#"{"status": ${status"#, false);
+    check(r#"{"status": $sta}"#, false);
     check("{$status}", false);
     check("a\nb", false);
     check("", false);
+}
+
+#[test]
+fn json_variables_need_no_quotes() {
+    let text = r#"{"status": $status, "seconds":${request_time}, "text": "a \" $host"}"#;
+    let expected = [("status", "$status"), ("seconds", "${request_time}"), ("text", "a \" $host")];
+    let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(access_log_format(&given(text)), Ok(AccessLogFormat::Json(expected.to_vec())));
 }
 
 #[test]

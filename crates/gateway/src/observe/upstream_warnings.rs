@@ -1,0 +1,83 @@
+//! Warnings in the error log about attempts that failed at an endpoint: at most one line per endpoint and interval,
+//! shared by the workers. Attempts that succeed never come here.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use stdx::throttle::{Line, Throttle};
+
+use crate::exchange::Exchange;
+use crate::failure::{Blame, Cause, Failure};
+use crate::upstream::Upstream;
+
+/// Milliseconds between two lines about one endpoint: often enough to see an outage begin and last, and 8,640 lines a
+/// day at most for an endpoint that is down for good.
+const INTERVAL_MS: u64 = 10_000;
+/// Endpoints that have a line of their own in an interval; the others share one line. Each takes about 200 bytes.
+const ENDPOINTS_MAX: usize = 1_024;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct UpstreamWarnings(Mutex<Throttle<SocketAddr, FailedAttempt>>);
+
+/// What a line says about one failed attempt.
+#[derive(Debug)]
+struct FailedAttempt {
+    endpoint: SocketAddr,
+    route: Option<Arc<str>>,
+    upstream: Arc<str>,
+    cause: Cause,
+    reason: String,
+}
+
+impl Default for UpstreamWarnings {
+    fn default() -> UpstreamWarnings {
+        UpstreamWarnings(Mutex::new(Throttle::new(INTERVAL_MS, ENDPOINTS_MAX)))
+    }
+}
+
+impl UpstreamWarnings {
+    /// Notes an attempt that has failed, unless the client is to blame or no endpoint was asked.
+    #[cold]
+    pub(crate) fn note(&self, exchange: &Exchange, upstream: &Upstream, failure: &Failure, now_ms: u64) {
+        let Some(endpoint) = failure.node.filter(|_| failure.cause.blame() != Blame::Client) else { return };
+        let about = || FailedAttempt {
+            endpoint,
+            route: exchange.route().map(|route| route.id.clone()),
+            upstream: upstream.identity.clone(),
+            cause: failure.cause,
+            reason: failure.detail.clone().into_owned(),
+        };
+        let line = self.table().note(&endpoint, now_ms, about);
+        if let Some(line) = line {
+            warn(&line);
+        }
+    }
+
+    /// Writes the lines whose interval is over; a worker calls it once a second.
+    pub(crate) fn tell_due(&self, now_ms: u64) {
+        let mut table = self.table();
+        if !table.is_empty() {
+            let due = table.due(now_ms);
+            drop(table);
+            due.iter().for_each(warn);
+        }
+    }
+
+    /// Held for a look into a table, never while a line is written. A panic inside it leaves a whole table behind.
+    fn table(&self) -> std::sync::MutexGuard<'_, Throttle<SocketAddr, FailedAttempt>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn warn(line: &Line<FailedAttempt>) {
+    let FailedAttempt { endpoint, route, upstream, cause, reason } = &line.about;
+    let upstream = upstream.trim_start_matches('/');
+    let (route, cause) = (route.as_deref().unwrap_or("-"), cause.code());
+    let (reason, count) = (reason.as_str(), line.count);
+    if line.is_of_several {
+        tracing::warn!(%endpoint, %route, %upstream, %cause, reason, count, "upstream attempts failed at this and other endpoints, too many to name each");
+    } else {
+        tracing::warn!(%endpoint, %route, %upstream, %cause, reason, count, "upstream attempt failed");
+    }
+}
