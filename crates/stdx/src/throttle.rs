@@ -62,7 +62,7 @@ impl<K: Clone + Eq + Hash, V> Throttle<K, V> {
         Some(Line { about: about(), count, is_of_several })
     }
 
-    /// The lines of events that were held back and whose interval is over. Keys without events for an interval are
+    /// The lines of events that were held back for an interval. Keys without events for an interval are
     /// forgotten. To be called now and then, so that the last events of a burst are told of as well.
     pub fn due(&mut self, now_ms: u64) -> Vec<Line<V>> {
         let next_ms = now_ms.saturating_add(self.interval_ms);

@@ -33,7 +33,7 @@ fn bounded(write: impl FnOnce() + Send + 'static) {
     let (done, is_done) = sync_channel(1);
     let started = std::thread::Builder::new().name("print".to_owned()).spawn(move || {
         write();
-        // The one that waits may have stopped to.
+        // The caller may have stopped waiting.
         let _ = done.try_send(());
     });
     if started.is_ok() {

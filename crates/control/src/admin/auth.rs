@@ -55,7 +55,7 @@ pub struct Gate {
     key_required: bool,
     /// Networks that may connect at all.
     allowed: Vec<IpNet>,
-    /// What the log says about refused callers.
+    /// Lines in the log about refused callers.
     refusals: Refusals,
 }
 

@@ -1,5 +1,5 @@
 //! Lines in the error log about callers that were refused. Such lines need no key, so that there is at most one per
-//! reason, address and interval. It refuses nobody itself.
+//! reason, address and interval. It decides no refusal itself.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -22,14 +22,14 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct Refusals(Arc<Mutex<Table>>);
 
 struct Table {
-    /// What times are counted from.
+    /// Times are counted from it.
     start: Instant,
     throttle: Throttle<(&'static str, IpAddr), Refusal>,
     /// A task looks for what is due.
     is_watched: bool,
 }
 
-/// What a line says about one refusal.
+/// One refusal, as a line tells of it.
 struct Refusal {
     peer: SocketAddr,
     message: &'static str,

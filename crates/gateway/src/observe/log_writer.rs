@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 /// Mode of a log file that is created here: the group may read it for a log collector, others may not, because lines
 /// hold addresses, paths and queries of clients.
 const FILE_MODE: u32 = 0o640;
-/// What a message costs beyond its bytes: its place in the channel and the allocator's rounding. Without it, short
+/// The cost of a message beyond its bytes: its place in the channel and the allocator's rounding. Without it, short
 /// lines could make the queue hold several times its limit.
 const MESSAGE_OVERHEAD_BYTES: usize = 64;
 /// How often at most lost lines are told of while the writer does not catch up.
@@ -34,7 +34,7 @@ pub enum Target {
     File(PathBuf),
 }
 
-/// The log's end for all who have lines for it. Clones act on the same log; the thread ends with the last one.
+/// The sending end of the log. Clones act on the same log; the thread ends with the last one.
 #[derive(Clone, Debug)]
 pub struct LogWriter {
     messages: Sender<Message>,
@@ -51,7 +51,7 @@ enum Message {
 
 #[derive(Debug)]
 struct State {
-    /// What the log is called in messages about it.
+    /// The name of the log in messages about it.
     name: &'static str,
     /// Most bytes that may wait.
     queue_bytes: usize,
@@ -135,7 +135,7 @@ fn cost_bytes(lines: &Vec<u8>) -> usize {
     lines.capacity() + MESSAGE_OVERHEAD_BYTES
 }
 
-/// The thread, and what it alone knows.
+/// The thread and its own state.
 struct WriterThread {
     target: Target,
     out: File,
@@ -154,7 +154,7 @@ impl WriterThread {
                 Message::Lines(lines) => self.write(&lines),
                 Message::Reopen => self.reopen(),
                 Message::Flush(done) => {
-                    // The one that asked may have stopped to wait.
+                    // The caller of `flush` may have stopped waiting.
                     let _ = done.try_send(());
                 }
             }

@@ -20,7 +20,7 @@ const ENDPOINTS_MAX: usize = 1_024;
 #[derive(Debug)]
 pub(crate) struct UpstreamWarnings(Mutex<Throttle<SocketAddr, FailedAttempt>>);
 
-/// What a line says about one failed attempt.
+/// One failed attempt, as a line tells of it.
 #[derive(Debug)]
 struct FailedAttempt {
     endpoint: SocketAddr,
@@ -54,7 +54,7 @@ impl UpstreamWarnings {
         }
     }
 
-    /// Writes the lines whose interval is over; a worker calls it once a second.
+    /// Writes the lines that are due; each worker calls it once a second.
     pub(crate) fn tell_due(&self, now_ms: u64) {
         let mut table = self.table();
         if !table.is_empty() {

@@ -88,7 +88,7 @@ impl WeirBuilder {
         self
     }
 
-    /// Gives it a standard error that is full from the start and that nobody reads until [`Weir::read_stderr`].
+    /// Gives it a standard error that is full from the start and is not read until [`Weir::read_stderr`].
     pub fn unread_stderr(mut self) -> WeirBuilder {
         self.stderr_is_read = false;
         self

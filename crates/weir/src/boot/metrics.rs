@@ -8,7 +8,7 @@ use gateway::observe::log_writer::LogWriter;
 
 use crate::log::LogControl;
 
-/// Appends who the node is, which revision each worker runs, and how many lines its logs have lost.
+/// Appends the name and version of this instance, the revision that each worker runs, and how many log lines were lost.
 pub(super) fn write_node(
     engine: &Engine,
     error_log: &LogControl,

@@ -55,7 +55,7 @@ impl Watch {
         let Watch { runtime, requests } = self;
         runtime.block_on(async {
             let ends = Ends::install().context(CANNOT_INSTALL)?;
-            // Whatever the start has logged comes before the node says that it serves.
+            // Messages of the start are written before the line that says that it serves.
             log::flush();
             print_bounded(format_args!("{}\nready", node.lines.join("\n")));
             // A service manager listens to its main process only, and that tells of a successor.

@@ -191,7 +191,7 @@ fn error_log_can_be_json() {
     assert_eq!(weir.get("/shop").status, 502);
     weir.terminate();
     assert!(weir.wait_for_exit().success());
-    // What was logged before the end is written at the end.
+    // Messages from before the end are written at the end.
     let text = fs::read_to_string(&path).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let line = lines.iter().find(|line| line["message"] == "upstream attempt failed").unwrap();
