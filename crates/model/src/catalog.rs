@@ -206,6 +206,8 @@ pub struct Catalog {
     by_name: HashMap<Box<str>, CatalogPlugin>,
     by_priority: Vec<Box<str>>,
     registries: BTreeSet<Box<str>>,
+    /// Stream routes are refused.
+    refuses_stream_routes: bool,
 }
 
 /// Why a catalog cannot be made: a mistake in a plugin, found at boot.
@@ -247,6 +249,13 @@ impl Catalog {
         self
     }
 
+    /// The same catalog for a gateway that refuses stream routes, because it has no layer 4 to serve them.
+    #[must_use]
+    pub fn without_stream_routes(mut self) -> Catalog {
+        self.refuses_stream_routes = true;
+        self
+    }
+
     /// The plugin of that name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&CatalogPlugin> {
@@ -273,6 +282,12 @@ impl Catalog {
     #[must_use]
     pub fn has_registry(&self, name: &str) -> bool {
         self.registries.contains(name)
+    }
+
+    /// Whether stream routes are refused.
+    #[must_use]
+    pub fn refuses_stream_routes(&self) -> bool {
+        self.refuses_stream_routes
     }
 }
 

@@ -23,6 +23,10 @@ const ROUTE_FIELDS: [Field; 3] = [
     Field { name: "script_id", reason: "script_id is not supported: use plugins" },
 ];
 
+/// The reason begins with APISIX's words.
+const STREAM_ROUTES_REFUSED: &str = "stream mode is disabled, can not add stream routes: layer 4 is not served yet; the \
+                                     setting `admin_stream_routes: true` keeps them without serving them";
+
 /// Of upstreams.
 const UPSTREAM_FIELDS: [Field; 1] = [Field {
     name: "tls",
@@ -35,6 +39,13 @@ const SCHEMES: [&str; 1] = ["http"];
 /// Refuses the fields of a route or service that Weir cannot do.
 pub(crate) fn route(object: &Value, findings: &mut Findings) {
     refuse(&ROUTE_FIELDS, object, "", findings);
+}
+
+/// Refuses a stream route where the gateway serves no layer 4.
+pub(crate) fn stream_route(catalog: &Catalog, findings: &mut Findings) {
+    if catalog.refuses_stream_routes() {
+        findings.add(Stage::Unsupported, String::new(), STREAM_ROUTES_REFUSED);
+    }
 }
 
 /// Refuses what Weir cannot do of an upstream at that pointer.

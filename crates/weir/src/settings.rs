@@ -101,7 +101,8 @@ settings! {
         /// The Admin key. Only from the environment, so that it is neither in a file nor in a list of processes.
         /// Without it, a key is made at the first start and kept in the data folder.
         admin_key: Option<AdminKey> = parse::admin_key("KEY", ""),
-        /// Admin keys with roles: `admin` may do everything, `viewer` may only GET. Only from the environment, or from a
+        /// Admin keys with roles: `admin` may do everything, `viewer` only what changes nothing, and sees secrets masked.
+        /// Only from the environment, or from a
         /// `config.yaml` of APISIX. `admin_key` takes the place of those with the role `admin`; without any of that
         /// role, one is made and kept in the data folder, as for `admin_key`.
         admin_keys: Vec<RoleKey> = parse::admin_keys("ROLE:KEY,…", ""),
@@ -115,8 +116,9 @@ settings! {
         /// write objects; the behaviour stays that of the default.
         admin_emulated_version: String = parse::version("VERSION", control::EMULATED_VERSION),
         /// Take stream routes: they are stored and checked, and not served, since layer 4 is not there yet. Switched off,
-        /// they are refused as APISIX refuses them with layer 4 off.
-        admin_stream_routes: bool = parse::switch("true|false", "true"),
+        /// the Admin API refuses them with 400 as APISIX does with layer 4 off, and those of other sources are reported
+        /// as faulty.
+        admin_stream_routes: bool = parse::switch("true|false", "false"),
     }
     section "Secrets" {
         /// Keys of 16 or 32 bytes with which secrets are encrypted where they are stored (consumers' keys, private keys,

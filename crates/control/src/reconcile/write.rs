@@ -135,14 +135,21 @@ impl Part {
     }
 }
 
-/// Refuses the times that only the gateway sets.
+/// Refuses the times that only the gateway sets, in the object and in the upstream and plugins within it.
 ///
 /// # Errors
-/// The contract's text.
+/// The contract's text, which names the first one.
 pub(super) fn forbid_times(body: &Map<String, Value>) -> Result<(), String> {
-    let given: Vec<&str> =
-        [CREATE_TIME, UPDATE_TIME].into_iter().filter(|name| body.contains_key(*name)).collect();
-    if given.is_empty() { Ok(()) } else { Err(format!("the property is forbidden:  {}", given.join(" "))) }
+    let within = |name: &str| Some((format!("{name}."), body.get(name)?.as_object()?));
+    let places = [Some((String::new(), body)), within("upstream"), within("plugins")];
+    for (prefix, object) in places.into_iter().flatten() {
+        for name in [CREATE_TIME, UPDATE_TIME] {
+            if object.contains_key(name) {
+                return Err(format!("the property is forbidden:  {prefix}{name}"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Sets the times of a whole object; `before` is the text it replaces.
@@ -184,11 +191,19 @@ mod tests {
         );
         check(Kind::Route, Some("{}"), json!({"uri": "/", "create_time": 9, "update_time": 9}));
         check(Kind::PluginMetadata, None, json!({"uri": "/"}));
-        assert!(forbid_times(&object(json!({"uri": 1}))).is_ok());
-        assert_eq!(
-            forbid_times(&object(json!({"update_time": 1, "create_time": 1}))).unwrap_err(),
-            "the property is forbidden:  create_time update_time"
-        );
+    }
+
+    #[test]
+    fn times_are_forbidden_wherever_they_are() {
+        let check = |body: Value, expected: Option<&str>| {
+            let expected = expected.map_or(Ok(()), |name| Err(format!("the property is forbidden:  {name}")));
+            assert_eq!(forbid_times(&object(body)), expected);
+        };
+        check(json!({"uri": 1, "upstream": [], "plugins": 1}), None);
+        check(json!({"update_time": 1, "create_time": 1}), Some("create_time"));
+        check(json!({"update_time": null}), Some("update_time"));
+        check(json!({"upstream": {"create_time": 1}, "plugins": {}}), Some("upstream.create_time"));
+        check(json!({"plugins": {"update_time": {}}}), Some("plugins.update_time"));
     }
 
     #[test]

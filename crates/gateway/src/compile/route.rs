@@ -141,7 +141,8 @@ impl Compiler {
         (chain, missing)
     }
 
-    /// The route's own upstream, else the one it names, else its service's.
+    /// The upstream that the route names, else its own, else its service's in the same order: as in APISIX, `upstream_id`
+    /// wins over `upstream`.
     fn upstream_slot(
         &self,
         object: &Object,
@@ -150,16 +151,16 @@ impl Compiler {
         service: Option<&Service>,
     ) -> Option<u32> {
         let of = |key: &Key| self.upstream_slots.get(&*key.path()).copied();
-        if written.rare().upstream.is_some() {
-            return of(object.key());
-        }
         if let Some(id) = &written.upstream_id {
             return of(&Key::of(Kind::Upstream, id));
         }
+        if written.rare().upstream.is_some() {
+            return of(object.key());
+        }
         let service = service?;
-        match (&service.upstream, &service.upstream_id) {
-            (Some(_), _) => of(service_key?),
-            (None, Some(id)) => of(&Key::of(Kind::Upstream, id)),
+        match (&service.upstream_id, &service.upstream) {
+            (Some(id), _) => of(&Key::of(Kind::Upstream, id)),
+            (None, Some(_)) => of(service_key?),
             (None, None) => None,
         }
     }

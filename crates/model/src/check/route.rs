@@ -42,6 +42,7 @@ pub(super) fn check_service(catalog: &Catalog, service: &Value, findings: &mut F
 
 /// Checks a stream route.
 pub(super) fn check_stream(catalog: &Catalog, route: &Value, findings: &mut Findings) {
+    unsupported::stream_route(catalog, findings);
     embedded_upstream(catalog, route, findings);
     plugins::check_stream(catalog, route, findings);
     unsupported::route(route, findings);

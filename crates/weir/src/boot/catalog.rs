@@ -6,6 +6,14 @@ use gateway::plugin::{Phase, PluginKind};
 use model::Catalog;
 use model::catalog::{PluginInfo, RunPolicy, Subsystem};
 
+use crate::settings::Settings;
+
+/// The catalog for these settings.
+pub(crate) fn catalog_for(settings: &Settings) -> Catalog {
+    let catalog = catalog(settings.plugins.as_deref());
+    if settings.admin_stream_routes { catalog } else { catalog.without_stream_routes() }
+}
+
 /// The catalog of the plugins that may be used: those of these names, or all.
 pub(crate) fn catalog(usable: Option<&[String]>) -> Catalog {
     let is_usable = |kind: &PluginKind| usable.is_none_or(|names| names.iter().any(|name| name == kind.name));

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use control::source::file;
+use model::Catalog;
 
 use crate::boot;
 use crate::settings::{FileKind, Loaded, Settings, kind_of};
@@ -42,19 +43,19 @@ fn faults_of(path: &Path) -> Vec<String> {
         Err(error) => return vec![format!("{}: cannot be read: {error}", path.display())],
     };
     if kind_of(&text) == FileKind::Resources {
-        return faults_of_resources(path, None);
+        return faults_of_resources(path, &boot::catalog(None).without_stream_routes());
     }
     match Settings::from_file_text(path, &text) {
         Ok(Loaded { settings, remarks }) => {
             remarks.lines().for_each(print);
-            let usable = settings.plugins.as_deref();
-            settings.resources.as_deref().map(|path| faults_of_resources(path, usable)).unwrap_or_default()
+            let catalog = boot::catalog_for(&settings);
+            settings.resources.as_deref().map(|path| faults_of_resources(path, &catalog)).unwrap_or_default()
         }
         Err(faults) => faults.0.iter().map(ToString::to_string).collect(),
     }
 }
 
-/// The faults of a resources file where the plugins of these names, or all, may be used.
-fn faults_of_resources(path: &Path, usable: Option<&[String]>) -> Vec<String> {
-    file::check(path, &boot::catalog(usable)).iter().map(ToString::to_string).collect()
+/// The faults of a resources file for a gateway of that catalog.
+fn faults_of_resources(path: &Path, catalog: &Catalog) -> Vec<String> {
+    file::check(path, catalog).iter().map(ToString::to_string).collect()
 }

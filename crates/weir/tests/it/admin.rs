@@ -1,6 +1,8 @@
 //! The Admin API through its real port: what users of APISIX's tools see, byte for byte where tools look. The rules of
 //! each kind have their own tests beside the code; here every kind goes its whole way once.
 
+mod rules;
+
 use serde_json::{Value, json};
 use testkit::{ADMIN_KEY, Client, Origin, Response, Weir, wait_until};
 
@@ -442,7 +444,11 @@ fn every_refusal_says_which_field_and_why() {
         json!({"nodes": nodes(), "checks": {"active": {}}}),
         &["checks", "not supported yet"],
     );
-    refused("stream_routes", json!({"server_port": 0}), &["property \"server_port\""]);
+    refused(
+        "stream_routes",
+        json!({"server_port": 9100}),
+        &["stream mode is disabled, can not add stream routes"],
+    );
     let (_, listed) = weir.admin("GET", "routes", Value::Null);
     assert_eq!(listed["total"], 0);
 }

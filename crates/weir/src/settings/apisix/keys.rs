@@ -48,7 +48,7 @@ pub(super) const KEYS: &[Key] = &[
     key("apisix.ssl", Honour(listeners::ssl), "no TLS yet: told, refused if `listen` names anything but 9443; `ssl_trusted_certificate` is `etcd_ca` and `secret_ca`"),
     key("apisix.enable_http2", Same("false"), "this version speaks HTTP/1.1 only"),
     key("apisix.proxy_protocol", Refuse, "there is no PROXY protocol yet; leave it out"),
-    key("apisix.proxy_mode", Honour(listeners::proxy_mode), "`http`; layer 4 is not served yet"),
+    key("apisix.proxy_mode", Honour(listeners::proxy_mode), "`http`; with `http&stream`, `admin_stream_routes`: layer 4 is not served yet"),
     key("apisix.stream_proxy", Refuse, "layer 4 is not served yet; leave it out"),
     key("apisix.enable_reuseport", Same("true"), "each worker has a socket of its own"),
     key("apisix.enable_admin", Honour(listeners::enable_admin), "`false`: `admin: off`"),

@@ -144,7 +144,10 @@ pub(super) fn proxy_mode(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     let reason = "layer 4 is not served yet";
     match draft.text(spot) {
         None | Some("http") => {}
-        Some("http&stream") => draft.remark(spot.key, spot.node.line, format!("{reason}, HTTP is")),
+        Some("http&stream") => {
+            draft.remark(spot.key, spot.node.line, format!("{reason}, HTTP is"));
+            draft.set_one(&spot.at(), "admin_stream_routes", "true");
+        }
         Some("stream") => draft.fault(spot.key, spot.node.line, format!("{reason}; write `http`")),
         Some(other) => {
             let reason = format!("`{other}` is not `http`, `stream` or `http&stream`");

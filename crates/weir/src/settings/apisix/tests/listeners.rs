@@ -88,7 +88,12 @@ fn what_does_not_exist_yet_is_told_or_refused() {
     );
     refused("apisix: {stream_proxy: {tcp: [9100]}}", &["1: apisix.stream_proxy: layer 4 is not served yet"]);
     refused("apisix: {proxy_mode: stream}", &["1: apisix.proxy_mode: layer 4 is not served yet"]);
-    told("apisix: {proxy_mode: http&stream}", &["1: apisix.proxy_mode: warning: layer 4"]);
+    check(
+        "apisix: {proxy_mode: http&stream}",
+        &["admin_stream_routes true"],
+        &["1: apisix.proxy_mode: warning: layer 4"],
+        &[],
+    );
     refused("apisix: {proxy_mode: tcp}", &["1: apisix.proxy_mode: `tcp` is not `http`"]);
     told(
         "apisix: {}\ndiscovery:\n  dns: {servers: ['127.0.0.1:53']}\n  nacos: {}\n",
