@@ -98,7 +98,8 @@ impl<'a> Journal<'a> {
             Journal::Store(transaction, _) => Ok(transaction.advance()),
             Journal::Etcd(planned) => {
                 let asked = planned.etcd.new_id(planned.space);
-                planned.runtime.block_on(asked).map_err(|fault| StoreError::Failed(fault.to_string()))
+                let asked = planned.runtime.block_on(asked);
+                asked.map_err(|fault| StoreError::Failed(format!("{fault}; nothing was written")))
             }
         }
     }

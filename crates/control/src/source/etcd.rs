@@ -80,9 +80,12 @@ impl std::fmt::Debug for EtcdConfig {
 /// Why a call of etcd did not succeed.
 #[derive(Debug, Clone, Error, PartialEq, Eq)]
 pub enum EtcdError {
-    /// No endpoint answered; what the last one of them said.
+    /// No endpoint answered, and one of them may have got the call; what the last one of them said.
     #[error("etcd cannot be reached: {0}")]
     Unreachable(String),
+    /// No endpoint could be connected to, so that the call was not sent; what the last one of them said.
+    #[error("etcd cannot be reached: {0}")]
+    NotConnected(String),
     /// etcd answered and refuses.
     #[error("etcd refuses: {0}")]
     Refused(String),

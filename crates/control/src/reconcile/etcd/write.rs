@@ -199,6 +199,7 @@ fn fits_into_one(operations: &[Operation], max_operations: usize) -> Result<(), 
 fn worded(error: &EtcdError) -> String {
     match error {
         EtcdError::Unreachable(_) => format!("{error}; whether the write was done is not known"),
+        EtcdError::NotConnected(_) => format!("{error}; nothing was written"),
         other => other.to_string(),
     }
 }

@@ -89,6 +89,7 @@ impl Etcd {
         A: Message + Default + 'static,
     {
         let mut last = String::new();
+        let mut may_be_sent = false;
         let mut fresh_token = false;
         let mut tries = self.endpoints.len();
         while tries > 0 {
@@ -109,11 +110,12 @@ impl Etcd {
             } else if !is_transient(&status) {
                 return Err(error(&status));
             }
+            may_be_sent |= !is_not_connected(&status);
             last = format!("{}: {}", self.endpoints[index].0, reason(&status));
             self.turn_away_from(index);
             tries -= 1;
         }
-        Err(EtcdError::Unreachable(last))
+        Err(if may_be_sent { EtcdError::Unreachable(last) } else { EtcdError::NotConnected(last) })
     }
 
     /// Opens a watch at the current endpoint; other endpoints are not tried.
@@ -237,6 +239,18 @@ fn is_transient(status: &Status) -> bool {
         Code::ResourceExhausted => status.message().contains("too many requests"),
         _ => false,
     }
+}
+
+/// Whether there was no connection that a call could have been sent on.
+fn is_not_connected(status: &Status) -> bool {
+    let mut cause = std::error::Error::source(status);
+    while let Some(fault) = cause {
+        if fault.is::<tonic::ConnectError>() {
+            return true;
+        }
+        cause = fault.source();
+    }
+    false
 }
 
 pub(super) fn error(status: &Status) -> EtcdError {

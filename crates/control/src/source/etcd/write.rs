@@ -112,8 +112,12 @@ impl Etcd {
     /// One group; one that is larger than etcd takes at once is done in parts, the last of which decides.
     async fn transact_in_parts(&self, space: &KeySpace, group: &[Operation]) -> Result<Outcome, EtcdError> {
         let mut last = Outcome { revision: 0, done: true };
-        for part in group.chunks(MAX_OPERATIONS) {
-            last = self.transact(space, part, &[]).await?;
+        for (number, part) in group.chunks(MAX_OPERATIONS).enumerate() {
+            last = self.transact(space, part, &[]).await.map_err(|error| match error {
+                // The parts before this one are written.
+                EtcdError::NotConnected(reason) if number > 0 => EtcdError::Unreachable(reason),
+                error => error,
+            })?;
             if !last.done {
                 break;
             }

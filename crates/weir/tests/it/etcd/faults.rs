@@ -34,7 +34,17 @@ fn a_node_starts_from_its_disk_when_etcd_is_down() {
     assert_eq!(Client::connect(node.address("status")).get("/status/ready").status, 200);
     let (status, refusal) = node.admin("PUT", "routes/b", route("b", &origin));
     assert_eq!(status, 503, "{refusal}");
-    assert!(refusal["error_msg"].as_str().unwrap().contains("etcd cannot be reached"), "{refusal}");
+    let reason = refusal["error_msg"].as_str().unwrap();
+    assert!(reason.contains("etcd cannot be reached"), "{refusal}");
+    assert!(reason.ends_with("; nothing was written"), "etcd refused the connection: {refusal}");
+    for (method, target) in [("POST", "routes"), ("POST", "weir/apply")] {
+        let body = if target == "routes" { route("b", &origin) } else { json!({"routes": []}) };
+        let (status, refusal) = node.admin(method, target, body);
+        assert!(
+            status == 503 && refusal.to_string().contains("; nothing was written"),
+            "{target}: {refusal}"
+        );
+    }
     assert_eq!(node.get("/b").status, 404);
     etcd.restart();
     etcd.put("/apisix/routes/c", &route("c", &origin).to_string());
