@@ -3,6 +3,7 @@
 
 pub mod auth;
 mod configs;
+mod json;
 mod kinds;
 mod listing;
 pub mod openapi;
@@ -21,6 +22,7 @@ pub(crate) use kinds::secret_places;
 pub(crate) use plugins::all as all_plugins;
 pub(crate) use query::{Query, segments};
 pub use respond::Dress;
+pub(crate) use server::max_set_bytes;
 pub use server::{Admin, AdminParts};
 pub(crate) use target::Target;
 pub(crate) use weir::versions::{told_version, told_versions};

@@ -1,10 +1,16 @@
 //! One small HTTP/1.1 server for all listeners of the control side. It refuses to know what is answered: each
 //! listener hands in a [`Handler`].
 //!
-//! Everything a peer can spend is bounded: connections, time for the head and the body, bytes of the body.
+//! Everything a peer can spend is bounded: connections, time for the head and the body, bytes of the body. Connections
+//! that say nothing cannot keep others out: they give way when the seats run out (`serve/seats.rs`).
+
+mod notice;
+mod seats;
+mod stream;
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,9 +21,15 @@ use http::request::Parts;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use notice::Notice;
+pub(crate) use seats::Stage;
+use seats::{HeldSeat, SeatLimits, Seats};
+use stream::Watched;
 
 /// The answer a handler is still working on.
 pub type Answer = Pin<Box<dyn Future<Output = Response<Bytes>> + Send>>;
@@ -31,6 +43,22 @@ pub struct Peer(pub SocketAddr);
 
 /// What a listener does with requests.
 pub trait Handler: Send + Sync + 'static {
+    /// Whether connections from that address are served at all. The others are closed when they are accepted, before
+    /// they take a seat.
+    fn allows(&self, _peer: SocketAddr) -> bool {
+        true
+    }
+
+    /// Where a request with that head waits for its turn before its body is read; none if it need not wait.
+    fn queue(&self, _head: &Parts) -> Option<Arc<Semaphore>> {
+        None
+    }
+
+    /// The answer to a request whose turn did not come in time.
+    fn busy(&self) -> Response<Bytes> {
+        plain(StatusCode::SERVICE_UNAVAILABLE)
+    }
+
     /// Looks at the head before a byte of the body is read; an `Err` is the answer and the body is not read.
     ///
     /// # Errors
@@ -55,26 +83,42 @@ pub async fn serve(
     mut paused: watch::Receiver<bool>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let seats = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let seats = Arc::new(Mutex::new(Seats::new(SEATS)));
+    let open = Arc::new(Semaphore::new(SEATS.total + MAX_CLOSING));
+    let (mut refused, mut failed) = (Notice::default(), Notice::default());
     loop {
-        let seat = Arc::clone(&seats).acquire_owned().await.expect("the semaphore is never closed");
-        let accepted = tokio::select! {
-            accepted = accept(&listener, &mut paused) => accepted,
+        let next = async {
+            let open = Arc::clone(&open).acquire_owned().await.expect("the semaphore is never closed");
+            (open, accept(&listener, &mut paused).await)
+        };
+        let (open, accepted) = tokio::select! {
+            next = next => next,
             () = stopped(&mut stop) => return,
         };
         match accepted {
+            Ok((_, peer)) if !handler.allows(peer) => {
+                if let Some(more) = refused.due() {
+                    tracing::warn!(%peer, more, "closed a connection: the address is not on the allow list");
+                }
+            }
             Ok((stream, peer)) => {
+                // Without a seat every connection is being answered; the client may try again.
+                let Some(seat) = HeldSeat::take(&seats, peer.ip()) else { continue };
                 let handler = Arc::clone(&handler);
                 let stop = stop.clone();
                 tokio::spawn(async move {
-                    connection(stream, peer, handler, stop).await;
-                    drop(seat);
+                    connection(stream, peer, seat, handler, stop).await;
+                    drop(open);
                 });
             }
+            Err(fault) if fault.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(fault) => {
-                // Out of descriptors, usually: others must close something before accepting makes sense.
-                tracing::warn!(%fault, "cannot accept a connection");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+                // Out of descriptors, usually.
+                if let Some(more) = failed.due() {
+                    tracing::warn!(%fault, more, "cannot accept a connection");
+                }
+                let pause = if seats.lock().make_room() { ACCEPT_PAUSE_WITH_ROOM } else { ACCEPT_PAUSE };
+                tokio::time::sleep(pause).await;
             }
         }
     }
@@ -95,12 +139,19 @@ async fn accept(
     }
 }
 
-/// Turns one request into its answer: admission, body, handler. Public so that tests need no sockets.
-pub async fn respond<B>(handler: &dyn Handler, request: Request<B>, peer: SocketAddr) -> Response<Bytes>
+/// Turns one request into its answer: admission, body, handler. `note` is told how far it is. Needs no socket, for
+/// tests.
+pub(crate) async fn respond<B>(
+    handler: &dyn Handler,
+    request: Request<B>,
+    peer: SocketAddr,
+    note: &(dyn Fn(Stage) + Send + Sync),
+) -> Response<Bytes>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
 {
+    note(Stage::Reading);
     let (mut head, body) = request.into_parts();
     let mut body = Box::pin(body);
     head.extensions.insert(Peer(peer));
@@ -114,15 +165,35 @@ where
         discard(&head, body);
         return closing(handler.too_large(declared, limit));
     }
+    // Held until the answer is there: what the body becomes is larger than the body.
+    let _turn = match turn(handler.queue(&head)).await {
+        Ok(turn) => turn,
+        Err(()) => {
+            discard(&head, body);
+            return closing(handler.busy());
+        }
+    };
     let collected = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body.as_mut(), limit).collect()).await;
     match collected {
-        Ok(Ok(body)) => handler.answer(Request::from_parts(head, body.to_bytes())).await,
+        Ok(Ok(body)) => {
+            note(Stage::Answering);
+            handler.answer(Request::from_parts(head, body.to_bytes())).await
+        }
         Ok(Err(fault)) if fault.is::<LengthLimitError>() => {
             discard(&head, body);
             closing(handler.too_large(None, limit))
         }
         Ok(Err(_)) => closing(plain(StatusCode::BAD_REQUEST)),
         Err(_) => closing(plain(StatusCode::REQUEST_TIMEOUT)),
+    }
+}
+
+/// The turn in that queue; an error when it did not come in time.
+async fn turn(queue: Option<Arc<Semaphore>>) -> Result<Option<OwnedSemaphorePermit>, ()> {
+    let Some(queue) = queue else { return Ok(None) };
+    match tokio::time::timeout(TURN_TIMEOUT, queue.acquire_owned()).await {
+        Ok(Ok(turn)) => Ok(Some(turn)),
+        Ok(Err(_)) | Err(_) => Err(()),
     }
 }
 
@@ -152,31 +223,46 @@ where
 async fn connection(
     stream: TcpStream,
     peer: SocketAddr,
+    seat: HeldSeat,
     handler: Arc<dyn Handler>,
     mut stop: watch::Receiver<bool>,
 ) {
     // Answers are written in one piece; waiting for more would only delay them.
     let _ = stream.set_nodelay(true);
+    let seat = Arc::new(seat);
+    let noted = Arc::clone(&seat);
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-        let handler = Arc::clone(&handler);
-        async move { Ok::<_, Infallible>(respond(&*handler, request, peer).await.map(Full::new)) }
+        let (handler, seat) = (Arc::clone(&handler), Arc::clone(&noted));
+        async move {
+            let response = respond(&*handler, request, peer, &|stage| seat.note(stage)).await;
+            seat.note(Stage::Idle);
+            Ok::<_, Infallible>(response.map(Full::new))
+        }
     });
     let connection = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
         .title_case_headers(true)
-        .header_read_timeout(HEAD_TIMEOUT)
+        // The seat's deadlines bound heads and silence.
+        .header_read_timeout(None)
         .max_buf_size(MAX_HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Watched::new(stream, Arc::clone(&seat))), service);
     let mut connection = std::pin::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = stopped(&mut stop) => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    let mut is_stopping = false;
+    // Dropping the connection closes its socket.
+    while let Some(look_again_at) = seat.look_again_at() {
+        tokio::select! {
+            ended = connection.as_mut() => {
+                if let Err(fault) = ended {
+                    tracing::debug!(%peer, %fault, "a control connection broke off");
+                }
+                return;
+            }
+            () = seat.given_away() => return,
+            () = tokio::time::sleep_until(look_again_at.into()) => {}
+            () = stopped(&mut stop), if !is_stopping => {
+                is_stopping = true;
+                connection.as_mut().graceful_shutdown();
+            }
         }
-    };
-    if let Err(fault) = ended {
-        tracing::debug!(%peer, %fault, "a control connection broke off");
     }
 }
 
@@ -197,10 +283,13 @@ fn plain(status: StatusCode) -> Response<Bytes> {
     response
 }
 
-/// Per listener. Admin clients are few; the bound keeps a flood from taking the process's descriptors.
-const MAX_CONNECTIONS: usize = 512;
-/// An idle connection or a slow head ends after this.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+/// Per listener. Admin clients are few; the bound keeps a flood from taking the process's descriptors, and the share of
+/// one address leaves seats to the others. A reverse proxy or NAT in front has all its clients within one share.
+const SEATS: SeatLimits = SeatLimits { total: 512, per_address: 128 };
+/// Connections that have given up their seat and whose sockets are not closed yet; closing takes microseconds.
+const MAX_CLOSING: usize = 64;
+/// How long a request waits for its turn, with its body unread.
+pub(crate) const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 /// A body of the largest size at 50 KB/s.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Of a refused body; several times the largest one that is taken, so that an honest mistake gets its answer.
@@ -209,5 +298,7 @@ const DISCARDED_BYTES_MAX: usize = 8 * 1024 * 1024;
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(2);
 /// Hyper's smallest buffer is 8 KiB; a head with a long query still fits 64 KiB.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// After a failed accept.
+/// After a failed accept: others must close something before another one makes sense.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// After a failed accept where a connection has just been closed.
+const ACCEPT_PAUSE_WITH_ROOM: Duration = Duration::from_millis(1);

@@ -13,7 +13,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 
 use crate::admin::auth::{AdminKey, Gate};
-use crate::admin::{Admin, AdminParts, Dress};
+use crate::admin::{Admin, AdminParts, Dress, max_set_bytes};
 use crate::clock::Clock;
 use crate::control_api::{ControlApi, ControlParts};
 use crate::metrics_server::Metrics;
@@ -102,6 +102,8 @@ pub struct AdminConfig {
     pub emulated_version: String,
     /// Whether stream routes are taken; without it they are refused as APISIX refuses them with layer 4 off.
     pub stream_routes: bool,
+    /// How much memory the process may use, which bounds the bodies of whole sets; 0 is without limit.
+    pub memory_limit_bytes: u64,
 }
 
 impl Default for AdminConfig {
@@ -113,6 +115,7 @@ impl Default for AdminConfig {
             cors: true,
             emulated_version: EMULATED_VERSION.to_owned(),
             stream_routes: true,
+            memory_limit_bytes: 0,
         }
     }
 }
@@ -168,6 +171,7 @@ impl Control {
             }
         };
         let view = SharedView::default();
+        let sealer = config.sealer.clone();
         let (reconcile, thread) = Reconcile::start(Parts {
             source,
             catalog: Arc::clone(&config.catalog),
@@ -178,7 +182,7 @@ impl Control {
             secrets: config.secrets,
         })?;
         let (stop, admin_paused) = (watch::Sender::new(false), watch::Sender::new(false));
-        let handlers = handlers(&reconcile, &view, config.admin, config.catalog, config.reports);
+        let handlers = handlers(&reconcile, &view, config.admin, config.catalog, config.reports, sealer);
         let mut control = Control {
             reconcile,
             view,
@@ -276,6 +280,7 @@ fn handlers(
     admin: AdminConfig,
     catalog: Arc<Catalog>,
     reports: Reports,
+    sealer: Sealer,
 ) -> Handlers {
     let control = ControlApi::new(ControlParts {
         view: view.clone(),
@@ -293,6 +298,8 @@ fn handlers(
         catalog,
         reports,
         stream_routes: admin.stream_routes,
+        sealer,
+        max_set_bytes: max_set_bytes(admin.memory_limit_bytes),
     });
     Handlers {
         admin: Arc::new(admin),

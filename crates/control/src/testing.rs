@@ -44,7 +44,7 @@ pub(crate) async fn ask(
         request = request.header(*name, *value);
     }
     let request = request.body(Full::new(bytes::Bytes::copy_from_slice(body.as_bytes()))).unwrap();
-    let response = respond(handler, request, "127.0.0.1:1".parse().unwrap()).await;
+    let response = respond(handler, request, "127.0.0.1:1".parse().unwrap(), &|_| ()).await;
     let (head, body) = response.into_parts();
     (head.status.as_u16(), head.headers, String::from_utf8(body.to_vec()).unwrap())
 }
@@ -208,6 +208,9 @@ pub(crate) fn catalog() -> Arc<Catalog> {
     Arc::new(Catalog::new(vec![count, auth]).unwrap())
 }
 
+/// The longest body of a whole set in tests: longer than the one of an object.
+pub(crate) const MAX_SET_BYTES: usize = 4 << 20;
+
 /// A whole control side over a source, without listeners.
 pub(crate) struct Rig {
     pub(crate) admin: Admin,
@@ -272,6 +275,8 @@ impl Rig {
             catalog: Arc::clone(&catalog),
             reports: reports(),
             stream_routes,
+            sealer: sealer(keyring),
+            max_set_bytes: MAX_SET_BYTES,
         });
         let control = ControlApi::new(ControlParts {
             view: view.clone(),

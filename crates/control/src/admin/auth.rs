@@ -1,10 +1,10 @@
-//! Who may use the Admin API: peers by address, callers by key and role. It refuses to know what they ask for beyond
-//! the method.
+//! Who may use the Admin API: peers by address, callers by key and role, browsers by the page a request comes from. It
+//! refuses to know what they ask for beyond whether that may change something.
 
 use std::net::{IpAddr, SocketAddr};
 
 use http::request::Parts;
-use http::{HeaderMap, Method, header};
+use http::{HeaderMap, header};
 use ipnet::IpNet;
 use subtle::{Choice, ConstantTimeEq};
 
@@ -24,8 +24,26 @@ pub struct AdminKey {
 pub enum Role {
     /// Everything.
     Admin,
-    /// Reading only.
+    /// Requests that change nothing; secrets are shown masked.
     Viewer,
+}
+
+/// What a request may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// It changes nothing.
+    Read,
+    /// It may change something.
+    Write,
+}
+
+/// Why a request is not answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Denied {
+    /// Its key is missing, wrong or not enough; the contract's `description`.
+    Token(&'static str),
+    /// Its key was sent by a browser on behalf of a page that may be of another origin.
+    CrossSite,
 }
 
 /// The rules of one Admin API.
@@ -58,23 +76,31 @@ impl Gate {
         self.allowed.iter().any(|network| network.contains(&address))
     }
 
-    /// Checks key and role; the error is the contract's `description`.
-    pub fn check(&self, head: &Parts) -> Result<(), &'static str> {
+    /// Checks key, role and, where the key comes from a cookie, the origin. Gives the role.
+    ///
+    /// # Errors
+    /// See [`Denied`].
+    pub fn check(&self, head: &Parts, access: Access) -> Result<Role, Denied> {
         if !self.key_required {
-            return Ok(());
+            return Ok(Role::Admin);
         }
         let query = Query::parse(head.uri.query().unwrap_or_default());
-        let sent = query
-            .get("api_key")
-            .map(str::to_owned)
-            .or_else(|| text(&head.headers, "x-api-key"))
-            .or_else(|| cookie(&head.headers, "x_api_key"))
-            .ok_or("missing apikey")?;
-        let role = self.role_of(&sent).ok_or("wrong apikey")?;
-        if role == Role::Viewer && head.method != Method::GET {
-            return Err("invalid method for role viewer");
+        let sent = query.get("api_key").map(str::to_owned).or_else(|| text(&head.headers, "x-api-key"));
+        let is_cookie = sent.is_none();
+        let sent =
+            sent.or_else(|| cookie(&head.headers, "x_api_key")).ok_or(Denied::Token("missing apikey"))?;
+        let role = self.role_of(&sent).ok_or(Denied::Token("wrong apikey"))?;
+        if access == Access::Read {
+            return Ok(role);
         }
-        Ok(())
+        if role == Role::Viewer {
+            return Err(Denied::Token("invalid method for role viewer"));
+        }
+        // Browsers add cookies to requests of any page; nobody adds the other two but the caller.
+        if is_cookie && !is_same_origin(&head.headers) {
+            return Err(Denied::CrossSite);
+        }
+        Ok(role)
     }
 
     /// The time spent does not depend on which key matches or how much of it.
@@ -105,6 +131,34 @@ fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
     })
 }
 
+/// Whether the request comes from a page of this origin, or from the user directly. Browsers let no page change the
+/// fields that say so. `Sec-Fetch-Site` decides where it is sent; else `Origin` must name the host and port of `Host`.
+/// A request with neither may come from any page.
+fn is_same_origin(headers: &HeaderMap) -> bool {
+    if let Some(site) = only(headers, "sec-fetch-site") {
+        return matches!(site, Some("same-origin" | "none"));
+    }
+    let (Some(Some(origin)), Some(Some(host))) = (only(headers, "origin"), only(headers, "host")) else {
+        return false;
+    };
+    // The scheme is not compared: a proxy in front may speak TLS.
+    let Some((scheme, origin)) = origin.split_once("://") else { return false };
+    let port = match scheme {
+        "http" => ":80",
+        "https" => ":443",
+        _ => return false,
+    };
+    let plain = |authority: &str| authority.strip_suffix(port).unwrap_or(authority).to_ascii_lowercase();
+    !origin.is_empty() && plain(origin) == plain(host)
+}
+
+/// The value of a field; `Some(None)` if it is there more than once or no text.
+fn only<'h>(headers: &'h HeaderMap, name: &str) -> Option<Option<&'h str>> {
+    let mut all = headers.get_all(name).iter();
+    let first = all.next()?;
+    Some(first.to_str().ok().filter(|_| all.next().is_none()))
+}
+
 /// An IPv4 peer on an IPv6 socket is still an IPv4 peer.
 fn canonical(address: IpAddr) -> IpAddr {
     match address {
@@ -131,30 +185,67 @@ mod tests {
         )
     }
 
-    fn check(method: &str, target: &str, headers: &[(&str, &str)], expected: Result<(), &str>) {
-        let mut request = Request::builder().method(method).uri(target);
+    fn check(access: Access, target: &str, headers: &[(&str, &str)], expected: Result<Role, Denied>) {
+        let mut request = Request::builder().uri(target);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let (head, ()) = request.body(()).unwrap().into_parts();
-        assert_eq!(gate().check(&head), expected, "{method} {target} {headers:?}");
+        assert_eq!(gate().check(&head, access), expected, "{access:?} {target} {headers:?}");
     }
 
     #[test]
     fn keys_and_roles() {
-        check("GET", "/", &[], Err("missing apikey"));
-        check("GET", "/?api_key=", &[], Err("wrong apikey"));
-        check("GET", "/?api_key=bos", &[], Err("wrong apikey"));
-        check("GET", "/?api_key=bossy", &[], Err("wrong apikey"));
-        check("PUT", "/?api_key=boss", &[], Ok(()));
-        check("PUT", "/", &[("X-API-KEY", "boss")], Ok(()));
-        check("PUT", "/", &[("Cookie", "a=b; x_api_key=boss")], Ok(()));
-        check("PUT", "/?api_key=wrong", &[("X-API-KEY", "boss")], Err("wrong apikey"));
-        check("PUT", "/", &[("X-API-KEY", "wrong"), ("Cookie", "x_api_key=boss")], Err("wrong apikey"));
-        check("GET", "/", &[("X-API-KEY", "guest")], Ok(()));
-        for method in ["PUT", "POST", "PATCH", "DELETE", "HEAD"] {
-            check(method, "/", &[("X-API-KEY", "guest")], Err("invalid method for role viewer"));
-        }
+        use Access::{Read, Write};
+        let (missing, wrong) = (Err(Denied::Token("missing apikey")), Err(Denied::Token("wrong apikey")));
+        let admin = Ok(Role::Admin);
+        check(Read, "/", &[], missing);
+        check(Read, "/?api_key=", &[], wrong);
+        check(Read, "/?api_key=bos", &[], wrong);
+        check(Read, "/?api_key=bossy", &[], wrong);
+        check(Write, "/?api_key=boss", &[], admin);
+        check(Write, "/", &[("X-API-KEY", "boss")], admin);
+        check(Read, "/", &[("Cookie", "a=b; x_api_key=boss")], admin);
+        check(Write, "/?api_key=wrong", &[("X-API-KEY", "boss")], wrong);
+        check(Write, "/", &[("X-API-KEY", "wrong"), ("Cookie", "x_api_key=boss")], wrong);
+        check(Read, "/", &[("X-API-KEY", "guest")], Ok(Role::Viewer));
+        let refused = Err(Denied::Token("invalid method for role viewer"));
+        check(Write, "/", &[("X-API-KEY", "guest")], refused);
+        check(Write, "/", &[("Cookie", "x_api_key=guest"), ("Sec-Fetch-Site", "none")], refused);
+    }
+
+    #[test]
+    fn cookie_needs_the_same_origin_to_write() {
+        let of = |more: &[(&'static str, &'static str)], expected: Result<Role, Denied>| {
+            let fields = [&[("Cookie", "x_api_key=boss"), ("Host", "admin.example:9180")], more].concat();
+            check(Access::Write, "/", &fields, expected);
+            check(Access::Read, "/", &fields, Ok(Role::Admin));
+            let with_key = [&[("X-API-KEY", "boss")], &*fields].concat();
+            check(Access::Write, "/", &with_key, Ok(Role::Admin));
+        };
+        let (taken, refused) = (Ok(Role::Admin), Err(Denied::CrossSite));
+        of(&[], refused);
+        of(&[("Sec-Fetch-Site", "same-origin")], taken);
+        of(&[("Sec-Fetch-Site", "none")], taken);
+        of(&[("Sec-Fetch-Site", "same-site")], refused);
+        of(&[("Sec-Fetch-Site", "cross-site"), ("Origin", "http://admin.example:9180")], refused);
+        of(&[("Sec-Fetch-Site", "none"), ("Sec-Fetch-Site", "cross-site")], refused);
+        of(&[("Origin", "http://admin.example:9180")], taken);
+        of(&[("Origin", "https://ADMIN.example:9180")], taken);
+        of(&[("Origin", "http://admin.example:9181")], refused);
+        of(&[("Origin", "http://admin.example")], refused);
+        of(&[("Origin", "http://evil.example")], refused);
+        of(&[("Origin", "http://admin.example:9180.evil.example")], refused);
+        of(&[("Origin", "null")], refused);
+        of(&[("Origin", "http://")], refused);
+        of(&[("Origin", "http://admin.example:9180"), ("Origin", "http://evil.example")], refused);
+        let default_port = |host: &'static str, origin: &'static str, expected| {
+            let fields = [("Cookie", "x_api_key=boss"), ("Host", host), ("Origin", origin)];
+            check(Access::Write, "/", &fields, expected);
+        };
+        default_port("admin.example", "http://admin.example:80", taken);
+        default_port("admin.example:443", "https://admin.example", taken);
+        default_port("admin.example:443", "http://admin.example", refused);
     }
 
     #[test]

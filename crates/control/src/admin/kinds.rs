@@ -4,11 +4,14 @@
 use std::borrow::Cow;
 
 use http::Method;
+use model::secret_reference::is_reference;
 use model::{Catalog, Key, Kind, secret_field};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::auth::Role;
 use crate::plan::HIDDEN;
+use crate::sealing::Sealer;
 
 /// Whether the verb is switched off for the kind (contract 2.1); the answer is then 405.
 pub(super) fn is_off(kind: Kind, method: &Method) -> bool {
@@ -36,6 +39,52 @@ pub(super) fn refers_to_upstreams(kind: Kind) -> bool {
     matches!(kind, Kind::Route | Kind::StreamRoute)
 }
 
+/// The stored text as it may be shown to that role: private keys stay inside, a viewer sees no other secret either.
+pub(super) fn shown_to<'t>(role: Role, catalog: &Catalog, key: &Key, text: &'t str) -> Cow<'t, RawValue> {
+    let shown = shown(key.kind, text);
+    if role == Role::Admin {
+        return shown;
+    }
+    match serde_json::from_str(shown.get()) {
+        Ok(Value::Object(object)) => {
+            let mut object = Value::Object(object);
+            hide_secrets(catalog, key, &mut object);
+            raw(&object)
+        }
+        _ => raw(&HIDDEN.into()),
+    }
+}
+
+/// The text that a write has stored, as its answer shows it: what is encrypted in the store is shown encrypted, as
+/// APISIX answers. A private key that is not encrypted stays inside; a reference to one is shown.
+pub(super) fn shown_as_stored(sealer: &Sealer, key: &Key, text: &str) -> Box<RawValue> {
+    let sealed = sealer.seal(key, text);
+    if key.kind != Kind::Ssl {
+        return shown(key.kind, &sealed).into_owned();
+    }
+    let plain: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
+    let mut object: Map<String, Value> = serde_json::from_str(&sealed).unwrap_or_default();
+    for name in PRIVATE_FIELDS {
+        let (before, after) = (plain.get(name).unwrap_or(&Value::Null), object.get(name));
+        if !after.is_some_and(|after| is_harmless(before, after)) {
+            object.shift_remove(name);
+        }
+    }
+    raw(&Value::Object(object)).into_owned()
+}
+
+/// Whether a private key, or each of a list, was encrypted or is a reference.
+fn is_harmless(plain: &Value, sealed: &Value) -> bool {
+    match (plain, sealed) {
+        (Value::String(plain), Value::String(sealed)) => plain != sealed || is_reference(plain),
+        (Value::Array(plain), Value::Array(sealed)) => {
+            plain.len() == sealed.len()
+                && plain.iter().zip(sealed).all(|(plain, sealed)| is_harmless(plain, sealed))
+        }
+        _ => false,
+    }
+}
+
 /// The stored text as it may be shown: private keys stay inside.
 pub(crate) fn shown(kind: Kind, text: &str) -> Cow<'_, RawValue> {
     if kind != Kind::Ssl {
@@ -58,6 +107,12 @@ pub(crate) fn secret_places(catalog: &Catalog, key: &Key, object: &Value) -> Vec
     secret_field::for_each(catalog, key, &mut object.clone(), &mut |place, _, _| {
         places.push(place.to_owned());
     });
+    if key.kind == Kind::Secret {
+        // How this node proves itself to a secret manager. It is not encrypted in the store, as in APISIX.
+        let of_manager =
+            MANAGER_FIELDS.iter().filter(|place| object.pointer(place).is_some_and(Value::is_string));
+        places.extend(of_manager.map(|place| (*place).to_owned()));
+    }
     places
 }
 
@@ -76,6 +131,9 @@ fn raw(value: &Value) -> Cow<'static, RawValue> {
 
 /// Fields of an `ssl` that hold private keys.
 const PRIVATE_FIELDS: [&str; 2] = ["key", "keys"];
+/// Fields of a secret manager (`vault`, `aws`, `gcp`) that open it.
+const MANAGER_FIELDS: [&str; 5] =
+    ["/token", "/access_key_id", "/secret_access_key", "/session_token", "/auth_config/private_key"];
 
 #[cfg(test)]
 mod tests {
@@ -87,6 +145,36 @@ mod tests {
         check(Kind::Route, r#"{ "uri":"/" , "key":1}"#, r#"{ "uri":"/" , "key":1}"#);
         check(Kind::Ssl, r#"{"cert":"c","key":"k","sni":"s","keys":["k"]}"#, r#"{"cert":"c","sni":"s"}"#);
         check(Kind::Route, "broken", r#""broken""#);
+    }
+
+    #[test]
+    fn private_key_is_shown_encrypted_or_not_at_all() {
+        let pem = "-----BEGIN PRIVATE KEY-----";
+        let key = Key::new(Kind::Ssl, "1").unwrap();
+        let check = |keyring: &[&str], keys: Value, expected: &dyn Fn(&Sealer) -> Value| {
+            let sealer = crate::testing::sealer(keyring);
+            let mut object = keys;
+            object["cert"] = "c".into();
+            let shown = shown_as_stored(&sealer, &key, &object.to_string());
+            let shown: Value = serde_json::from_str(shown.get()).unwrap();
+            assert_eq!(shown, expected(&sealer), "{object}");
+        };
+        let object = serde_json::json!({"key": pem, "keys": [pem, "$env://KEY"]});
+        check(&[], object.clone(), &|_| serde_json::json!({"cert": "c"}));
+        check(&["qeddd145sfvddff3"], object.clone(), &|sealer| {
+            let mut object = object.clone();
+            object["cert"] = "c".into();
+            let sealed = sealer.seal(&key, &object.to_string()).into_owned();
+            assert!(!sealed.contains(pem));
+            serde_json::from_str(&sealed).unwrap()
+        });
+        let reference = serde_json::json!({"key": "$secret://vault/1/a/b"});
+        check(&[], reference, &|_| serde_json::json!({"key": "$secret://vault/1/a/b", "cert": "c"}));
+        check(
+            &["qeddd145sfvddff3"],
+            serde_json::json!({"key": "no key"}),
+            &|_| serde_json::json!({"cert": "c"}),
+        );
     }
 
     #[test]

@@ -33,13 +33,15 @@ pub(super) struct Listing<'a> {
     pub total: usize,
 }
 
-/// A page size outside its bounds; the answer is this text with 400.
+/// A page size outside its bounds, or none; the answer is this text with 400.
 pub(super) const PAGE_SIZE_FAULT: &str = "page_size must be between 10 and 500";
+/// A page that there cannot be; likewise.
+pub(super) const PAGE_FAULT: &str = "page must be a whole number from 1";
 
 /// Filters `entries` by the query's arguments, and cuts out the page it asks for.
 ///
 /// # Errors
-/// [`PAGE_SIZE_FAULT`].
+/// [`PAGE_SIZE_FAULT`] and [`PAGE_FAULT`], also where only one of the two arguments is given and nothing is cut.
 pub(super) fn list<'a>(
     entries: Vec<Entry<'a>>,
     query: &Query,
@@ -51,17 +53,31 @@ pub(super) fn list<'a>(
         None => entries,
     };
     let total = list.len();
-    if let (Some(page), Some(size)) = (query.number("page"), query.number("page_size")) {
-        if !(MIN_PAGE_SIZE..=MAX_PAGE_SIZE).contains(&size) {
-            return Err(PAGE_SIZE_FAULT);
-        }
-        // Numbers of a query are floats in the original, too; both are small and positive by now.
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let (page, size) = (page.clamp(1.0, f64::from(u32::MAX)) as usize, size as usize);
+    let page = whole_number(query, "page", f64::MAX).map_err(|()| PAGE_FAULT)?;
+    let size = whole_number(query, "page_size", MAX_PAGE_SIZE).map_err(|()| PAGE_SIZE_FAULT)?;
+    if size.is_some_and(|size| size < MIN_PAGE_SIZE) {
+        return Err(PAGE_SIZE_FAULT);
+    }
+    if let (Some(page), Some(size)) = (page, size) {
         list.sort_by_key(|entry| entry.created_index);
         list = list.into_iter().skip((page - 1).saturating_mul(size)).take(size).collect();
     }
     Ok(Listing { list, total })
+}
+
+/// An argument that is a whole number from 1 to `max`, in any spelling of numbers that Lua reads; none if it is missing.
+fn whole_number(query: &Query, name: &str, max: f64) -> Result<Option<usize>, ()> {
+    if query.get(name).is_none() {
+        return Ok(None);
+    }
+    match query.number(name) {
+        // Beyond the largest page there is nothing.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        Some(number) if number >= 1.0 && number <= max && number.fract() == 0.0 => {
+            Ok(Some(number.min(f64::from(u32::MAX)) as usize))
+        }
+        _ => Err(()),
+    }
 }
 
 /// What a query asks of each object; every condition must hold.
@@ -154,7 +170,7 @@ fn refers(wanted: Option<&str>, found: Option<&TextOrNumber>) -> bool {
 }
 
 /// Smallest and largest page (APISIX's bounds).
-const MIN_PAGE_SIZE: f64 = 10.0;
+const MIN_PAGE_SIZE: usize = 10;
 const MAX_PAGE_SIZE: f64 = 500.0;
 /// Compiled size of a filter's expression; a name needs a few kilobytes.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
@@ -211,12 +227,17 @@ mod tests {
         check(&values, "page=1&page_size=10", Ok((&[10, 9, 8, 7, 6, 5, 4, 3, 2, 1], 11)));
         check(&values, "page=2&page_size=10", Ok((&[0], 11)));
         check(&values, "page=3&page_size=10", Ok((&[], 11)));
-        check(&values, "page=-1&page_size=10", Ok((&[10, 9, 8, 7, 6, 5, 4, 3, 2, 1], 11)));
+        check(&values, "page=1.0&page_size=1e1", Ok((&[10, 9, 8, 7, 6, 5, 4, 3, 2, 1], 11)));
         check(&values, "page=99999999999999999999&page_size=10", Ok((&[], 11)));
         check(&values, "page_size=10&name=n1", Ok((&[1, 10], 2)));
         check(&values, "page=1&page_size=10&name=n1", Ok((&[10, 1], 2)));
-        for size in ["9", "501", "-1", "0"] {
+        for size in ["9", "501", "-1", "0", "", "ten", "10.5"] {
             check(&values, &format!("page=1&page_size={size}"), Err(PAGE_SIZE_FAULT));
+            check(&values, &format!("page_size={size}"), Err(PAGE_SIZE_FAULT));
+        }
+        for page in ["0", "-1", "", "one", "1.5", "1e999"] {
+            check(&values, &format!("page={page}&page_size=10"), Err(PAGE_FAULT));
+            check(&values, &format!("page={page}"), Err(PAGE_FAULT));
         }
     }
 }

@@ -23,6 +23,11 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
             parts.reconcile.reload().await;
             respond::text(StatusCode::OK, "done")
         }
+        (method, Some("reload")) => {
+            let message =
+                format!("please use PUT method to reload the plugins, {method} method is not allowed.");
+            respond::error(StatusCode::METHOD_NOT_ALLOWED, message)
+        }
         (&Method::GET, Some("list")) => list(&parts.catalog, &call.query),
         (&Method::GET, name) => get(&parts.catalog, name, &call.query),
         _ => respond::error(StatusCode::NOT_FOUND, "not found"),

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode, header};
-use model::{Key, Kind, Written, check};
+use model::{Catalog, Key, Kind, Written, check};
 use serde_json::{Map, Value, json};
 
+use super::auth::Role;
 use super::kinds;
 use super::listing::{self, Entry};
 use super::respond;
@@ -45,9 +46,11 @@ async fn get(parts: &Arc<AdminParts>, target: Target, call: Call) -> Response<By
     let view = parts.view.load();
     if let Some(id) = target.key_id() {
         let written = Key::new(target.kind, &id).ok().and_then(|key| view.written(&key));
-        return written
-            .map_or_else(respond::key_not_found, |written| respond::json(StatusCode::OK, &entry(written)));
+        return written.map_or_else(respond::key_not_found, |written| {
+            respond::json(StatusCode::OK, &entry(&parts.catalog, call.role, written))
+        });
     }
+    let catalog = Arc::clone(&parts.catalog);
     // Serializing 100,000 objects takes long enough to be kept off the threads that serve others.
     let listed = tokio::task::spawn_blocking(move || {
         let mut all = view.all_written(target.kind);
@@ -57,7 +60,7 @@ async fn get(parts: &Arc<AdminParts>, target: Target, call: Call) -> Response<By
         if target.kind == Kind::Credential && all.is_empty() {
             return respond::key_not_found();
         }
-        let entries = all.into_iter().map(entry).collect();
+        let entries = all.into_iter().map(|written| entry(&catalog, call.role, written)).collect();
         match listing::list(entries, &call.query, kinds::refers_to_upstreams(target.kind)) {
             Ok(listing) => respond::json(StatusCode::OK, &listing),
             Err(fault) => respond::text(StatusCode::BAD_REQUEST, fault),
@@ -152,7 +155,8 @@ async fn finish(parts: &AdminParts, write: Write, author: Author) -> Response<By
     match parts.reconcile.write(write, author).await {
         Ok(Done::Stored { key, text, created, revision }) => {
             let status = if created && !is_patch { StatusCode::CREATED } else { StatusCode::OK };
-            let body = json!({ "key": shown_key(&key), "value": kinds::shown(key.kind, &text) });
+            let value = kinds::shown_as_stored(&parts.sealer, &key, &text);
+            let body = json!({ "key": shown_key(&key), "value": value });
             stamped(respond::json(status, &body), revision)
         }
         Ok(Done::Deleted { key, revision }) => {
@@ -186,10 +190,10 @@ fn content_refusal(parts: &AdminParts, kind: Kind, body: Map<String, Value>, oth
     }
 }
 
-fn entry(written: &Written) -> Entry<'_> {
+fn entry<'w>(catalog: &Catalog, role: Role, written: &'w Written) -> Entry<'w> {
     Entry {
         key: shown_key(&written.key),
-        value: kinds::shown(written.key.kind, &written.text),
+        value: kinds::shown_to(role, catalog, &written.key, &written.text),
         created_index: written.created_index,
         modified_index: written.modified_index,
     }

@@ -10,19 +10,23 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use model::Catalog;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
-use super::auth::Gate;
+use super::auth::{Access, Denied, Gate, Role};
 use super::query::{Query, segments};
 use super::target::{COST_DECORATIONS, Target};
-use super::{configs, openapi, plugins, resources, respond, schema, validate, weir};
+use super::{configs, json as body_json, openapi, plugins, resources, respond, schema, validate, weir};
 use crate::reconcile::{Author, Reconcile};
 use crate::report::Reports;
+use crate::sealing::Sealer;
 use crate::serve::{Answer, Handler, Peer, Refusal};
 use crate::view::SharedView;
 
 /// The Admin API of one listener.
 pub struct Admin {
     pub(super) parts: Arc<AdminParts>,
+    /// Whole sets wait here for each other.
+    sets: Arc<Semaphore>,
 }
 
 /// What the Admin API is made of.
@@ -41,6 +45,10 @@ pub struct AdminParts {
     pub reports: Reports,
     /// Whether stream routes are taken.
     pub stream_routes: bool,
+    /// What secrets are encrypted with in answers to writes.
+    pub sealer: Sealer,
+    /// The longest body of a whole set, in bytes.
+    pub max_set_bytes: usize,
 }
 
 /// One request, taken apart.
@@ -53,31 +61,43 @@ pub(super) struct Call {
     pub(super) body: Option<Value>,
     /// Who asks.
     pub(super) author: Author,
+    /// What the caller's key allows.
+    pub(super) role: Role,
 }
 
 impl Admin {
     /// An Admin API of those parts.
     pub fn new(parts: AdminParts) -> Admin {
-        Admin { parts: Arc::new(parts) }
+        Admin { parts: Arc::new(parts), sets: Arc::new(Semaphore::new(SETS_AT_ONCE)) }
     }
 }
 
 impl Handler for Admin {
+    fn allows(&self, peer: SocketAddr) -> bool {
+        self.parts.gate.allows(peer)
+    }
+
     fn admit(&self, head: &Parts, peer: SocketAddr) -> Result<(), Refusal> {
         let dress = &self.parts.dress;
-        if !self.parts.gate.allows(peer) {
-            tracing::warn!(%peer, "an address that is not on the Admin API's allow list");
-            let refusal = respond::error(StatusCode::FORBIDDEN, "the address is not allowed");
-            return Err(Box::new(dress.finish_refusal(refusal)));
-        }
         if head.method == Method::OPTIONS || is_probe(head) || !head.uri.path().starts_with(PREFIX) {
             return Ok(());
         }
-        self.parts.gate.check(head).map_err(|description| {
-            tracing::warn!(%peer, description, "failed to check token");
-            let body = json!({ "error_msg": "failed to check token", "description": description });
-            Box::new(dress.finish_refusal(respond::json(StatusCode::UNAUTHORIZED, &body)))
-        })
+        let denied = match self.parts.gate.check(head, access(head)) {
+            Ok(_) => return Ok(()),
+            Err(denied) => denied,
+        };
+        let refusal = match denied {
+            Denied::Token(description) => {
+                tracing::warn!(%peer, description, "failed to check token");
+                let body = json!({ "error_msg": "failed to check token", "description": description });
+                respond::json(StatusCode::UNAUTHORIZED, &body)
+            }
+            Denied::CrossSite => {
+                tracing::warn!(%peer, "a write with the key in a cookie that may come from another site's page");
+                respond::error(StatusCode::FORBIDDEN, CROSS_SITE)
+            }
+        };
+        Err(Box::new(dress.finish_refusal(refusal)))
     }
 
     fn too_large(&self, size: Option<u64>, limit: usize) -> Response<Bytes> {
@@ -89,7 +109,22 @@ impl Handler for Admin {
     }
 
     fn max_body_bytes(&self, head: &Parts) -> usize {
-        if whole_set(&segments(head.uri.path())).is_empty() { MAX_BODY_BYTES } else { MAX_SET_BYTES }
+        if whole_set(&segments(head.uri.path())).is_empty() {
+            MAX_BODY_BYTES
+        } else {
+            self.parts.max_set_bytes
+        }
+    }
+
+    fn queue(&self, head: &Parts) -> Option<Arc<Semaphore>> {
+        let has_set = matches!(head.method, Method::PUT | Method::POST)
+            && !whole_set(&segments(head.uri.path())).is_empty();
+        has_set.then(|| Arc::clone(&self.sets))
+    }
+
+    fn busy(&self) -> Response<Bytes> {
+        let reason = "another whole set is being read or written; nothing was changed, send this one again";
+        self.parts.dress.finish(respond::error(StatusCode::SERVICE_UNAVAILABLE, reason))
     }
 
     fn answer(&self, request: Request<Bytes>) -> Answer {
@@ -115,9 +150,11 @@ async fn route(parts: &Arc<AdminParts>, request: Request<Bytes>) -> Response<Byt
     let known_method =
         matches!(head.method, Method::GET | Method::PUT | Method::POST | Method::PATCH | Method::DELETE);
     let author = author(&head);
+    // Whoever may ask nothing was refused before the body was read.
+    let role = parts.gate.check(&head, access(&head)).unwrap_or(Role::Viewer);
     let whole = whole_set(&path);
     if whole == ["configs"] && (known_method || head.method == Method::HEAD) {
-        return configs::answer(parts, &head, &body, author).await;
+        return configs::answer(parts, &head, &body, author, role).await;
     }
     let behind = match path.as_slice() {
         [first, second, behind @ ..] if first == "apisix" && second == "admin" && known_method => {
@@ -145,7 +182,7 @@ async fn route(parts: &Arc<AdminParts>, request: Request<Bytes>) -> Response<Byt
         }
         _ => {}
     }
-    dispatch(parts, Call { method: head.method, segments: behind, query, body, author }).await
+    dispatch(parts, Call { method: head.method, segments: behind, query, body, author, role }).await
 }
 
 async fn dispatch(parts: &Arc<AdminParts>, call: Call) -> Response<Bytes> {
@@ -167,6 +204,15 @@ async fn dispatch(parts: &Arc<AdminParts>, call: Call) -> Response<Bytes> {
     }
 }
 
+/// The longest body of a whole set where the process may use so much memory; 0 is without limit.
+pub(crate) fn max_set_bytes(memory_limit_bytes: u64) -> usize {
+    if memory_limit_bytes == 0 {
+        return MAX_SET_BYTES;
+    }
+    let part = usize::try_from(memory_limit_bytes / SET_PART_OF_MEMORY).unwrap_or(usize::MAX);
+    part.clamp(MAX_BODY_BYTES, MAX_SET_BYTES)
+}
+
 /// The answer for a collection that does not exist.
 pub(super) fn unsupported(name: &str) -> Response<Bytes> {
     respond::error(StatusCode::NOT_FOUND, format!("Unsupported resource type: {name}"))
@@ -176,7 +222,7 @@ fn parse_body(body: &Bytes) -> Result<Option<Value>, Refusal> {
     if body.is_empty() {
         return Ok(None);
     }
-    serde_json::from_slice(body).map(Some).map_err(|fault| {
+    body_json::from_slice(body).map(Some).map_err(|fault| {
         let body = json!({
             "error_msg": format!("invalid request body: {fault}"),
             "req_body": String::from_utf8_lossy(body),
@@ -210,6 +256,22 @@ fn author(head: &Parts) -> Author {
     }
 }
 
+/// Whether a request may change something. A reload reads the source again, and so may.
+fn access(head: &Parts) -> Access {
+    let path = segments(head.uri.path());
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    match (&head.method, path.as_slice()) {
+        (&Method::GET | &Method::HEAD, _)
+        | (
+            &Method::POST,
+            ["apisix", "admin", "weir", "explain" | "plan"]
+            | ["apisix", "admin", "schema", "validate", ..]
+            | ["apisix", "admin", "configs", "validate"],
+        ) => Access::Read,
+        _ => Access::Write,
+    }
+}
+
 /// `HEAD /apisix/admin` says that an Admin API is here, without a key.
 fn is_probe(head: &Parts) -> bool {
     head.method == Method::HEAD && head.uri.path().trim_end_matches('/') == PREFIX
@@ -221,6 +283,15 @@ const PREFIX: &str = "/apisix/admin";
 const MAX_BODY_BYTES: usize = 1024 * 1024 * 3 / 2;
 /// Of a whole set: as much as a resource file may have.
 const MAX_SET_BYTES: usize = 256 << 20;
+/// The part of the memory limit that the body of a whole set may have. Parsed, checked and compared with what is in
+/// force, a set takes three to four times its text, and several times more where its values are tiny.
+const SET_PART_OF_MEMORY: u64 = 16;
+/// Whole sets that are read and worked on at once, so that the limit above is one for all of them.
+const SETS_AT_ONCE: usize = 1;
+/// The reason of a 403.
+const CROSS_SITE: &str = "the key came in the cookie x_api_key, and neither Sec-Fetch-Site (same-origin or none) nor \
+                          Origin (the host of this API) says that the request comes from here: send the key in the \
+                          header X-API-KEY";
 /// Who the caller says it is; kept with the version that a write makes.
 const AUTHOR: HeaderName = HeaderName::from_static("x-weir-author");
 /// A name fits a line of `weir history`.

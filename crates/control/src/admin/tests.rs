@@ -1,9 +1,11 @@
 //! Transcripts of Admin API requests and their answers, each line of the contract's section 2.1 once.
 
+mod access;
 mod front;
 mod objects;
 mod properties;
 mod schemas;
+mod sets;
 mod whole;
 
 use serde_json::Value;

@@ -8,10 +8,10 @@ use http::header::HeaderName;
 use http::{HeaderMap, Response, StatusCode, header};
 use model::{Catalog, Key, Kind, check};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::respond;
 use super::server::AdminParts;
+use super::{json, respond};
 use crate::source::file::parse_value;
 
 /// One fault of the set.
@@ -40,7 +40,7 @@ pub(super) fn configs(parts: &AdminParts, headers: &HeaderMap, body: &Bytes) -> 
     if faults.is_empty() {
         return respond::empty(StatusCode::OK);
     }
-    let answer = json!({ "error_msg": "Configuration validation failed", "errors": faults });
+    let answer = serde_json::json!({ "error_msg": "Configuration validation failed", "errors": faults });
     respond::json(StatusCode::BAD_REQUEST, &answer)
 }
 
@@ -56,7 +56,7 @@ pub(super) fn parse(headers: &HeaderMap, body: &Bytes) -> Result<Map<String, Val
         let text = std::str::from_utf8(body).map_err(|fault| fault.to_string())?;
         parse_value(text)?
     } else {
-        serde_json::from_slice(body).map_err(|fault| fault.to_string())?
+        json::from_slice(body)?
     };
     match set {
         Value::Object(set) => Ok(set),

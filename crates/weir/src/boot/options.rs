@@ -60,13 +60,18 @@ fn limits(settings: &Settings) -> Limits {
         max_requests_per_connection: settings.max_requests_per_connection,
         max_connections: settings.max_connections,
         max_connections_per_address: settings.max_connections_per_address,
-        memory_limit_bytes: match settings.memory_limit {
-            MemoryLimit::Bytes(bytes) => bytes,
-            MemoryLimit::Auto => cgroup_memory_bytes().map_or(0, |bytes| bytes / 5 * 4),
-            MemoryLimit::Off => 0,
-        },
+        memory_limit_bytes: memory_limit_bytes(settings),
         adaptive_concurrency: settings.overload == Overload::Adaptive,
         ..Limits::default()
+    }
+}
+
+/// How much memory the process may use; 0 is without limit.
+fn memory_limit_bytes(settings: &Settings) -> u64 {
+    match settings.memory_limit {
+        MemoryLimit::Bytes(bytes) => bytes,
+        MemoryLimit::Auto => cgroup_memory_bytes().map_or(0, |bytes| bytes / 5 * 4),
+        MemoryLimit::Off => 0,
     }
 }
 
@@ -84,6 +89,7 @@ pub(super) fn admin(settings: &Settings, keys: Vec<AdminKey>) -> AdminConfig {
         cors: settings.admin_cors,
         emulated_version: settings.admin_emulated_version.clone(),
         stream_routes: settings.admin_stream_routes,
+        memory_limit_bytes: memory_limit_bytes(settings),
     }
 }
 

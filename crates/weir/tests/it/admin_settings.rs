@@ -36,19 +36,35 @@ fn a_viewer_reads_and_an_admin_does_everything() {
         ("POST", "routes"),
         ("PATCH", "routes/1"),
         ("DELETE", "routes/1"),
-        ("HEAD", "routes"),
         ("PUT", "plugins/reload"),
-        ("POST", "schema/validate/routes"),
+        ("POST", "weir/apply"),
     ] {
         let response = weir.admin_raw(method, target, &[("X-API-KEY", GUEST)], b"");
         assert_eq!(response.status, 401, "{method} {target}");
-        if method != "HEAD" {
-            let expected = json!({
-                "error_msg": "failed to check token",
-                "description": "invalid method for role viewer",
-            });
-            assert_eq!(response.json(), expected, "{method} {target}");
-        }
+        let expected = json!({
+            "error_msg": "failed to check token",
+            "description": "invalid method for role viewer",
+        });
+        assert_eq!(response.json(), expected, "{method} {target}");
+    }
+    let consumer =
+        json!({"username": "jack", "plugins": {"key-auth": {"key": "the-key-of-jack"}}}).to_string();
+    assert_eq!(weir.admin_raw("PUT", "consumers", &[("X-API-KEY", BOSS)], consumer.as_bytes()).status, 201);
+    for target in ["consumers/jack", "consumers"] {
+        let shown = weir.admin_raw("GET", target, &[("X-API-KEY", GUEST)], b"").text();
+        assert!(shown.contains("\"key\":\"(hidden)\"") && !shown.contains("the-key-of-jack"), "{shown}");
+    }
+    for (target, body) in [
+        ("schema/validate/routes", json!({"uri": "/a", "plugins": {"cors": {}}})),
+        ("weir/explain", json!({"method": "GET", "url": "http://a.example/a"})),
+        ("weir/plan", json!({"routes": []})),
+    ] {
+        let body = body.to_string();
+        assert_eq!(
+            weir.admin_raw("POST", target, &[("X-API-KEY", GUEST)], body.as_bytes()).status,
+            200,
+            "{target}"
+        );
     }
     assert_eq!(answer(&weir, "DELETE", "routes/1", BOSS).0, 200);
     assert_eq!(answer(&weir, "GET", "routes", ADMIN_KEY), (401, json!("wrong apikey")));

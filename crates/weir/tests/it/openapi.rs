@@ -59,7 +59,7 @@ fn ask_everything(weir: &Weir, checks: &str, more: &[&str]) {
 
 #[test]
 fn every_answer_to_a_write_is_as_the_document_says() {
-    let mut weir = Weir::start(BINARY);
+    let mut weir = Weir::builder(BINARY).arguments(&["--admin-stream-routes"]).start();
     let checks = format!("{CHECKS},negative_data_rejection");
     let writes = ["PUT", "POST", "PATCH", "DELETE"].map(|method| format!("--include-method={method}"));
     let writes: Vec<&str> = writes.iter().map(String::as_str).collect();
@@ -73,8 +73,9 @@ fn every_answer_to_a_write_is_as_the_document_says() {
 
 #[test]
 fn every_answer_to_a_question_is_as_the_document_says() {
-    let mut weir = Weir::start(BINARY);
-    ask_everything(&weir, CHECKS, &["--phases", "examples,coverage", "--include-method=GET"]);
+    let mut weir = Weir::builder(BINARY).arguments(&["--admin-stream-routes"]).start();
+    let checks = format!("{CHECKS},negative_data_rejection");
+    ask_everything(&weir, &checks, &["--phases", "examples,coverage", "--include-method=GET"]);
     ask_everything(&weir, CHECKS, &["--phases", "stateful", "--max-examples", "5"]);
     assert!(weir.is_running());
 }

@@ -305,8 +305,8 @@ fn parameters(catalog: &Catalog) -> Value {
         ),
         "SchemaType": query(
             "schema_type",
-            "Which of the plugin's schemas; an unknown word is the common one.",
-            json!({ "type": "string", "enum": ["plugin", "consumer", "metadata"], "default": "plugin" }),
+            "Which of the plugin's schemas: `consumer`, `metadata`, or with any other word the common one.",
+            json!({ "type": "string", "default": "plugin" }),
         ),
     })
 }
@@ -329,17 +329,20 @@ fn responses() -> Value {
     json!({
         "Refused": refused("What was sent is not right; nothing has changed.", "Error"),
         "PageRefused": {
-            "description": "The page size is out of bounds (a bare text, as APISIX answers it, whatever its content \
-                            type says), or another argument is not right (the envelope of errors).",
+            "description": "The page or its size is out of bounds or no whole number (a bare text, as APISIX answers it, \
+                            whatever its content type says), or another argument is not right (the envelope of errors).",
             "headers": headers(),
             "content": { "application/json": {} },
         },
         "Unauthorized": not_admitted("No key, a wrong one, or one whose role may not do this."),
-        "AddressRefused": not_admitted("The address is not on the allow list."),
+        "CrossSite": not_admitted(
+            "The key came in the cookie, and neither `Sec-Fetch-Site` nor `Origin` says that the request comes from a page \
+             of this origin.",
+        ),
         "NotFound": refused("There is no such object.", "KeyNotFound"),
         "Unknown": refused("There is no such thing.", "Error"),
         "ReadOnly": refused("The configuration comes from a file, or the verb is switched off for the kind.", "Error"),
         "TooSlow": { "description": "The body did not come in time." },
-        "Unavailable": refused("It cannot be stored now, or was changed by another meanwhile; nothing has changed.", "Error"),
+        "Unavailable": refused("It cannot be stored now, was changed by another meanwhile, or another whole set is being worked on. Nothing has changed, unless the reason says that this is not known.", "Error"),
     })
 }

@@ -12,7 +12,7 @@ pub(super) fn schema(name: &str) -> Value {
     reference("schemas", name)
 }
 
-/// An operation in the making. Every one can be refused for its address, its key, its arguments.
+/// An operation in the making. Every one can be refused for its key and its arguments.
 pub(super) struct Operation {
     fields: Map<String, Value>,
     parameters: Vec<Value>,
@@ -28,7 +28,6 @@ impl Operation {
         Operation { fields, parameters: Vec::new(), responses: Map::new() }
             .response("400", reference("responses", "Refused"))
             .response("401", reference("responses", "Unauthorized"))
-            .response("403", reference("responses", "AddressRefused"))
     }
 
     pub(super) fn describe(mut self, text: &str) -> Operation {
@@ -97,9 +96,14 @@ impl Operation {
         self.response(status, reference("responses", name))
     }
 
-    /// What every write can be answered: 405 from a file, 503 from a store that cannot write.
-    pub(super) fn write(self) -> Operation {
+    /// What everything that needs a store can be answered: 405 from a file, 503 from a store that cannot be used now.
+    pub(super) fn store(self) -> Operation {
         self.refusal("405", "ReadOnly").refusal("503", "Unavailable")
+    }
+
+    /// What every write can be answered: as [`Operation::store`], and 403 to a page of another origin.
+    pub(super) fn write(self) -> Operation {
+        self.store().refusal("403", "CrossSite")
     }
 
     pub(super) fn response(mut self, status: &str, response: Value) -> Operation {

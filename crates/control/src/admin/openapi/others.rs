@@ -28,7 +28,7 @@ pub(super) fn add(paths: &mut Map<String, Value>) {
     insert("/weir/adopt", json!({ "post": adopt() }));
 }
 
-/// Without a key, so nothing can be refused but the address.
+/// Without a key, so nothing can be refused.
 fn probe() -> Value {
     json!({
         "tags": ["schemas"],
@@ -37,7 +37,6 @@ fn probe() -> Value {
         "security": [],
         "responses": {
             "200": { "description": "It is.", "headers": headers() },
-            "403": super::operation::reference("responses", "AddressRefused"),
         },
     })
 }
@@ -50,7 +49,6 @@ fn preflight() -> Value {
         "security": [],
         "responses": {
             "200": { "description": "The headers of CORS, if they are switched on.", "headers": headers() },
-            "403": super::operation::reference("responses", "AddressRefused"),
         },
     })
 }
@@ -108,6 +106,7 @@ fn reload() -> Value {
     });
     schemas("reloadPlugins", "Read the file of resources again, where that is the source")
         .response("200", done)
+        .refusal("403", "CrossSite")
         .done()
 }
 
@@ -152,6 +151,7 @@ fn validate_set() -> Value {
         .describe("References are not followed: a set may lean on objects that are not in it.")
         .body_as(&["application/json", "application/yaml"], &json!({ "type": "object", "properties": lists }))
         .response("200", nothing("It is right."))
+        .refusal("503", "Unavailable")
         .done()
 }
 

@@ -205,7 +205,7 @@ fn plan() -> Value {
         ))
         .body_as(&["application/json", "application/yaml"], &set(Map::new()))
         .answer("200", "What would be done.", plan_schema(false))
-        .write();
+        .store();
     refusals(operation).done()
 }
 
@@ -271,7 +271,7 @@ fn versions() -> Value {
         .parameter(limit)
         .parameter(number("before", false, "Only older ones."))
         .answer("200", "The versions.", body)
-        .write();
+        .store();
     operation.done()
 }
 
@@ -285,6 +285,6 @@ fn version() -> Value {
     let operation = whole("getVersion", "One version and what it changed")
         .parameter(version)
         .answer("200", "The version.", version_schema(true))
-        .write();
+        .store();
     refusals(operation).done()
 }

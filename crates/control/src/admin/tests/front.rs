@@ -22,6 +22,7 @@ fn keys() {
     check("GET", Some("x"), (401, "wrong apikey"));
     check("GET", Some("guest"), (200, ""));
     check("PUT", Some("guest"), (401, "invalid method for role viewer"));
+    check("HEAD", Some("guest"), (404, ""));
     check("GET", Some("boss"), (200, ""));
 }
 
@@ -107,6 +108,11 @@ fn bodies() {
     let body: Value = serde_json::from_str(&body).unwrap();
     assert_eq!((status, &body["req_body"]), (400, &json!("{\"uri\":")));
     assert!(body["error_msg"].as_str().unwrap().starts_with("invalid request body: "), "{body}");
+    let proto = "{\"content\":\"syntax = \\\"proto3\\\";\n\tmessage A {}\r\n\"}";
+    let (status, body) = talk.rig.ask("PUT", "/apisix/admin/protos/1", proto);
+    let body: Value = serde_json::from_str(&body).unwrap();
+    let expected = json!("syntax = \"proto3\";\n\tmessage A {}\r\n");
+    assert_eq!((status, &body["value"]["content"]), (201, &expected), "raw line breaks are taken");
     let large = format!("{{\"desc\":\"{}\"}}", "x".repeat(1_572_864));
     let (status, body) = talk.rig.ask("PUT", "/apisix/admin/routes/1", &large);
     assert_eq!(status, 400);

@@ -48,6 +48,11 @@ fn plugins() {
     assert_eq!(pointer("/apisix/admin/plugins?all=true", "/auth/priority"), (200, json!(2500)));
     assert_eq!(pointer("/apisix/admin/plugins?all=true", "/auth/type"), (200, json!("auth")));
     assert_eq!(talk.rig.ask("PUT", "/apisix/admin/plugins/reload", ""), (200, "done".to_owned()));
+    for method in ["GET", "POST", "PATCH", "DELETE"] {
+        let message = format!("please use PUT method to reload the plugins, {method} method is not allowed.");
+        let refused = json!({"error_msg": message});
+        talk.check(method, "/apisix/admin/plugins/reload", Value::Null, 405, refused);
+    }
 }
 
 #[test]

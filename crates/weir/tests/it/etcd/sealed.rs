@@ -36,7 +36,8 @@ fn what_apisix_encrypted_is_read_and_what_is_written_it_can_read() {
     assert_eq!(shown["value"]["plugins"]["key-auth"]["key"], "auth-one");
 
     other.delete("consumers/jack");
-    other.put("consumers", consumer("jill", "auth-one"));
+    let answer = other.put("consumers", consumer("jill", "auth-one"));
+    assert_eq!(answer["value"]["plugins"]["key-auth"]["key"], SEALED, "a write answers what is stored");
     let stored: Value = serde_json::from_str(&etcd.get("/apisix/consumers/jill")).unwrap();
     assert_eq!(stored["plugins"]["key-auth"]["key"], SEALED, "byte for byte as APISIX writes it");
     wait_until("the other node has it", || status_with(&one, "auth-one") == 200);

@@ -1,0 +1,135 @@
+//! Bodies of the Admin API as JSON, read as leniently as lua-cjson reads them: raw line breaks, tabs and other control
+//! characters inside strings are taken as they are, because people paste .proto files and functions into bodies. It
+//! refuses every other departure from JSON.
+
+use std::borrow::Cow;
+
+use serde::de::DeserializeOwned;
+
+/// Reads JSON; the error is serde's text, its line and column those of the body.
+///
+/// # Errors
+/// What is wrong and where.
+pub(super) fn from_slice<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
+    let fault = match serde_json::from_slice(body) {
+        Ok(value) => return Ok(value),
+        Err(fault) => fault,
+    };
+    let Cow::Owned(escaped) = escape_controls(body) else { return Err(fault.to_string()) };
+    serde_json::from_slice(&escaped).map_err(|fault| {
+        let reason = fault.to_string();
+        let at = format!(" at line {} column {}", fault.line(), fault.column());
+        match reason.strip_suffix(&at) {
+            Some(reason) => {
+                let (line, column) = place_in(body, offset_of(&escaped, fault.line(), fault.column()));
+                format!("{reason} at line {line} column {column}")
+            }
+            None => reason,
+        }
+    })
+}
+
+/// The body with the control characters inside its strings escaped; borrowed if there are none. NUL stays: lua-cjson
+/// refuses it too.
+pub(super) fn escape_controls(body: &[u8]) -> Cow<'_, [u8]> {
+    let mut escaped = Vec::new();
+    // Where the part of the body begins that is not copied yet.
+    let mut from = 0;
+    for_each_raw_control(body, |at| {
+        escaped.extend_from_slice(&body[from..at]);
+        escaped.extend_from_slice(format!("\\u{:04x}", body[at]).as_bytes());
+        from = at + 1;
+    });
+    if from == 0 {
+        return Cow::Borrowed(body);
+    }
+    escaped.extend_from_slice(&body[from..]);
+    Cow::Owned(escaped)
+}
+
+/// Calls `found` with the place of each control character inside a string.
+fn for_each_raw_control(body: &[u8], mut found: impl FnMut(usize)) {
+    let (mut in_string, mut is_escaped) = (false, false);
+    for (at, byte) in body.iter().copied().enumerate() {
+        match byte {
+            _ if !in_string => in_string = byte == b'"',
+            // An escaped control character is no JSON in either reading.
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'"' => in_string = false,
+            0x01..=0x1f => found(at),
+            _ => {}
+        }
+    }
+}
+
+/// The offset of a line and column, both from 1 as serde counts them.
+fn offset_of(text: &[u8], line: usize, column: usize) -> usize {
+    let before: usize =
+        text.split_inclusive(|byte| *byte == b'\n').take(line.saturating_sub(1)).map(<[u8]>::len).sum();
+    before + column
+}
+
+/// The line and column in `body` of what is at `offset` once its control characters are escaped.
+fn place_in(body: &[u8], offset: usize) -> (usize, usize) {
+    let mut original = offset;
+    let mut escapes = 0;
+    for_each_raw_control(body, |at| {
+        if at + escapes * ESCAPE_GROWTH < offset {
+            escapes += 1;
+            original = (offset - (escapes * ESCAPE_GROWTH).min(offset)).max(at + 1);
+        }
+    });
+    let before = &body[..original.min(body.len())];
+    let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let lines = before.iter().filter(|byte| **byte == b'\n').count();
+    (lines + 1, before.len() - line_start)
+}
+
+/// How much longer `\u000a` is than the character.
+const ESCAPE_GROWTH: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn control_characters_in_strings_are_taken() {
+        let check = |body: &str, expected: Result<Value, &str>| {
+            assert_eq!(from_slice::<Value>(body.as_bytes()), expected.map_err(str::to_owned), "{body:?}");
+        };
+        check("{\"a\": 1}", Ok(json!({"a": 1})));
+        check("{\"a\":\n\t\"b\nc\td\r\u{1}\"}\n", Ok(json!({"a": "b\nc\td\r\u{1}"})));
+        check("{\"a\nb\": \"\\\"\n\\\\\"}", Ok(json!({"a\nb": "\"\n\\"})));
+        check(
+            "\"a\u{0}\"",
+            Err("control character (\\u0000-\\u001F) found while parsing a string at line 1 column 3"),
+        );
+        check("{\"a\": \"b\\\nc\"}", Err("invalid escape at line 2 column 0"));
+        check("{\"ab\": tru}", Err("expected ident at line 1 column 11"));
+        check("{\"a\u{1}\": tru}", Err("expected ident at line 1 column 11"));
+        check("{\"a\": \"x\ny\nz\", \"b\": tru}", Err("expected ident at line 3 column 13"));
+        check("{\n\"a\": \"x\ty\"\n\"b\"}", Err("expected `,` or `}` at line 3 column 1"));
+        check("{\"a\": \"b\n", Err("EOF while parsing a string at line 2 column 0"));
+    }
+
+    proptest! {
+        #[test]
+        fn escaping_changes_no_json(value in "[ -~\\n\\t]{0,20}", other in "[ -~]{0,8}") {
+            let good = json!({"a": value, "b": [other]}).to_string();
+            prop_assert_eq!(escape_controls(good.as_bytes()), good.as_bytes());
+            let raw = good.replace("\\n", "\n").replace("\\t", "\t");
+            // An escaped backslash before an `n` is no line break.
+            if !value.contains('\\') {
+                prop_assert_eq!(from_slice::<Value>(raw.as_bytes()), Ok(json!({"a": value, "b": [other]})));
+            }
+        }
+
+        #[test]
+        fn garbage_never_panics(body in "[\"\\\\{}:, \\n\\u{1}a1]{0,40}") {
+            let _ = from_slice::<Value>(body.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! The seats of one listener: which connections hold one, what each of them is doing, and which one gives way when no
+//! seat is left. It refuses to know sockets: addresses and times are handed in.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// What a connection is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// No head of a request has arrived yet, or only a part of one.
+    Silent,
+    /// Its last answer was given; it may ask again.
+    Idle,
+    /// A head has arrived; the body is awaited.
+    Reading,
+    /// A whole request is being answered.
+    Answering,
+}
+
+/// How many connections a listener holds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SeatLimits {
+    /// In all.
+    pub(super) total: usize,
+    /// From one source address.
+    pub(super) per_address: usize,
+}
+
+/// The connections of one listener.
+#[derive(Debug)]
+pub(super) struct Seats {
+    limits: SeatLimits,
+    seats: HashMap<u64, Seat>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Seat {
+    source: IpAddr,
+    stage: Stage,
+    /// When the stage began, or the connection last took a part of its answer.
+    since: Instant,
+    /// Told once the connection has to close.
+    closing: Arc<Notify>,
+}
+
+impl Seats {
+    pub(super) fn new(limits: SeatLimits) -> Seats {
+        Seats { limits, seats: HashMap::new(), next: 0 }
+    }
+
+    /// A seat for a connection from `peer`. A source that has its share gives up its own longest silent connection, a
+    /// full listener the longest silent one of all. None while every candidate is being answered.
+    fn take(&mut self, peer: IpAddr, now: Instant) -> Option<(u64, Arc<Notify>)> {
+        let source = source(peer);
+        let of_source = self.seats.values().filter(|seat| seat.source == source).count();
+        let has_room = if of_source >= self.limits.per_address {
+            self.close_longest_silent(|seat| seat.source == source)
+        } else {
+            self.seats.len() < self.limits.total || self.close_longest_silent(|_| true)
+        };
+        if !has_room {
+            return None;
+        }
+        let (id, closing) = (self.next, Arc::new(Notify::new()));
+        self.next += 1;
+        self.seats
+            .insert(id, Seat { source, stage: Stage::Silent, since: now, closing: Arc::clone(&closing) });
+        Some((id, closing))
+    }
+
+    /// Closes the connection that has been silent longest, one that has never asked before one that has. A request that
+    /// is being answered is never cut. False if there is none to close.
+    pub(super) fn make_room(&mut self) -> bool {
+        self.close_longest_silent(|_| true)
+    }
+
+    fn close_longest_silent(&mut self, is_meant: impl Fn(&Seat) -> bool) -> bool {
+        let candidates =
+            self.seats.iter().filter(|(_, seat)| seat.stage != Stage::Answering && is_meant(seat));
+        let longest = candidates.min_by_key(|(_, seat)| (seat.stage != Stage::Silent, seat.since));
+        let Some(seat) = longest.map(|(id, _)| *id).and_then(|id| self.seats.remove(&id)) else {
+            return false;
+        };
+        seat.closing.notify_one();
+        true
+    }
+
+    fn note(&mut self, id: u64, stage: Stage, now: Instant) {
+        if let Some(seat) = self.seats.get_mut(&id) {
+            (seat.stage, seat.since) = (stage, now);
+        }
+    }
+
+    /// The client took a part of an answer.
+    fn note_progress(&mut self, id: u64, now: Instant) {
+        if let Some(seat) = self.seats.get_mut(&id) {
+            seat.since = now;
+        }
+    }
+
+    /// When to look at the connection again; none if it has to close now.
+    fn look_again_at(&self, id: u64, now: Instant) -> Option<Instant> {
+        let seat = self.seats.get(&id)?;
+        let (timeout, is_bounded) = match seat.stage {
+            Stage::Silent => (FIRST_HEAD_TIMEOUT, true),
+            Stage::Idle => (IDLE_TIMEOUT, true),
+            // The body has a timeout of its own, and an answer is the listener's business.
+            Stage::Reading | Stage::Answering => (IDLE_TIMEOUT, false),
+        };
+        let deadline = seat.since + timeout;
+        match (deadline > now, is_bounded) {
+            (true, _) => Some(deadline),
+            (false, true) => None,
+            (false, false) => Some(now + timeout),
+        }
+    }
+}
+
+/// One connection's seat; free again when dropped.
+pub(super) struct HeldSeat {
+    seats: Arc<Mutex<Seats>>,
+    id: u64,
+    closing: Arc<Notify>,
+}
+
+impl HeldSeat {
+    /// See [`Seats::take`].
+    pub(super) fn take(seats: &Arc<Mutex<Seats>>, peer: IpAddr) -> Option<HeldSeat> {
+        let (id, closing) = seats.lock().take(peer, Instant::now())?;
+        Some(HeldSeat { seats: Arc::clone(seats), id, closing })
+    }
+
+    pub(super) fn note(&self, stage: Stage) {
+        self.seats.lock().note(self.id, stage, Instant::now());
+    }
+
+    pub(super) fn note_progress(&self) {
+        self.seats.lock().note_progress(self.id, Instant::now());
+    }
+
+    /// See [`Seats::look_again_at`].
+    pub(super) fn look_again_at(&self) -> Option<Instant> {
+        self.seats.lock().look_again_at(self.id, Instant::now())
+    }
+
+    /// Until the connection has to give way to another one.
+    pub(super) async fn given_away(&self) {
+        self.closing.notified().await;
+    }
+}
+
+impl Drop for HeldSeat {
+    fn drop(&mut self) {
+        self.seats.lock().seats.remove(&self.id);
+    }
+}
+
+/// What counts as one source: an IPv4 address, or the network of 64 bits that an IPv6 host has at its disposal.
+fn source(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(address) => {
+            let network = u128::from(address) & (u128::MAX << HOST_BITS);
+            IpAddr::V6(Ipv6Addr::from(network))
+        }
+        address => address,
+    }
+}
+
+/// A client that has connected sends its request at once; one that has not after this time holds a seat for nothing.
+const FIRST_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Between requests, and for a client that takes nothing of its answer. Scrapers keep connections from one interval to
+/// the next, which is 15 to 60 s.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// The lower half of an IPv6 address.
+const HOST_BITS: u32 = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: SeatLimits = SeatLimits { total: 4, per_address: 3 };
+
+    struct Table {
+        seats: Seats,
+        start: Instant,
+        /// By the order of their taking.
+        taken: Vec<(u64, Arc<Notify>)>,
+    }
+
+    impl Table {
+        fn new() -> Table {
+            Table { seats: Seats::new(LIMITS), start: Instant::now(), taken: Vec::new() }
+        }
+
+        fn at(&self, second: u64) -> Instant {
+            self.start + Duration::from_secs(second)
+        }
+
+        fn take(&mut self, peer: &str, second: u64) -> bool {
+            let taken = self.seats.take(peer.parse().unwrap(), self.at(second));
+            taken.map(|seat| self.taken.push(seat)).is_some()
+        }
+
+        fn note(&mut self, number: usize, stage: Stage, second: u64) {
+            let at = self.at(second);
+            self.seats.note(self.taken[number].0, stage, at);
+        }
+
+        /// The numbers of the connections that still have their seat.
+        fn seated(&self) -> Vec<usize> {
+            (0..self.taken.len())
+                .filter(|number| self.seats.seats.contains_key(&self.taken[*number].0))
+                .collect()
+        }
+    }
+
+    #[test]
+    fn longest_silent_connection_gives_way() {
+        let mut table = Table::new();
+        for (second, peer) in ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"].into_iter().enumerate() {
+            assert!(table.take(peer, second as u64));
+        }
+        table.note(0, Stage::Idle, 5);
+        table.note(1, Stage::Answering, 5);
+        assert!(table.take("10.0.0.5", 6));
+        assert_eq!(table.seated(), [0, 1, 3, 4], "the oldest that never asked");
+        assert!(table.take("10.0.0.6", 7) && table.take("10.0.0.7", 8));
+        assert_eq!(table.seated(), [0, 1, 5, 6]);
+        table.note(5, Stage::Reading, 9);
+        table.note(6, Stage::Answering, 9);
+        assert!(table.take("10.0.0.8", 10));
+        assert_eq!(table.seated(), [1, 5, 6, 7], "then the one whose last answer is longest ago");
+        table.note(5, Stage::Answering, 11);
+        table.note(7, Stage::Answering, 11);
+        assert!(!table.take("10.0.0.9", 12), "a request that is being answered is never cut");
+        assert!(!table.seats.make_room());
+        assert_eq!(table.seated(), [1, 5, 6, 7]);
+    }
+
+    #[test]
+    fn one_address_has_its_share_only() {
+        let mut table = Table::new();
+        assert!(table.take("10.0.0.9", 0));
+        for second in 1..9 {
+            assert!(table.take("10.0.0.1", second));
+        }
+        assert_eq!(table.seated(), [0, 6, 7, 8], "its own connections give way, not those of others");
+        let mut table = Table::new();
+        for second in 0..8 {
+            assert!(table.take(&format!("2001:db8::{second}"), second));
+            assert!(table.take("::ffff:10.0.0.1", second) && table.take("10.0.0.1", second));
+        }
+        assert_eq!(
+            table.seats.seats.len(),
+            4,
+            "a network of 64 bits and a mapped address are one source each"
+        );
+    }
+
+    #[test]
+    fn silent_and_idle_connections_time_out() {
+        let mut table = Table::new();
+        assert!(table.take("10.0.0.1", 0));
+        let id = table.taken[0].0;
+        let check = |table: &Table, now: u64, expected: Option<u64>| {
+            let found = table.seats.look_again_at(id, table.at(now));
+            assert_eq!(found, expected.map(|second| table.at(second)), "at {now}");
+        };
+        check(&table, 0, Some(10));
+        check(&table, 9, Some(10));
+        check(&table, 10, None);
+        table.note(0, Stage::Reading, 10);
+        check(&table, 99, Some(159));
+        table.note(0, Stage::Answering, 20);
+        check(&table, 20, Some(80));
+        table.note(0, Stage::Idle, 30);
+        check(&table, 89, Some(90));
+        table.seats.note_progress(id, table.at(40));
+        check(&table, 90, Some(100));
+        check(&table, 100, None);
+    }
+}
