@@ -1,42 +1,46 @@
-//! Asking the Admin API of the node that runs here: where it listens, with which key, and what its refusals say. Knows no
-//! command.
+//! Asking the Admin API of the instance that runs here: where it listens, with which key, and what its refusals say. It is
+//! found by the lock of its data folder. Knows no command.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::ValueHint;
+use control::source::store::Instance;
 use serde_json::Value;
 
 use crate::ask::{Answer, Failure, Question, ask};
 use crate::boot;
 use crate::settings::{Place, SETTINGS, Settings, Written};
 
-/// Which node is meant; the same for every command.
+/// Which instance is meant; the same for every command.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct NodeArguments {
-    /// Settings file (YAML) of the node
+    /// Settings file (YAML) of the instance
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, env = "WEIR_CONFIG", hide_env_values = true)]
     config: Option<OsString>,
-    /// Admin API of the node [default: as in its settings]
+    /// Admin API of the instance [default: that of the instance that runs on the data folder, else as in its settings]
     #[arg(long, value_name = "ADDR")]
     admin: Option<String>,
-    /// Data folder of the node, where its Admin key is [default: as in its settings]
+    /// Data folder of the instance, where it is found and its Admin key is [default: as in its settings]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     data: Option<String>,
 }
 
-/// A node, as a command sees it.
+/// An instance, as a command sees it.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) settings: Settings,
+    /// The one that holds the data folder, unless the Admin API was named or the environment has its address.
+    running: Option<Instance>,
     /// The Admin API was named, so that nothing else may answer in its place.
-    pub(crate) is_named: bool,
+    is_named: bool,
 }
 
 impl NodeArguments {
-    /// The node that is meant.
+    /// The instance that is meant.
     ///
     /// # Errors
     /// Faulty settings.
@@ -51,15 +55,50 @@ impl NodeArguments {
             }
         }
         let settings = Settings::load(config.as_deref(), std::env::vars_os(), flags)?.settings;
-        Ok(Node { settings, is_named: self.admin.is_some() })
+        let is_named = self.admin.is_some();
+        let running = if is_named || is_in_environment("admin") { None } else { running_on(&settings.data) };
+        Ok(Node { settings, running, is_named })
     }
+}
+
+/// The instance that runs on the data folder. A folder that cannot be looked into is as good as one without an instance:
+/// the settings say where to ask then.
+pub(crate) fn running_on(data: &Path) -> Option<Instance> {
+    Instance::running(data).ok().flatten()
+}
+
+/// Whether the environment has a value for that setting.
+pub(crate) fn is_in_environment(name: &str) -> bool {
+    let setting = SETTINGS.iter().find(|setting| setting.name == name).expect("a setting of that name");
+    std::env::var_os(setting.variable()).is_some_and(|value| !value.is_empty())
+}
+
+/// The address of a listener of the instance that is meant.
+///
+/// # Errors
+/// The instance has no such listener; the message says what to do.
+pub(crate) fn address_of(
+    running: Option<&Instance>,
+    name: &str,
+    settings: &Settings,
+    configured: Option<SocketAddr>,
+) -> anyhow::Result<Option<SocketAddr>> {
+    let Some(running) = running.filter(|running| running.listeners.is_some()) else { return Ok(configured) };
+    let address = running.address(name).with_context(|| {
+        format!(
+            "the instance on the data folder {}, process {}, does not listen there: its setting `{name}` is off",
+            settings.data.display(),
+            running.process
+        )
+    })?;
+    Ok(Some(address))
 }
 
 /// What became of a question.
 pub(crate) enum Asked {
     /// An answer, whatever it says.
     Answered(Answer),
-    /// No node runs here, and none was named.
+    /// No instance runs here, and none was named.
     Nobody,
 }
 
@@ -67,10 +106,11 @@ impl Node {
     /// Asks; `target` is what follows `/apisix/admin/`.
     ///
     /// # Errors
-    /// No node where one was named, no key, or no answer.
+    /// No instance where one was named or must be, no key, or no answer.
     pub(crate) fn ask(&self, method: &str, target: &str, body: &str) -> anyhow::Result<Asked> {
-        let Some(admin) = self.settings.admin else {
-            bail!("this node has no Admin API: its setting `admin` is off");
+        let admin = address_of(self.running.as_ref(), "admin", &self.settings, self.settings.admin)?;
+        let Some(admin) = admin else {
+            bail!("this instance has no Admin API: its setting `admin` is off");
         };
         let key = boot::admin_key_for_commands(&self.settings)?;
         let author = author();
@@ -78,17 +118,28 @@ impl Node {
         fields.extend(key.as_deref().map(|key| ("X-API-KEY", key)));
         let target = format!("/apisix/admin/{target}");
         let question = Question { method, target: &target, fields: &fields, body, patience: PATIENCE };
-        match ask(admin, &question) {
-            Ok(answer) => Ok(Asked::Answered(answer)),
-            Err(Failure::NotThere(_)) if !self.is_named => Ok(Asked::Nobody),
-            Err(Failure::NotThere(error)) => bail!(
-                "no node answers at {admin}: {error}; see the line `listening admin` of the node's output"
+        match (ask(admin, &question), &self.running) {
+            (Ok(answer), _) => Ok(Asked::Answered(answer)),
+            (Err(Failure::NotThere(error)), Some(running)) => bail!(
+                "process {} runs on the data folder {} and does not answer at {admin}: {error}; name its Admin API with \
+                 --admin",
+                running.process,
+                self.settings.data.display()
             ),
-            Err(Failure::Refused(reason)) => bail!("{reason}"),
+            (Err(Failure::NotThere(_)), None) if !self.is_named => Ok(Asked::Nobody),
+            (Err(Failure::NotThere(error)), None) => {
+                bail!("no instance answers at {admin}: {error}; see the line `listening admin` of its output")
+            }
+            (Err(Failure::Refused(reason)), None) if !self.is_named => {
+                bail!(
+                    "{reason}; name the Admin API that is meant with --admin, or its data folder with --data"
+                )
+            }
+            (Err(Failure::Refused(reason)), _) => bail!("{reason}"),
         }
     }
 
-    /// As [`Node::ask`], where only a running node can answer.
+    /// As [`Node::ask`], where only a running instance can answer.
     ///
     /// # Errors
     /// As there, and nobody being there.
@@ -98,7 +149,11 @@ impl Node {
             Asked::Nobody => {
                 let admin =
                     self.settings.admin.map(|admin: SocketAddr| admin.to_string()).unwrap_or_default();
-                bail!("no node runs at {admin}; start it, or name its Admin API with --admin")
+                bail!(
+                    "no instance runs on the data folder {} or at {admin}; start it, or name its Admin API with --admin \
+                     or its data folder with --data",
+                    self.settings.data.display()
+                )
             }
         }
     }
@@ -111,9 +166,9 @@ impl Node {
 pub(crate) fn agreed(answer: Answer) -> anyhow::Result<Value> {
     match (answer.status, &answer.body) {
         (200, Ok(_)) => answer.body.map_err(anyhow::Error::msg),
-        (200, Err(_)) => bail!("the node's answer is not JSON"),
+        (200, Err(_)) => bail!("the instance's answer is not JSON"),
         (401, _) => bail!(
-            "the node does not take this Admin key ({}); give its key in WEIR_ADMIN_KEY, or its data folder with --data",
+            "the instance does not take this Admin key ({}); give its key in WEIR_ADMIN_KEY, or its data folder with --data",
             answer.reason()
         ),
         _ => bail!("{}", answer.reason()),
@@ -126,7 +181,7 @@ pub(crate) fn agreed(answer: Answer) -> anyhow::Result<Value> {
 /// As there, and an answer of another form.
 pub(crate) fn read<T: serde::de::DeserializeOwned>(answer: Answer) -> anyhow::Result<T> {
     serde_json::from_value(agreed(answer)?)
-        .context("the node answered in a form this version does not know; see it with --json")
+        .context("the instance answered in a form this version does not know; see it with --json")
 }
 
 /// Who asks, as the system knows them; what no header field may carry is left out.

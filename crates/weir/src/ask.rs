@@ -46,8 +46,8 @@ pub(crate) enum Failure {
 pub(crate) fn ask(node: SocketAddr, question: &Question<'_>) -> Result<Answer, Failure> {
     let stream = TcpStream::connect_timeout(&node, CONNECT_PATIENCE).map_err(Failure::NotThere)?;
     let answer = exchange(stream, node, question)
-        .map_err(|error| Failure::Refused(format!("the node at {node} did not answer: {error}")))?;
-    read_answer(&answer).map_err(|reason| Failure::Refused(format!("the node at {node}: {reason}")))
+        .map_err(|error| Failure::Refused(format!("the instance at {node} did not answer: {error}")))?;
+    read_answer(&answer).map_err(|reason| Failure::Refused(format!("the instance at {node}: {reason}")))
 }
 
 /// Sends the question and reads to the end. HTTP/1.0, so that the answer is neither chunked nor kept open.
@@ -74,6 +74,10 @@ fn exchange(mut stream: TcpStream, node: SocketAddr, question: &Question<'_>) ->
 }
 
 fn read_answer(answer: &[u8]) -> Result<Answer, String> {
+    if answer.is_empty() {
+        return Err("it closed the connection without an answer; does its `admin_allow` list this address?"
+            .to_owned());
+    }
     let text = String::from_utf8_lossy(answer);
     let (head, body) = text.split_once("\r\n\r\n").ok_or("it did not answer in HTTP")?;
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());

@@ -4,6 +4,7 @@
 //! Many writes share one [`Transaction`] and so one fsync (group commit): the caller opens one, puts every
 //! waiting write into it and answers them all after [`Transaction::commit`].
 
+mod instance;
 mod lock;
 mod record;
 mod transaction;
@@ -21,6 +22,7 @@ use thiserror::Error;
 
 use versions::Log;
 
+pub use instance::{Instance, InstanceListener};
 pub(crate) use lock::make_directory;
 pub use lock::{DirectoryLock, LockError};
 pub use record::{Record, RecordError};

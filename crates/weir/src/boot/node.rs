@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::source::store::DirectoryLock;
+use control::source::store::{DirectoryLock, Instance, InstanceListener};
 use control::{Control, ControlConfig, SystemClock};
 use gateway::engine::{Engine, EngineConfig};
 use gateway::observe::access_log::LogWriter;
@@ -13,7 +13,7 @@ use gateway::observe::access_log::LogWriter;
 use super::bridge::{self, Bridge, Gateway};
 use super::live::LiveSettings;
 use super::upgrade::{Executable, Offer, Predecessor};
-use super::{admin_keys, catalog, compiler, data, options, sealer, secrets, services, sockets, source};
+use super::{admin_keys, catalog_for, compiler, data, options, sealer, secrets, services, sockets, source};
 use crate::log::{self, LogControl};
 use crate::settings::{Loaded, Settings, SettingsSource};
 
@@ -66,7 +66,7 @@ impl Node {
             Some(inherited) => Some(inherited),
             None => data::lock(&settings)?,
         };
-        let catalog = Arc::new(catalog(settings.plugins.as_deref()));
+        let catalog = Arc::new(catalog_for(&settings));
         let sealer = sealer(&settings, &catalog)?;
         let control = Control::start(ControlConfig {
             source: source(&settings),
@@ -106,10 +106,13 @@ impl Node {
         }
         engine.open(sockets.proxy);
         control.listen(sockets.control)?;
-        if let Some(predecessor) = predecessor {
-            if let Some(lock) = &lock {
+        if let Some(lock) = &lock {
+            if predecessor.is_some() {
                 lock.announce()?;
             }
+            tell_where(lock, &sockets.spare);
+        }
+        if let Some(predecessor) = predecessor {
             predecessor.serving();
         }
         let live = LiveSettings::new(settings_source, settings.clone());
@@ -155,9 +158,30 @@ impl Node {
         })
     }
 
+    /// Says anew that this process is the one of the data folder, and where it listens.
+    ///
+    /// # Errors
+    /// The lock cannot be written to.
+    pub(super) fn announce(&self) -> std::io::Result<()> {
+        let Some(lock) = &self.lock else { return Ok(()) };
+        lock.announce()?;
+        tell_where(lock, &self.spare);
+        Ok(())
+    }
+
     /// The lock of the data folder, if it is held.
     pub(super) fn lock(&self) -> Option<&DirectoryLock> {
         self.lock.as_ref()
+    }
+}
+
+/// Writes down where the control side listens, for commands that look for this instance.
+fn tell_where(lock: &DirectoryLock, sockets: &[(&'static str, SocketAddr, TcpListener)]) {
+    let listener = |(name, _, socket): &(&'static str, SocketAddr, TcpListener)| {
+        Some(InstanceListener { name: (*name).to_owned(), address: socket.local_addr().ok()? })
+    };
+    if let Err(error) = Instance::announce(lock, sockets.iter().filter_map(listener).collect()) {
+        tracing::warn!(%error, "commands will not find this instance by its data folder; name it with --admin or --control");
     }
 }
 

@@ -251,9 +251,7 @@ impl Upgrade {
 fn failed(node: &Node, error: &anyhow::Error) {
     let reason = format!("{error:#}");
     tracing::error!(reason, "the upgrade has failed; this process goes on");
-    if let Some(lock) = node.lock()
-        && let Err(error) = lock.announce()
-    {
+    if let Err(error) = node.announce() {
         tracing::warn!(%error, "cannot write into the lock of the data folder");
     }
     tell(node, &Outcome::Failed { reason });

@@ -10,10 +10,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::ValueHint;
+use control::source::store::Instance;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::run::settings_file;
+use crate::admin_client::{address_of, is_in_environment, running_on};
 use crate::ask::Failure;
 use crate::boot;
 use crate::settings::{Place, SETTINGS, Settings, Written};
@@ -22,8 +24,8 @@ use record::Record;
 
 /// Tell which route a request would take, and why the others lost
 ///
-/// Asks the node that runs here through its control API. Where none answers, or with `--data` or `--resources`, it
-/// reads the store or the resources file itself.
+/// Asks the instance that runs on the data folder through its control API, whatever its port. Where none runs, or with
+/// `--resources`, it reads the store or the resources file itself.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ExplainArguments {
     /// Method, such as GET
@@ -41,16 +43,16 @@ pub(crate) struct ExplainArguments {
     /// Print the whole decision record as JSON
     #[arg(long)]
     json: bool,
-    /// Settings file (YAML) of the node
+    /// Settings file (YAML) of the instance
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, env = "WEIR_CONFIG", hide_env_values = true)]
     config: Option<OsString>,
-    /// Control API of the node to ask [default: as in its settings]
+    /// Control API of the instance to ask [default: that of the instance on the data folder, else as in its settings]
     #[arg(long, value_name = "ADDR", conflicts_with_all = ["data", "resources"])]
     control: Option<String>,
-    /// Read the store in this folder instead of asking a node
+    /// Data folder: ask the instance that runs on it, or read the store in it where none runs
     #[arg(long, value_name = "DIR", conflicts_with = "resources")]
     data: Option<String>,
-    /// Read this resources file instead of asking a node
+    /// Read this resources file instead of asking an instance
     #[arg(long, value_name = "FILE")]
     resources: Option<String>,
 }
@@ -71,7 +73,10 @@ pub(crate) struct Question {
 /// Asks, and prints the answer. Ends with 0 also when no route matches: that is an answer.
 pub(crate) fn run(arguments: ExplainArguments) -> anyhow::Result<ExitCode> {
     let settings = settings(&arguments)?;
-    let is_offline = arguments.data.is_some() || arguments.resources.is_some();
+    let is_given = arguments.control.is_some() || arguments.data.is_none() && is_in_environment("control");
+    let running = if is_given { None } else { running_on(&settings.data) };
+    // The store of a running instance can only be read by it.
+    let is_offline = arguments.resources.is_some() || arguments.data.is_some() && running.is_none();
     let question = Question {
         method: arguments.method,
         url: arguments.url,
@@ -81,35 +86,47 @@ pub(crate) fn run(arguments: ExplainArguments) -> anyhow::Result<ExitCode> {
     let answer = if is_offline {
         boot::explain_offline(&settings, &question)?
     } else {
-        answer(&settings, &question, arguments.control.is_some())?
+        answer(&settings, &question, running, arguments.control.is_some())?
     };
     if arguments.json {
         print(serde_json::to_string_pretty(&answer).context("the record is not JSON")?);
         return Ok(ExitCode::SUCCESS);
     }
     let record: Record = serde_json::from_value(answer)
-        .context("the node answered in a form this version does not know; see it with `--json`")?;
+        .context("the instance answered in a form this version does not know; see it with `--json`")?;
     print(record.render(&question, Paint::for_stdout()).trim_end());
     Ok(ExitCode::SUCCESS)
 }
 
-/// The running node's answer; where none runs and none was named, that of the configuration on disk.
-fn answer(settings: &Settings, question: &Question, is_named: bool) -> anyhow::Result<Value> {
-    let Some(control) = settings.control else {
+/// The running instance's answer; where none runs and none was named, that of the configuration on disk.
+fn answer(
+    settings: &Settings,
+    question: &Question,
+    running: Option<Instance>,
+    is_named: bool,
+) -> anyhow::Result<Value> {
+    let Some(control) = address_of(running.as_ref(), "control", settings, settings.control)? else {
         return boot::explain_offline(settings, question);
     };
-    match ask::ask(control, question) {
-        Ok(answer) => Ok(answer),
-        Err(Failure::NotThere(error)) if is_named => {
-            bail!(
-                "no node answers at {control}: {error}; see the line `listening control` of the node's output"
-            )
+    match (ask::ask(control, question), running) {
+        (Ok(answer), _) => Ok(answer),
+        (Err(Failure::NotThere(error)), Some(running)) => bail!(
+            "process {} runs on the data folder {} and does not answer at {control}: {error}; name its control API with \
+             --control",
+            running.process,
+            settings.data.display()
+        ),
+        (Err(Failure::NotThere(error)), None) if is_named => {
+            bail!("no instance answers at {control}: {error}; see the line `listening control` of its output")
         }
-        Err(Failure::NotThere(_)) => {
-            print_error(format_args!("no node runs at {control}; reading its configuration from disk"));
+        (Err(Failure::NotThere(_)), None) => {
+            print_error(format_args!(
+                "no instance runs on {} or at {control}; reading its configuration from disk",
+                settings.data.display()
+            ));
             boot::explain_offline(settings, question)
         }
-        Err(Failure::Refused(reason)) => bail!("{reason}"),
+        (Err(Failure::Refused(reason)), _) => bail!("{reason}"),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::terminal::{Paint, print, print_error};
 /// List the versions of the configuration, or show what one changed
 ///
 /// Every change of the configuration is a version: a write of the Admin API, `weir apply`, `weir rollback`, a whole set by
-/// another tool, objects whose time was up. The newest comes first. Where no node runs, the data folder is read.
+/// another tool, objects whose time was up. The newest comes first. Where no instance runs, the data folder is read.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct HistoryArguments {
     /// Show what this version changed
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &HistoryArguments) -> anyhow::Result<ExitCode> {
     let answer: Value = match node.ask("GET", &target, "")? {
         Asked::Answered(answer) => agreed(answer)?,
         Asked::Nobody => {
-            print_error("no node runs here; reading its data folder");
+            print_error("no instance runs here; reading its data folder");
             boot::history_offline(&node.settings, arguments.version, arguments.limit)?
         }
     };

@@ -16,8 +16,8 @@ pub(super) use set::{WholeSet, check_revision};
 
 /// Show what a resources file would change
 ///
-/// Compares the file (the same as for `run --resources`) with what the node that runs here has in force, object by object
-/// and field by field; where no node runs, with what lies in its data folder. Nothing is changed. The file is the whole:
+/// Compares the file (the same as for `run --resources`) with what the instance on the data folder has in force, object by
+/// object and field by field; where none runs, with what lies in that folder. Nothing is changed. The file is the whole:
 /// an object that it does not name would be deleted, unless `--keep-others` is given. Ends with 0 if there is no
 /// difference, with 3 if there is one, and with 1 if the file cannot be used; its faults are told as
 /// `file:line: path: reason`.
@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &PlanArguments) -> anyhow::Result<ExitCode> {
     let plan = match node.ask("POST", &set.target("plan", &[]), &set.body)? {
         Asked::Answered(answer) => set.plan(answer)?,
         Asked::Nobody => {
-            print_error("no node runs here; comparing with what lies in its data folder");
+            print_error("no instance runs here; comparing with what lies in its data folder");
             boot::plan_offline(&node.settings, &set.document, arguments.keep_others)
                 .map(|planned| planned.map_err(|faults| set.placed(&faults)))?
         }

@@ -152,12 +152,16 @@ fn explain_says_why_it_cannot() {
     let outcome = weir_with(&[], &["explain", "GET", "/", "--control", &control.to_string()], &[]);
     asked.join().unwrap();
     assert_eq!(outcome.code, 1);
-    assert_eq!(outcome.stderr, format!("error: the node at {control}: the URL has no host\n"));
+    assert_eq!(outcome.stderr, format!("error: the instance at {control}: the URL has no host\n"));
 
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let outcome = weir_with(&[], &["explain", "GET", "/", "--control", &free.to_string()], &[]);
     assert_eq!(outcome.code, 1);
-    assert!(outcome.stderr.starts_with(&format!("error: no node answers at {free}: ")), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.starts_with(&format!("error: no instance answers at {free}: ")),
+        "{}",
+        outcome.stderr
+    );
 }
 
 /// A control API that answers one request, and what it was asked.

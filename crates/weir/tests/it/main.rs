@@ -22,6 +22,7 @@ mod exhaustion;
 mod file_source;
 mod framing;
 mod hardening;
+mod instances;
 mod lab;
 mod listeners;
 mod load;

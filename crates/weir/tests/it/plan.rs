@@ -203,7 +203,7 @@ fn without_a_node_or_a_key_it_says_so_or_reads_the_folder() {
     let outcome = as_user(&["plan", "weir.yaml", "--data", data], &offline);
     assert_eq!(
         (outcome.code, outcome.stderr.as_str()),
-        (3, "no node runs here; comparing with what lies in its data folder\n")
+        (3, "no instance runs here; comparing with what lies in its data folder\n")
     );
     assert!(outcome.stdout.contains("\"one\" → \"two\""), "{outcome:?}");
     let outcome = as_user(&["history", "--data", data], &offline);
@@ -215,9 +215,9 @@ fn without_a_node_or_a_key_it_says_so_or_reads_the_folder() {
     assert!(outcome.code == 0 && outcome.stdout.contains("+ routes/a"), "{outcome:?}");
     let outcome = as_user(&["apply", "weir.yaml", "--data", data], &offline);
     assert_eq!(outcome.code, 1);
-    assert!(outcome.stderr.contains(&format!("no node runs at {free}; start it")), "{outcome:?}");
+    assert!(outcome.stderr.contains(&format!(" or at {free}; start it")), "{outcome:?}");
     let outcome = as_user(&["plan", "weir.yaml", "--admin", &free, "--data", data], &[]);
-    assert!(outcome.code == 1 && outcome.stderr.contains("no node answers at"), "{outcome:?}");
+    assert!(outcome.code == 1 && outcome.stderr.contains("no instance answers at"), "{outcome:?}");
 }
 
 /// A set in which everything says the same number.

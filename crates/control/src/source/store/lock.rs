@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use super::instance::announced;
+
 /// Held for as long as the process uses the directory; the kernel lets go of it when the last process that holds a
 /// descriptor of it ends, however it ends.
 #[derive(Debug)]
@@ -21,13 +23,11 @@ pub struct DirectoryLock {
 #[derive(Debug, Error)]
 pub enum LockError {
     /// Another process holds it.
-    #[error(
-        "the data directory {directory} is in use by {holder}; stop that process or choose another directory with --data"
-    )]
+    #[error("the data directory {directory} is in use by {holder}; choose another directory with --data")]
     Held {
         /// The directory.
         directory: PathBuf,
-        /// The holder as far as it is known: `process 123`.
+        /// The holder as far as it is known: `process 123 (admin 127.0.0.1:9180, control 127.0.0.1:9090)`.
         holder: String,
     },
     /// The directory or the lock file cannot be made or opened.
@@ -56,7 +56,10 @@ impl DirectoryLock {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(LockError::Held { directory: directory.to_owned(), holder: described(&file) });
+                return Err(LockError::Held {
+                    directory: directory.to_owned(),
+                    holder: described(directory, &file),
+                });
             }
             Err(TryLockError::Error(cause)) => return Err(io(cause)),
         }
@@ -128,8 +131,15 @@ pub(crate) fn make_directory(directory: &Path) -> io::Result<()> {
 }
 
 /// Who wrote the lock file. Only a hint for a person: the lock itself is the kernel's.
-fn described(file: &File) -> String {
-    process_of(file).map_or("another process".to_owned(), |process| format!("process {process}"))
+fn described(directory: &Path, file: &File) -> String {
+    let Some(process) = process_of(file) else { return "another process".to_owned() };
+    let listeners = announced(directory, process).unwrap_or_default();
+    let listeners: Vec<String> =
+        listeners.iter().map(|listener| format!("{} {}", listener.name, listener.address)).collect();
+    if listeners.is_empty() {
+        return format!("process {process}");
+    }
+    format!("process {process} ({})", listeners.join(", "))
 }
 
 fn process_of(file: &File) -> Option<u32> {

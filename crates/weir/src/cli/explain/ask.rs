@@ -25,7 +25,7 @@ pub(super) fn ask(control: SocketAddr, question: &Question) -> Result<Value, Fai
         (404, _) => "it cannot explain; is it the control API of a weir of this version?".to_owned(),
         _ => answer.reason(),
     };
-    Err(Failure::Refused(format!("the node at {control}: {reason}")))
+    Err(Failure::Refused(format!("the instance at {control}: {reason}")))
 }
 
 /// A node answers in milliseconds, a stuck one never.

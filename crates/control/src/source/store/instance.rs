@@ -1,0 +1,142 @@
+//! Where the process that holds a data directory listens, kept beside its lock, so that commands find it whatever its
+//! ports are. The lock decides whether there is such a process: what a dead one has left is not believed. It refuses to
+//! know what is asked there.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::lock::{DirectoryLock, LockError};
+
+/// The process that runs on a data directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instance {
+    /// Its process id.
+    pub process: u32,
+    /// Where it listens; none where it has not said so, because it is starting or is of an older version.
+    pub listeners: Option<Vec<InstanceListener>>,
+}
+
+/// One address that it listens on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstanceListener {
+    /// The setting that asks for it: `admin`, `control`, `status`, `metrics`.
+    pub name: String,
+    /// The address, with the port that was found where the setting asked for any.
+    pub address: SocketAddr,
+}
+
+/// The content of the file.
+#[derive(Debug, Serialize, Deserialize)]
+struct Announced {
+    process: u32,
+    listeners: Vec<InstanceListener>,
+}
+
+impl Instance {
+    /// Says where this process, the holder of the lock, listens.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn announce(lock: &DirectoryLock, listeners: Vec<InstanceListener>) -> io::Result<()> {
+        let announced = Announced { process: std::process::id(), listeners };
+        let path = path(lock.directory());
+        // A name of its own, because in an upgrade two processes may write at the same time.
+        let unfinished = path.with_extension(format!("{}.unfinished", announced.process));
+        std::fs::write(&unfinished, serde_json::to_vec(&announced)?)?;
+        std::fs::rename(unfinished, path)
+    }
+
+    /// The process that runs on `directory`; none if none does. Waits a moment for one that is just starting or taking
+    /// over.
+    ///
+    /// # Errors
+    /// The lock cannot be looked at.
+    pub fn running(directory: &Path) -> Result<Option<Instance>, LockError> {
+        let deadline = Instant::now() + STARTING_WITHIN;
+        loop {
+            let Some(process) = DirectoryLock::holder(directory)? else { return Ok(None) };
+            let listeners = announced(directory, process);
+            if listeners.is_some() || Instant::now() >= deadline {
+                return Ok(Some(Instance { process, listeners }));
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Where to connect to the listener of that name; none if it has none, or has not said.
+    pub fn address(&self, name: &str) -> Option<SocketAddr> {
+        let listener = self.listeners.iter().flatten().find(|listener| listener.name == name)?;
+        Some(reachable(listener.address))
+    }
+}
+
+/// What `process` has announced in `directory`.
+pub(super) fn announced(directory: &Path, process: u32) -> Option<Vec<InstanceListener>> {
+    let text = std::fs::read(path(directory)).ok()?;
+    let announced: Announced = serde_json::from_slice(&text).ok()?;
+    (announced.process == process).then_some(announced.listeners)
+}
+
+/// A listener on every address is connected to by the loopback one.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+fn path(directory: &Path) -> PathBuf {
+    directory.join(FILE)
+}
+
+/// Name of the file in the data directory.
+const FILE: &str = "instance.json";
+/// How long a command waits for a process that holds the lock to say where it listens.
+const STARTING_WITHIN: Duration = Duration::from_secs(1);
+/// How often it looks.
+const POLL: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listener(name: &str, address: &str) -> InstanceListener {
+        InstanceListener { name: name.to_owned(), address: address.parse().unwrap() }
+    }
+
+    #[test]
+    fn holder_of_the_lock_is_found_with_its_addresses() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(Instance::running(directory.path()).unwrap(), None);
+        let lock = DirectoryLock::take(directory.path()).unwrap();
+        let listeners = vec![listener("admin", "0.0.0.0:1234"), listener("control", "[::]:5")];
+        Instance::announce(&lock, listeners.clone()).unwrap();
+        let found = Instance::running(directory.path()).unwrap().unwrap();
+        assert_eq!(found, Instance { process: std::process::id(), listeners: Some(listeners) });
+        assert_eq!(found.address("admin"), Some("127.0.0.1:1234".parse().unwrap()));
+        assert_eq!(found.address("control"), Some("[::1]:5".parse().unwrap()));
+        assert_eq!(found.address("status"), None);
+        let refusal = DirectoryLock::take(directory.path()).unwrap_err().to_string();
+        assert!(refusal.contains("(admin 0.0.0.0:1234, control [::]:5)"), "{refusal}");
+        assert!(!refusal.contains("stop"), "{refusal}");
+        drop(lock);
+        assert_eq!(Instance::running(directory.path()).unwrap(), None, "a dead process left the file");
+    }
+
+    #[test]
+    fn announcement_of_another_process_is_ignored() {
+        let directory = tempfile::tempdir().unwrap();
+        let _lock = DirectoryLock::take(directory.path()).unwrap();
+        for left in [r#"{"process":1,"listeners":[{"name":"admin","address":"127.0.0.1:1"}]}"#, "{", ""] {
+            std::fs::write(path(directory.path()), left).unwrap();
+            let found = Instance::running(directory.path()).unwrap().unwrap();
+            assert_eq!(found, Instance { process: std::process::id(), listeners: None }, "{left}");
+        }
+    }
+}
