@@ -11,7 +11,7 @@ use crate::support::BINARY;
 const ROUTES: &str = "routes:\n- {id: a, uri: /a, plugins: {mocking: {response_example: x}}}\n";
 const KEY: [(&str, &str); 1] = [("WEIR_ADMIN_KEY", ADMIN_KEY)];
 
-/// An instance whose data folder is where commands look by default, and how to run a command beside it.
+/// An instance on the data folder that commands use by default.
 fn started(arguments: &[&str]) -> Weir {
     Weir::builder(BINARY).arguments(&[&["--data", "weir-data"], arguments].concat()).start()
 }
