@@ -286,7 +286,7 @@ fn plain(status: StatusCode) -> Response<Bytes> {
 /// Per listener. Admin clients are few; the bound keeps a flood from taking the process's descriptors, and the share of
 /// one address leaves seats to the others. A reverse proxy or NAT in front has all its clients within one share.
 const SEATS: SeatLimits = SeatLimits { total: 512, per_address: 128 };
-/// Connections that have given up their seat and whose sockets are not closed yet; closing takes microseconds.
+/// Connections without a seat that are still to be closed; closing takes microseconds.
 const MAX_CLOSING: usize = 64;
 /// How long a request waits for its turn, with its body unread.
 pub(crate) const TURN_TIMEOUT: Duration = Duration::from_secs(10);

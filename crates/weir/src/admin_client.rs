@@ -33,7 +33,7 @@ pub(crate) struct NodeArguments {
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) settings: Settings,
-    /// The one that holds the data folder, unless the Admin API was named.
+    /// The one that holds the data folder, unless the Admin API was named or the environment has its address.
     running: Option<Instance>,
     /// The Admin API was named, so that nothing else may answer in its place.
     is_named: bool,
@@ -55,8 +55,8 @@ impl NodeArguments {
             }
         }
         let settings = Settings::load(config.as_deref(), std::env::vars_os(), flags)?.settings;
-        let is_named = self.admin.is_some() || is_in_environment("admin");
-        let running = if is_named { None } else { running_on(&settings.data) };
+        let is_named = self.admin.is_some();
+        let running = if is_named || is_in_environment("admin") { None } else { running_on(&settings.data) };
         Ok(Node { settings, running, is_named })
     }
 }
@@ -132,8 +132,7 @@ impl Node {
             }
             (Err(Failure::Refused(reason)), None) if !self.is_named => {
                 bail!(
-                    "{reason}; no instance runs on the data folder {}: name the one that is meant with --admin or --data",
-                    self.settings.data.display()
+                    "{reason}; name the Admin API that is meant with --admin, or its data folder with --data"
                 )
             }
             (Err(Failure::Refused(reason)), _) => bail!("{reason}"),

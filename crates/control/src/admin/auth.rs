@@ -1,5 +1,5 @@
-//! Who may use the Admin API: peers by address, callers by key and role, browsers by the page a request comes from. It
-//! refuses to know what they ask for beyond whether that may change something.
+//! Access to the Admin API: addresses by the allow list, callers by key and role, browsers by the page that a request
+//! comes from. It refuses to know what they ask for beyond whether that may change something.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -29,7 +29,7 @@ pub enum Role {
     Viewer,
 }
 
-/// What a request may do.
+/// Whether a request may change something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// It changes nothing.
@@ -104,7 +104,7 @@ impl Gate {
         if role == Role::Viewer {
             return Err(Denied::Token("invalid method for role viewer"));
         }
-        // Browsers add cookies to requests of any page; nobody adds the other two but the caller.
+        // Browsers add cookies to requests of any page; a page cannot make them add the header or the argument.
         if is_cookie && !is_same_origin(&head.headers) {
             return Err(Denied::CrossSite);
         }

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 /// Reads JSON; the error is serde's text, its line and column those of the body.
 ///
 /// # Errors
-/// What is wrong and where.
+/// The fault and its place.
 pub(super) fn from_slice<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     let fault = match serde_json::from_slice(body) {
         Ok(value) => return Ok(value),

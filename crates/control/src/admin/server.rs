@@ -45,7 +45,7 @@ pub struct AdminParts {
     pub reports: Reports,
     /// Whether stream routes are taken.
     pub stream_routes: bool,
-    /// What secrets are encrypted with in answers to writes.
+    /// Encrypts secrets in answers to writes.
     pub sealer: Sealer,
     /// The longest body of a whole set, in bytes.
     pub max_set_bytes: usize,
@@ -61,7 +61,7 @@ pub(super) struct Call {
     pub(super) body: Option<Value>,
     /// Who asks.
     pub(super) author: Author,
-    /// What the caller's key allows.
+    /// The role of the caller's key.
     pub(super) role: Role,
 }
 
@@ -151,7 +151,7 @@ async fn route(parts: &Arc<AdminParts>, request: Request<Bytes>) -> Response<Byt
     let known_method =
         matches!(head.method, Method::GET | Method::PUT | Method::POST | Method::PATCH | Method::DELETE);
     let author = author(&head);
-    // Whoever may ask nothing was refused before the body was read.
+    // `admit` has refused callers without a role before the body was read.
     let role = parts.gate.check(&head, access(&head)).unwrap_or(Role::Viewer);
     let whole = whole_set(&path);
     if whole == ["configs"] && (known_method || head.method == Method::HEAD) {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// What a connection is doing.
+/// How far a connection is with its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// No head of a request has arrived yet, or only a part of one.
@@ -161,7 +161,7 @@ impl Drop for HeldSeat {
     }
 }
 
-/// What counts as one source: an IPv4 address, or the network of 64 bits that an IPv6 host has at its disposal.
+/// The source that a share belongs to: an IPv4 address, or the network of 64 bits that an IPv6 host has at its disposal.
 fn source(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => {

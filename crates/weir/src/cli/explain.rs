@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::ValueHint;
+use control::source::store::Instance;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -72,10 +73,10 @@ pub(crate) struct Question {
 /// Asks, and prints the answer. Ends with 0 also when no route matches: that is an answer.
 pub(crate) fn run(arguments: ExplainArguments) -> anyhow::Result<ExitCode> {
     let settings = settings(&arguments)?;
+    let is_given = arguments.control.is_some() || arguments.data.is_none() && is_in_environment("control");
+    let running = if is_given { None } else { running_on(&settings.data) };
     // The store of a running instance can only be read by it.
-    let is_offline =
-        arguments.resources.is_some() || arguments.data.is_some() && running_on(&settings.data).is_none();
-    let is_named = arguments.control.is_some() || arguments.data.is_none() && is_in_environment("control");
+    let is_offline = arguments.resources.is_some() || arguments.data.is_some() && running.is_none();
     let question = Question {
         method: arguments.method,
         url: arguments.url,
@@ -85,7 +86,7 @@ pub(crate) fn run(arguments: ExplainArguments) -> anyhow::Result<ExitCode> {
     let answer = if is_offline {
         boot::explain_offline(&settings, &question)?
     } else {
-        answer(&settings, &question, is_named)?
+        answer(&settings, &question, running, arguments.control.is_some())?
     };
     if arguments.json {
         print(serde_json::to_string_pretty(&answer).context("the record is not JSON")?);
@@ -98,8 +99,12 @@ pub(crate) fn run(arguments: ExplainArguments) -> anyhow::Result<ExitCode> {
 }
 
 /// The running instance's answer; where none runs and none was named, that of the configuration on disk.
-fn answer(settings: &Settings, question: &Question, is_named: bool) -> anyhow::Result<Value> {
-    let running = if is_named { None } else { running_on(&settings.data) };
+fn answer(
+    settings: &Settings,
+    question: &Question,
+    running: Option<Instance>,
+    is_named: bool,
+) -> anyhow::Result<Value> {
     let Some(control) = address_of(running.as_ref(), "control", settings, settings.control)? else {
         return boot::explain_offline(settings, question);
     };

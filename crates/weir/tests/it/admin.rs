@@ -1,6 +1,8 @@
 //! The Admin API through its real port: what users of APISIX's tools see, byte for byte where tools look. The rules of
 //! each kind have their own tests beside the code; here every kind goes its whole way once.
 
+mod rules;
+
 use serde_json::{Value, json};
 use testkit::{ADMIN_KEY, Client, Origin, Response, Weir, wait_until};
 

@@ -215,7 +215,7 @@ fn without_a_node_or_a_key_it_says_so_or_reads_the_folder() {
     assert!(outcome.code == 0 && outcome.stdout.contains("+ routes/a"), "{outcome:?}");
     let outcome = as_user(&["apply", "weir.yaml", "--data", data], &offline);
     assert_eq!(outcome.code, 1);
-    assert!(outcome.stderr.contains(&format!("no instance answers at {free}")), "{outcome:?}");
+    assert!(outcome.stderr.contains(&format!(" or at {free}; start it")), "{outcome:?}");
     let outcome = as_user(&["plan", "weir.yaml", "--admin", &free, "--data", data], &[]);
     assert!(outcome.code == 1 && outcome.stderr.contains("no instance answers at"), "{outcome:?}");
 }

@@ -312,8 +312,8 @@ fn parameters(catalog: &Catalog) -> Value {
         ),
         "SchemaType": query(
             "schema_type",
-            "Which of the plugin's schemas; an unknown word is the common one.",
-            json!({ "type": "string", "enum": ["plugin", "consumer", "metadata"], "default": "plugin" }),
+            "Which of the plugin's schemas: `consumer`, `metadata`, or with any other word the common one.",
+            json!({ "type": "string", "default": "plugin" }),
         ),
     })
 }

@@ -96,12 +96,12 @@ impl Operation {
         self.response(status, reference("responses", name))
     }
 
-    /// What everything that needs a store can be answered: 405 from a file, 503 from a store that cannot be used now.
+    /// Adds the refusals of operations that need a store: 405 from a file, 503 from a store that cannot be used now.
     pub(super) fn store(self) -> Operation {
         self.refusal("405", "ReadOnly").refusal("503", "Unavailable")
     }
 
-    /// What every write can be answered: as [`Operation::store`], and 403 to a page of another origin.
+    /// Adds the refusals of writes: those of [`Operation::store`], and 403 to a page of another origin.
     pub(super) fn write(self) -> Operation {
         self.store().refusal("403", "CrossSite")
     }

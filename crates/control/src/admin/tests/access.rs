@@ -1,4 +1,4 @@
-//! What a viewer may ask and sees, what a cookie may do, and what answers to writes show of secrets.
+//! Requests and secrets that a viewer may send and see, writes by cookie, and secrets in answers to writes.
 
 use serde_json::{Value, json};
 

@@ -74,7 +74,7 @@ impl Instance {
     }
 }
 
-/// What `process` has announced in `directory`.
+/// The listeners that `process` has announced in `directory`.
 pub(super) fn announced(directory: &Path, process: u32) -> Option<Vec<InstanceListener>> {
     let text = std::fs::read(path(directory)).ok()?;
     let announced: Announced = serde_json::from_slice(&text).ok()?;

@@ -91,8 +91,8 @@ fn what_does_not_exist_yet_is_told_or_refused() {
     check(
         "apisix: {proxy_mode: http&stream}",
         &["admin_stream_routes true"],
-        &[],
         &["1: apisix.proxy_mode: warning: layer 4"],
+        &[],
     );
     refused("apisix: {proxy_mode: tcp}", &["1: apisix.proxy_mode: `tcp` is not `http`"]);
     told(
