@@ -11,6 +11,7 @@ mod prepare;
 mod proxy;
 mod respond;
 mod retry;
+mod turn;
 mod upload;
 
 use std::cell::Cell;
@@ -26,7 +27,7 @@ use crate::failure::{Cause, Failure};
 use crate::h1::tunnel::OriginTunnel;
 use crate::plugin::Phase;
 use crate::runtime::Generation;
-use crate::worker::Worker;
+use crate::worker::{AtWork, Worker};
 
 use patience::Patience;
 use phases::Chains;
@@ -69,6 +70,7 @@ pub(crate) async fn run<S: ServerStream>(
         is_client_leaving: Cell::default(),
     };
     let mut chains = Chains::none(&generation);
+    worker.at_work().set(AtWork::Matching);
     match serve(&run, exchange, server, &mut chains).await {
         Ok(outcome) => outcome,
         // In memory of its own: what few requests need makes the state of the others no larger.
@@ -85,14 +87,15 @@ async fn serve<'r, S: ServerStream>(
 ) -> Result<Outcome, Failure> {
     let worker = run.worker;
     prepare::prepare(&worker.options, &mut worker.path_scratch.borrow_mut(), exchange)?;
-    find_route(run.generation, exchange);
+    find_route(run.generation, exchange)?;
     // Only a route that would have looked into the body makes it worth reading; then the choice is made again.
     if run.generation.router.uses_request_body()
         && exchange.body.was_missed()
         && Box::pin(collect::for_variables(run, exchange, server)).await?
     {
-        find_route(run.generation, exchange);
+        find_route(run.generation, exchange)?;
     }
+    worker.at_work().set_route(exchange.route);
     *chains = Chains::new(run.generation, exchange.route);
     worker.shared.check_memory(chains.priority())?;
     if chains.concern_request(run.generation) {
@@ -106,10 +109,21 @@ async fn serve<'r, S: ServerStream>(
 }
 
 /// Finds the route by what is known of the request so far.
-fn find_route(generation: &Generation, exchange: &mut Exchange) {
+fn find_route(generation: &Generation, exchange: &mut Exchange) -> Result<(), Failure> {
     let mut params = std::mem::take(&mut exchange.params);
     exchange.route = generation.router.find(&*exchange, &mut params);
     exchange.params = params;
+    refuse_undecided(exchange)
+}
+
+/// Refuses a request for which it is not known whether a rule holds: another route, or going on without a plugin,
+/// might be the way around a protection.
+#[inline]
+fn refuse_undecided(exchange: &Exchange) -> Result<(), Failure> {
+    match exchange.gave_up.get() {
+        None => Ok(()),
+        Some(reason) => Err(Failure::new(Cause::PatternLimit, reason.to_string())),
+    }
 }
 
 /// Answers a request whose head could not be read.
@@ -146,6 +160,7 @@ pub(crate) fn log(worker: &Worker, exchange: &mut Exchange) {
         phases::each(&chains, Phase::Log, exchange, |instance, exchange| instance.plugin.log(exchange));
     }
     worker.observe(exchange);
+    worker.at_work().set(AtWork::Nothing);
 }
 
 /// A failure as the client is told of it: the status's name, and what is wrong where the client can act on it. Nodes and

@@ -79,7 +79,7 @@ impl HeadError {
             Self::HostMissing => "Host field missing",
             Self::HostRepeated => "more than one Host field",
             Self::Host => "malformed Host or authority",
-            Self::ContentLength => "malformed Content-Length",
+            Self::ContentLength => "Content-Length is not a number from 0 to 2^63 - 1",
             Self::ContentLengthRepeated => "more than one Content-Length field",
             Self::LengthAndCoding => "both Content-Length and Transfer-Encoding",
             Self::TransferEncoding => "malformed Transfer-Encoding",

@@ -85,7 +85,8 @@ impl Semantics {
         if self.content_length.is_some() {
             return Err(HeadError::ContentLengthRepeated);
         }
-        self.content_length = Some(syntax::decimal(value).ok_or(HeadError::ContentLength)?);
+        let length = syntax::decimal(value).filter(|length| *length <= CONTENT_LENGTH_MAX);
+        self.content_length = Some(length.ok_or(HeadError::ContentLength)?);
         Ok(())
     }
 
@@ -118,6 +119,10 @@ impl Semantics {
         Ok(())
     }
 }
+
+/// The longest body that may be announced: 2^63 - 1 bytes. A peer that keeps lengths in a signed number of 64 bits, as
+/// nginx does, would read a larger one as negative.
+const CONTENT_LENGTH_MAX: u64 = i64::MAX as u64;
 
 /// Which refusal a Transfer-Encoding other than one `chunked` deserves: 501 for a coding that is merely
 /// unknown, 400 for everything that leaves the length of the body in doubt.

@@ -139,6 +139,8 @@ fn framing() {
     assert_eq!(with("content-length: 00012\r\n").unwrap().framing, RequestFraming::Length(12));
     assert_eq!(with("Transfer-Encoding: chunked\r\n").unwrap().framing, RequestFraming::Chunked);
     assert_eq!(with("transfer-encoding:CHUNKED \r\n").unwrap().framing, RequestFraming::Chunked);
+    let longest = RequestFraming::Length(i64::MAX as u64);
+    assert_eq!(with("Content-Length: 9223372036854775807\r\n").unwrap().framing, longest);
     for value in [
         "",
         "+5",
@@ -150,6 +152,8 @@ fn framing() {
         "5 5",
         "5;",
         "abc",
+        "9223372036854775808",
+        "18446744073709551615",
         "18446744073709551616",
         "5\t5",
         "\u{665}",

@@ -30,6 +30,8 @@ fn framing_and_persistence() {
         ResponseFraming::Length(0),
         true,
     );
+    let longest = ResponseFraming::Length(i64::MAX as u64);
+    check("HTTP/1.1 200 OK", "Content-Length: 9223372036854775807\r\n", longest, true);
     check("HTTP/1.1 204 No Content", "Content-Length: 5\r\n", ResponseFraming::None, true);
     check("HTTP/1.1 304 Not Modified", "Content-Length: 5\r\n", ResponseFraming::None, true);
     check("HTTP/1.1 304 Not Modified", "Transfer-Encoding: chunked\r\n", ResponseFraming::None, true);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use super::attempt::HALF_CLOSE_GRACE_MS;
-use super::{Run, collect};
+use super::{Run, collect, refuse_undecided};
 use crate::body::ServerStream;
 use crate::exchange::{Exchange, SharedCopy};
 use crate::failure::{Cause, Failure};
@@ -100,6 +100,7 @@ pub(super) fn each(
         for instance in chain.of(phase) {
             if !chains.gives_way(chain, instance) && instance.applies(exchange) {
                 exchange.instance = instance.number;
+                exchange.worker().at_work().set_route(exchange.route);
                 call(instance, exchange);
             }
         }
@@ -167,7 +168,9 @@ async fn one<S: ServerStream>(
         if chains.gives_way(chain, instance) || !concerns(instance) || !instance.applies(exchange) {
             continue;
         }
+        refuse_undecided(exchange)?;
         exchange.instance = instance.number;
+        run.worker.at_work().set_route(exchange.route);
         let (decision, waited) = {
             let flow = match phase {
                 Phase::Rewrite => instance.plugin.rewrite(exchange),
@@ -188,6 +191,7 @@ async fn one<S: ServerStream>(
             return Ok(Some(instance.dress(reply)));
         }
     }
+    refuse_undecided(exchange)?;
     Ok(None)
 }
 

@@ -29,6 +29,9 @@ const RETRY_AFTER: Duration = Duration::from_secs(2);
 const SETTLE_MAX: Duration = Duration::from_millis(1_000);
 /// Lookups under way at once.
 const CONCURRENT_MAX: usize = 64;
+/// Lookups under way at once for the names of one follower: a quarter, so that one upstream with thousands of names that
+/// do not resolve leaves the others theirs.
+const CONCURRENT_OF_ONE_MAX: usize = CONCURRENT_MAX / 4;
 /// Where nothing is due, the table is looked at again after this, for names that nobody follows any more.
 const SWEEP_AFTER: Duration = Duration::from_secs(300);
 
@@ -108,6 +111,10 @@ struct Table {
     ttl: TtlBounds,
     names: BTreeMap<Box<str>, Name>,
     followers: Vec<Follower>,
+    /// Counts the calls of [`Resolver::settle`]; each waits for the names that came since the one before.
+    round: u64,
+    /// The number of the next follower.
+    next_number: u64,
     closed: bool,
 }
 
@@ -119,12 +126,26 @@ struct Name {
     /// When it is to be asked for, in nanoseconds of the monotonic clock.
     due_ns: u64,
     asking: bool,
+    /// The round in which it came.
+    round: u64,
+    /// The follower on whose share it is asked for.
+    payer: Payer,
+}
+
+/// A follower as it counts for its share.
+#[derive(Clone, Copy, Debug, Default)]
+struct Payer {
+    /// Its number: not its cell's address, since the simulation does the same each time.
+    number: u64,
+    /// How many names its plan has. Of several followers of a name the one with the fewest pays.
+    names: usize,
 }
 
 /// A node set with names in it.
 struct Follower {
     cell: Weak<Published<NodeSet>>,
     plan: Plan,
+    number: u64,
 }
 
 impl Resolver {
@@ -146,25 +167,42 @@ impl Resolver {
     pub fn follow(&self, cell: &Arc<Published<NodeSet>>, plan: Plan) {
         let mut table = self.shared.lock();
         // The same cell may have followed another plan.
+        let mut number = table.next_number;
         table.followers.retain(|follower| {
-            follower.cell.strong_count() > 0 && !std::ptr::eq(follower.cell.as_ptr(), &raw const **cell)
+            let is_same = std::ptr::eq(follower.cell.as_ptr(), &raw const **cell);
+            if is_same {
+                number = follower.number;
+            }
+            follower.cell.strong_count() > 0 && !is_same
         });
-        let mut named = false;
+        table.next_number += 1;
+        let payer = Payer { number, names: names(&plan).count() };
+        let named = payer.names > 0;
+        let round = table.round;
         for host in names(&plan) {
-            named = true;
-            table.names.entry(host.into()).or_insert_with(Name::unknown);
+            let known = table.names.entry(host.into()).or_insert_with(|| Name::unknown(round, payer));
+            // A plan that replaces another one of the same cell counts anew.
+            if payer.names < known.payer.names || payer.number == known.payer.number {
+                known.payer = payer;
+            }
         }
         bring_about(cell, &plan, &table.names, &self.endpoints);
         if named {
-            table.followers.push(Follower { cell: Arc::downgrade(cell), plan });
+            table.followers.push(Follower { cell: Arc::downgrade(cell), plan, number });
             drop(table);
             self.shared.changed.notify_one();
         }
     }
 
-    /// Waits until every name was asked for once, or too long.
+    /// Waits until every name that came since the last call was asked for once, or too long.
     pub fn settle(&self) {
-        let unsettled = |table: &mut Table| table.names.values().any(|name| !name.tried);
+        let round = {
+            let mut table = self.shared.lock();
+            table.round += 1;
+            table.round - 1
+        };
+        let unsettled =
+            |table: &mut Table| table.names.values().any(|name| !name.tried && name.round == round);
         env::wait_while(&self.shared.table, &self.shared.settled, SETTLE_MAX, unsettled);
     }
 }
@@ -183,8 +221,9 @@ impl Shared {
 }
 
 impl Name {
-    fn unknown() -> Name {
-        Name { addresses: Vec::new(), error: None, tried: false, due_ns: env::monotonic_ns(), asking: false }
+    fn unknown(round: u64, payer: Payer) -> Name {
+        let due_ns = env::monotonic_ns();
+        Name { addresses: Vec::new(), error: None, tried: false, due_ns, asking: false, round, payer }
     }
 }
 
@@ -248,20 +287,42 @@ fn forget_unused(table: &mut Table) {
     known.retain(|name, state| state.asking || !state.tried || used.contains(&**name));
 }
 
-/// Up to `room` names that are due, marked as being asked for; and how long nothing else will be, in nanoseconds.
+/// Up to `room` names that are due, marked as being asked for; and how long nothing else will be, in nanoseconds. The
+/// follower of whose names the fewest are being asked for comes first, and of its names the one that has been due longest.
 fn take_due(table: &mut Table, room: usize) -> (Vec<Box<str>>, u64) {
     let now_ns = env::monotonic_ns();
-    let mut due = Vec::new();
+    let mut shares: BTreeMap<u64, Share<'_>> = BTreeMap::new();
     let mut pause_ns = nanoseconds(SWEEP_AFTER);
-    for (name, state) in table.names.iter_mut().filter(|(_, state)| !state.asking) {
-        if state.due_ns > now_ns {
+    for (name, state) in &mut table.names {
+        if state.asking {
+            shares.entry(state.payer.number).or_default().asking += 1;
+        } else if state.due_ns > now_ns {
             pause_ns = pause_ns.min(state.due_ns - now_ns);
-        } else if due.len() < room {
-            state.asking = true;
-            due.push(name.clone());
+        } else {
+            shares.entry(state.payer.number).or_default().due.push((&**name, state));
         }
     }
+    for share in shares.values_mut() {
+        share.due.sort_unstable_by_key(|(_, state)| std::cmp::Reverse(state.due_ns));
+    }
+    let mut due = Vec::new();
+    while due.len() < room {
+        let open =
+            shares.values_mut().filter(|share| share.asking < CONCURRENT_OF_ONE_MAX && !share.due.is_empty());
+        let Some(share) = open.min_by_key(|share| share.asking) else { break };
+        let Some((name, state)) = share.due.pop() else { break };
+        state.asking = true;
+        share.asking += 1;
+        due.push(name.into());
+    }
     (due, pause_ns)
+}
+
+/// The names of one follower: how many are being asked for, and which are due, the one due longest last.
+#[derive(Default)]
+struct Share<'t> {
+    asking: usize,
+    due: Vec<(&'t str, &'t mut Name)>,
 }
 
 fn nanoseconds(duration: Duration) -> u64 {

@@ -32,6 +32,7 @@ fn configurations() {
     check(json!({"uri": 3233}), Some("wrong type: expected string"));
     check(with(json!({"request_headers": "test"})), Some("wrong type: expected array"));
     check(with(json!({"uri": "https://auth.example/"})), Some("https is not supported yet"));
+    check(with(json!({"uri": "http://127.0.0.1:99999/"})), Some("99999 is not a number from 1 to 65535"));
     check(with(json!({"uri": "auth.example"})), Some("absolute"));
     check(with(json!({"request_method": "PUT"})), Some("request_method"));
     check(with(json!({"status_on_error": 600})), Some("status_on_error"));

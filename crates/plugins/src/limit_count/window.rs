@@ -9,11 +9,13 @@ use stdx::hash::{FastMap, hash_bytes};
 
 /// Locks of a table: workers rarely meet at one.
 const SHARDS: usize = 16;
-/// Keys in all: what APISIX's shared dictionary of 10 MiB holds, roughly. Beyond it a new key takes the place of an
-/// arbitrary one, so that memory stays bounded whatever clients make up.
+/// Keys in all: what APISIX's shared dictionary of 10 MiB holds, roughly. Beyond it new keys take the place of the least
+/// important ones (`Standing`), so that memory stays bounded whatever clients make up.
 const KEYS_MAX: usize = 128 * 1024;
-/// Between two sweeps of a full shard: a sweep takes some hundred microseconds.
-const FULL_SWEEP_MS: u64 = 1_000;
+const SHARD_KEYS_MAX: usize = KEYS_MAX / SHARDS;
+/// Keys that give way at once in a full shard. To find them takes some hundred microseconds under the shard's lock, which
+/// so is less than one for each new key.
+const GIVE_WAY: usize = SHARD_KEYS_MAX / 16;
 /// A shard smaller than this is not worth a sweep.
 const SWEEP_MIN: usize = 64;
 
@@ -62,8 +64,18 @@ struct Shard {
     windows: FastMap<KeyHash, Window>,
     /// The size at which windows that have ended are looked for.
     sweep_at: usize,
-    /// When they are looked for in a full shard.
-    sweep_ms: u64,
+}
+
+/// What is lost if a window is forgotten: the order in which windows give way. Within a standing the oldest goes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    /// Requests are left in it.
+    #[default]
+    Open,
+    /// It is exhausted; no request was refused yet.
+    Exhausted,
+    /// It is exhausted, and its client asks on. Clients that make up keys use each of them once.
+    Refusing,
 }
 
 #[derive(Clone, Copy)]
@@ -75,6 +87,7 @@ struct Window {
     used: u64,
     /// What the window before it used; for sliding ones.
     used_before: u64,
+    standing: Standing,
 }
 
 impl Counters {
@@ -87,10 +100,17 @@ impl Counters {
     pub(super) fn take(&self, key: &[u8], quota: Quota, now_ms: u64) -> Taken {
         let hash = self.seeds.map(|seed| hash_bytes(seed, key));
         let mut shard = self.shards[hash[0] as usize % SHARDS].lock();
-        match quota.window_type {
-            WindowType::Fixed => fixed(shard.window(hash, now_ms), quota, now_ms),
-            WindowType::Sliding => sliding(shard.window(hash, now_ms), quota, now_ms),
-        }
+        let window = shard.window(hash, now_ms);
+        let taken = match quota.window_type {
+            WindowType::Fixed => fixed(window, quota, now_ms),
+            WindowType::Sliding => sliding(window, quota, now_ms),
+        };
+        window.standing = match taken {
+            Taken { allowed: false, .. } => Standing::Refusing,
+            Taken { remaining: 0, .. } => window.standing.max(Standing::Exhausted),
+            Taken { .. } => Standing::Open,
+        };
+        taken
     }
 
     #[cfg(test)]
@@ -104,36 +124,38 @@ impl Shard {
         if !self.windows.contains_key(&hash) {
             self.make_room(now_ms);
         }
-        self.windows.entry(hash).or_insert(Window { began_ms: now_ms, ends_ms: 0, used: 0, used_before: 0 })
+        self.windows.entry(hash).or_insert(Window::starting(now_ms, 0))
     }
 
     /// Sweeps when the shard has doubled since the last time, so that a sweep costs each new key a constant; a full one
-    /// is swept now and then, and otherwise lets an arbitrary key go.
+    /// lets those go that matter least.
     fn make_room(&mut self, now_ms: u64) {
-        let full = self.windows.len() >= KEYS_MAX / SHARDS;
-        let due =
-            if full { now_ms >= self.sweep_ms } else { self.windows.len() >= self.sweep_at.max(SWEEP_MIN) };
-        if due {
+        if self.windows.len() >= self.sweep_at.clamp(SWEEP_MIN, SHARD_KEYS_MAX) {
             self.windows.retain(|_, window| window.ends_ms > now_ms);
             self.sweep_at = self.windows.len() * 2;
-            self.sweep_ms = now_ms.saturating_add(FULL_SWEEP_MS);
         }
-        if self.windows.len() >= KEYS_MAX / SHARDS
-            && let Some(victim) = self.windows.keys().next().copied()
-        {
-            self.windows.remove(&victim);
+        if self.windows.len() < SHARD_KEYS_MAX {
+            return;
         }
+        let importance = |(hash, window): (&KeyHash, &Window)| (window.standing, window.began_ms, *hash);
+        let mut order: Vec<_> = self.windows.iter().map(importance).collect();
+        order.select_nth_unstable(GIVE_WAY);
+        for (_, _, hash) in &order[..GIVE_WAY] {
+            self.windows.remove(hash);
+        }
+    }
+}
+
+impl Window {
+    /// One that begins now.
+    fn starting(began_ms: u64, ends_ms: u64) -> Window {
+        Window { began_ms, ends_ms, used: 0, used_before: 0, standing: Standing::Open }
     }
 }
 
 fn fixed(window: &mut Window, quota: Quota, now_ms: u64) -> Taken {
     if now_ms >= window.ends_ms {
-        *window = Window {
-            began_ms: now_ms,
-            ends_ms: now_ms.saturating_add(quota.window_ms),
-            used: 0,
-            used_before: 0,
-        };
+        *window = Window::starting(now_ms, now_ms.saturating_add(quota.window_ms));
     }
     let allowed = window.used < quota.limit;
     window.used += u64::from(allowed);
@@ -147,7 +169,7 @@ fn sliding(window: &mut Window, quota: Quota, now_ms: u64) -> Taken {
         let follows = window.ends_ms != 0 && window.began_ms.saturating_add(length) == began_ms;
         let used_before = if follows { window.used } else { 0 };
         let ends_ms = began_ms.saturating_add(length.saturating_mul(2));
-        *window = Window { began_ms, ends_ms, used: 0, used_before };
+        *window = Window { used_before, ..Window::starting(began_ms, ends_ms) };
     }
     let left_ms = began_ms.saturating_add(length) - now_ms;
     let before = window.used_before.min(quota.limit);
@@ -243,5 +265,42 @@ mod tests {
             counters.take(&number.to_be_bytes(), quota, 1_000_000);
         }
         assert!(counters.keys() <= KEYS_MAX, "{} keys kept", counters.keys());
+    }
+
+    #[test]
+    fn exhausted_key_outlives_a_flood_of_others() {
+        for (window_type, others_limit) in [
+            (WindowType::Fixed, 5),
+            (WindowType::Fixed, 1),
+            (WindowType::Sliding, 5),
+            (WindowType::Sliding, 1),
+        ] {
+            let counters = Counters::new();
+            let victim = quota(2, 3_600_000, window_type);
+            assert!([(); 2].iter().all(|()| counters.take(b"victim", victim, 1).allowed));
+            assert!(!counters.take(b"victim", victim, 2).allowed);
+            // One request for each made-up key, whether that exhausts it or not.
+            let others = quota(others_limit, 3_600_000, window_type);
+            for number in 0..4 * KEYS_MAX as u64 {
+                counters.take(&number.to_be_bytes(), others, 3 + number / 1_000);
+            }
+            assert!(!counters.take(b"victim", victim, 10_000).allowed, "{window_type:?} {others_limit}");
+            assert!(counters.keys() <= KEYS_MAX);
+        }
+    }
+
+    #[test]
+    fn oldest_open_windows_give_way_first() {
+        let mut shard = Shard::default();
+        let window = |number: u64| Window {
+            standing: if number.is_multiple_of(2) { Standing::Open } else { Standing::Exhausted },
+            ..Window::starting(number, u64::MAX)
+        };
+        shard.windows.extend((0..SHARD_KEYS_MAX as u64).map(|number| ([number, 0], window(number))));
+        shard.window([u64::MAX, 0], 1);
+        let gone: Vec<u64> =
+            (0..SHARD_KEYS_MAX as u64).filter(|number| !shard.windows.contains_key(&[*number, 0])).collect();
+        let oldest_open: Vec<u64> = (0..GIVE_WAY as u64).map(|number| number * 2).collect();
+        assert_eq!(gone, oldest_open);
     }
 }

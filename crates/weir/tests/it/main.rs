@@ -33,6 +33,7 @@ mod logging;
 mod names;
 mod observability;
 mod openapi;
+mod patterns;
 mod plan;
 mod plugins_live;
 mod protection;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use http::Uri;
-use http::uri::Scheme;
+use http::uri::{Authority, Scheme};
 use model::outbound::OutboundPolicy;
 use stdx::published::Published;
 
@@ -52,15 +52,30 @@ fn read(text: &str) -> Result<Parts, String> {
     if authority.host().trim_matches(['[', ']']).is_empty() {
         return Err(format!("{text}: the host is missing"));
     }
+    let port = port(text, authority)?;
     let target = uri.path_and_query().map_or("/", |target| target.as_str());
     Ok(Parts {
         host: authority.host().trim_matches(['[', ']']).into(),
-        port: authority.port_u16().unwrap_or(80),
+        port,
         authority: authority.as_str().into(),
         // A URI may have a query and no path (RFC 9110 section 4.2.3: then the path is a slash).
         target: if target.starts_with('/') { target.into() } else { format!("/{target}").into() },
     })
 }
+
+/// The port of an authority without user information; that of `http` where none is written.
+fn port(text: &str, authority: &Authority) -> Result<u16, String> {
+    match authority.as_str()[authority.host().len()..].strip_prefix(':') {
+        None | Some("") => Ok(PORT_IMPLIED),
+        Some(digits) => match digits.parse() {
+            Ok(port @ 1..) => Ok(port),
+            _ => Err(format!("{text}: the port {digits} is not a number from 1 to 65535")),
+        },
+    }
+}
+
+/// The port that `http` means without saying (RFC 9110 section 4.2.1).
+const PORT_IMPLIED: u16 = 80;
 
 impl Destination {
     /// A destination whose name `resolver` looks up from now on; its idle connections are kept as `keep_alive` says.
@@ -140,6 +155,13 @@ mod tests {
         check("http://127.0.0.1:1024?aa=b", Ok(("127.0.0.1", 1024, "/?aa=b")));
         check("http://x.con", Ok(("x.con", 80, "/")));
         check("http://[::1]:9/a", Ok(("::1", 9, "/a")));
+        check("http://[::1]/a", Ok(("::1", 80, "/a")));
+        check("http://x.con:/", Ok(("x.con", 80, "/")));
+        check("http://x.con:65535/", Ok(("x.con", 65535, "/")));
+        for uri in ["http://127.0.0.1:99999/", "http://[::1]:65536/", "http://x.con:0/", "http://x.con:x/"] {
+            check(uri, Err(""));
+        }
+        check("http://127.0.0.1:99999/", Err("the port 99999 is not a number from 1 to 65535"));
         check("https://x.con", Err("https is not supported yet"));
         check("ftp://x.con", Err("ftp is not supported yet"));
         check("http://me:secret@x.con/", Err("user"));

@@ -39,6 +39,10 @@ fn resolver(answers: Vec<Result<Answer, String>>) -> Resolver {
     Resolver::start(Arc::new(Script(Mutex::new(answers.into()))), TtlBounds::default()).unwrap()
 }
 
+fn unknown() -> Name {
+    Name::unknown(0, Payer::default())
+}
+
 fn cell() -> Arc<Published<NodeSet>> {
     Arc::new(Published::new(Arc::new(NodeSet::default())))
 }
@@ -88,8 +92,8 @@ fn an_equal_set_is_not_published_again() {
 fn the_last_good_answer_outlives_failures() {
     let mut table = Table::default();
     let (cell, endpoints) = (cell(), Endpoints::default());
-    table.names.insert("node.test".into(), Name::unknown());
-    table.followers.push(Follower { cell: Arc::downgrade(&cell), plan: plan(&["node.test"]) });
+    table.names.insert("node.test".into(), unknown());
+    table.followers.push(Follower { cell: Arc::downgrade(&cell), plan: plan(&["node.test"]), number: 1 });
     let mut check = |given: Result<Answer, String>, want: &[&str], note: bool| {
         take_in(&mut table, &endpoints, "node.test", given);
         assert_eq!(addresses(&cell), want);
@@ -107,10 +111,10 @@ fn names_nobody_follows_are_forgotten() {
     let mut table = Table::default();
     let held = cell();
     for name in ["used.test", "unused.test"] {
-        table.names.insert(name.into(), Name { tried: true, ..Name::unknown() });
+        table.names.insert(name.into(), Name { tried: true, ..unknown() });
     }
-    table.followers.push(Follower { cell: Arc::downgrade(&held), plan: plan(&["used.test"]) });
-    table.followers.push(Follower { cell: Weak::new(), plan: plan(&["unused.test"]) });
+    table.followers.push(Follower { cell: Arc::downgrade(&held), plan: plan(&["used.test"]), number: 1 });
+    table.followers.push(Follower { cell: Weak::new(), plan: plan(&["unused.test"]), number: 2 });
     forget_unused(&mut table);
     assert_eq!(table.names.keys().map(|name| &**name).collect::<Vec<_>>(), ["used.test"]);
     assert_eq!(table.followers.len(), 1);
@@ -121,7 +125,7 @@ fn an_answer_holds_for_its_time_within_bounds() {
     let check = |ttl_s: u64, least_s: u64, most_s: u64| {
         let ttl = TtlBounds { min: Duration::from_secs(60), max: Duration::from_secs(600) };
         let mut table = Table { ttl, ..Table::default() };
-        table.names.insert("node.test".into(), Name::unknown());
+        table.names.insert("node.test".into(), unknown());
         let before_ns = env::monotonic_ns();
         let given = Answer { ttl: Duration::from_secs(ttl_s), ..answer(&["10.0.0.1"]).unwrap() };
         take_in(&mut table, &Endpoints::default(), "node.test", Ok(given));
@@ -132,4 +136,68 @@ fn an_answer_holds_for_its_time_within_bounds() {
     check(0, 60, 60);
     check(90, 90, 90);
     check(86_400, 600, 600);
+}
+
+#[test]
+fn names_of_one_upstream_leave_room_for_others() {
+    let mut table = Table::default();
+    for number in 0..20_000 {
+        let name = Name::unknown(0, Payer { number: 1, names: 20_000 });
+        table.names.insert(format!("a{number:05}.test").into(), name);
+    }
+    let (first, _) = take_due(&mut table, CONCURRENT_MAX);
+    assert_eq!(first.len(), CONCURRENT_OF_ONE_MAX, "one upstream gets its share, whatever is free");
+    for (payer, count) in [(2, 3), (3, 1)] {
+        for number in 0..count {
+            let name = Name::unknown(0, Payer { number: payer, names: count });
+            table.names.insert(format!("z-{payer}-{number}.test").into(), name);
+        }
+    }
+    let (next, _) = take_due(&mut table, 2);
+    assert!(
+        next.iter().any(|name| name.starts_with("z-2-")) && next.iter().any(|name| name.starts_with("z-3-"))
+    );
+}
+
+#[test]
+fn name_that_was_never_asked_for_comes_before_a_retry() {
+    let mut table = Table::default();
+    let payer = Payer { number: 1, names: 100 };
+    for number in 0..100 {
+        table.names.insert(format!("n{number:02}.test").into(), Name::unknown(0, payer));
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    // Each fails at once and is due again at once; all are asked for nevertheless.
+    for _ in 0..100_usize.div_ceil(CONCURRENT_OF_ONE_MAX) {
+        let (due, _) = take_due(&mut table, CONCURRENT_MAX);
+        for name in due {
+            let state = table.names.get_mut(&name).unwrap();
+            (state.asking, state.tried, state.due_ns) = (false, true, env::monotonic_ns());
+            seen.insert(name);
+        }
+    }
+    assert_eq!(seen.len(), 100);
+}
+
+#[test]
+fn new_names_settle_while_old_ones_never_answer() {
+    struct OneAnswers;
+    impl Lookup for OneAnswers {
+        fn lookup(&self, name: &str) -> Pending {
+            if name == "good.test" {
+                return Box::pin(async { answer(&["10.0.0.1"]) });
+            }
+            Box::pin(std::future::pending())
+        }
+    }
+    let resolver = Resolver::start(Arc::new(OneAnswers), TtlBounds::default()).unwrap();
+    let (broken, good) = (cell(), cell());
+    let hosts: Vec<String> = (0..2_000).map(|number| format!("a{number}.test")).collect();
+    resolver.follow(&broken, plan(&hosts.iter().map(String::as_str).collect::<Vec<_>>()));
+    resolver.settle();
+    resolver.follow(&good, plan(&["good.test"]));
+    resolver.settle();
+    testkit::wait_until("the good name has its address", || addresses(&good) == ["10.0.0.1"]);
+    let untried = |table: &Table| table.names.values().filter(|name| !name.tried).count();
+    assert_eq!(untried(&resolver.shared.lock()), 2_000);
 }
