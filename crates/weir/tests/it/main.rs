@@ -25,6 +25,7 @@ mod lab;
 mod listeners;
 mod load;
 mod loggers;
+mod man;
 mod names;
 mod observability;
 mod openapi;
