@@ -29,6 +29,7 @@ mod man;
 mod names;
 mod observability;
 mod openapi;
+mod packaging;
 mod plan;
 mod plugins_live;
 mod protection;
