@@ -16,6 +16,7 @@ mod command;
 mod configs;
 mod connections;
 mod contract;
+mod documents;
 mod etcd;
 mod exhaustion;
 mod file_source;
