@@ -42,5 +42,6 @@ mod slow_clients;
 mod start;
 mod store;
 mod support;
+mod try_out;
 mod upgrades;
 mod upstreams;
