@@ -5,6 +5,7 @@ pub mod compare;
 pub mod figure;
 #[cfg(test)]
 pub(crate) mod golden;
+pub mod group;
 pub mod headline;
 pub mod html;
 pub mod json;

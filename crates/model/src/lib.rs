@@ -19,7 +19,7 @@ pub mod secret_field;
 pub mod secret_reference;
 pub mod settings;
 pub mod snapshot;
-mod unsupported;
+pub mod unsupported;
 pub mod validate;
 mod written;
 

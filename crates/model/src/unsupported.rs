@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Stage, below};
+use crate::kind::Kind;
 
 /// Health checks: `true` once the data plane runs them.
 pub(crate) const HEALTH_CHECKS: bool = false;
@@ -35,6 +36,61 @@ const UPSTREAM_FIELDS: [Field; 1] = [Field {
 
 /// The protocols that origins can be spoken to with.
 const SCHEMES: [&str; 1] = ["http"];
+
+/// A field of a kind that the reference page marks.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Refused {
+    /// The field, as the page writes it: `upstream.checks`.
+    pub path: String,
+    /// Why it is refused, or what of it.
+    pub reason: String,
+    /// Every value is refused, so that what is inside the field need not be described.
+    pub is_whole: bool,
+}
+
+/// The fields that objects of this kind have in their schema and that [`route`] and [`upstream`] refuse.
+#[must_use]
+pub fn of_kind(kind: Kind) -> Vec<Refused> {
+    let whole = |field: &Field, prefix: &str| Refused {
+        path: format!("{prefix}{}", field.name),
+        reason: field.reason.to_owned(),
+        is_whole: true,
+    };
+    let mut refused = Vec::new();
+    let prefix = match kind {
+        Kind::Upstream => "",
+        Kind::Route | Kind::Service | Kind::StreamRoute => "upstream.",
+        _ => return refused,
+    };
+    if kind != Kind::Upstream && kind != Kind::StreamRoute {
+        let in_schema = |field: &&Field| crate::schema::of(kind)["properties"].get(field.name).is_some();
+        refused.extend(ROUTE_FIELDS.iter().filter(in_schema).map(|field| whole(field, "")));
+    }
+    refused.extend(UPSTREAM_FIELDS.iter().map(|field| whole(field, prefix)));
+    let registry = "this gateway has no registry: write nodes instead";
+    let mut fields = vec![("discovery_type", registry), ("service_name", registry)];
+    if !HEALTH_CHECKS {
+        fields.push(("checks", "health checks would not run"));
+    }
+    refused.extend(fields.iter().map(|&(name, reason)| whole(&Field { name, reason }, prefix)));
+    refused.push(Refused {
+        path: format!("{prefix}scheme"),
+        reason: format!("any value but {}", SCHEMES.join(", ")),
+        is_whole: false,
+    });
+    refused
+}
+
+/// Why objects of this kind have no effect although they are kept and checked; `None` where they have one.
+#[must_use]
+pub fn idle(kind: Kind) -> Option<&'static str> {
+    match kind {
+        Kind::Ssl => Some("there is no TLS listener yet"),
+        Kind::Proto => Some("no plugin reads them yet"),
+        Kind::StreamRoute => Some("layer 4 is not served yet"),
+        _ => None,
+    }
+}
 
 /// Refuses the fields of a route or service that Weir cannot do.
 pub(crate) fn route(object: &Value, findings: &mut Findings) {
@@ -83,6 +139,59 @@ fn refuse(fields: &[Field], object: &Value, pointer: &str, findings: &mut Findin
     for field in fields {
         if object.get(field.name).is_some() {
             findings.add(Stage::Unsupported, below(pointer, field.name), field.reason);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// What is found in an object of the kind that has only this field.
+    fn findings(kind: Kind, path: &str) -> bool {
+        let value = match path.rsplit('.').next() {
+            Some("scheme") => json!("grpc"),
+            Some("discovery_type" | "service_name") => json!("eureka"),
+            _ => json!({}),
+        };
+        let catalog = Catalog::default();
+        let mut found = Findings::default();
+        match (path.strip_prefix("upstream."), kind) {
+            (Some(field), _) => upstream(&of(field, value), "/upstream", &catalog, &mut found),
+            (None, Kind::Upstream) => upstream(&of(path, value), "", &catalog, &mut found),
+            (None, _) => route(&of(path, value), &mut found),
+        }
+        found.into_result().is_err()
+    }
+
+    /// A service is named beside its registry.
+    fn of(field: &str, value: Value) -> Value {
+        match field {
+            "service_name" => json!({"service_name": value, "discovery_type": "eureka"}),
+            _ => json!({ field: value }),
+        }
+    }
+
+    #[test]
+    fn fields_that_the_page_marks_are_refused() {
+        for kind in Kind::ALL {
+            for refused in of_kind(kind) {
+                assert!(findings(kind, &refused.path), "{kind:?} {}", refused.path);
+            }
+        }
+        assert!(!findings(Kind::Route, "uri") && !findings(Kind::Upstream, "nodes"));
+    }
+
+    #[test]
+    fn marked_fields_are_in_the_schemas() {
+        for kind in Kind::ALL {
+            for refused in of_kind(kind) {
+                let pointer: String =
+                    refused.path.split('.').map(|step| format!("/properties/{step}")).collect();
+                assert!(crate::schema::of(kind).pointer(&pointer).is_some(), "{kind:?} {}", refused.path);
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ mod schema_table;
 
 use std::fmt::Write;
 
-use model::{Kind, schema};
+use model::{Kind, schema, unsupported};
 
 #[test]
 fn the_page_of_the_objects_is_up_to_date() {
@@ -22,14 +22,23 @@ fn objects_page() -> String {
             let _ = write!(page, " {description}");
         }
         page.push('\n');
+        if let Some(reason) = unsupported::idle(kind) {
+            let _ = write!(page, "\n**Kept and checked, without effect**: {reason}.\n");
+        }
+        let refused = unsupported::of_kind(kind);
+        let marks = |path: &str| {
+            let field = refused.iter().find(|field| field.path == path)?;
+            let text = format!("**Refused**: {}.", field.reason);
+            Some(schema_table::Mark { text, hides_inner: field.is_whole })
+        };
         if kind == Kind::Secret {
             for manager in schema::secret_managers() {
                 let _ = write!(page, "\nManager `{manager}`:\n");
                 let (schema, _) = schema::secret_manager(manager).unwrap();
-                schema_table::write_table(&mut page, schema);
+                schema_table::write_table(&mut page, schema, &marks);
             }
         } else {
-            schema_table::write_table(&mut page, schema);
+            schema_table::write_table(&mut page, schema, &marks);
         }
     }
     page
@@ -53,7 +62,7 @@ const INTRODUCTION: &str = "\
 
 Every kind of object with the fields its JSON Schema knows; an unknown field is refused. `a.b` is a field inside `a`,
 `a[]` an item of the list `a`. A default is what holds where nothing is written; it is not written back. The schema
-itself, with patterns and alternatives, is at `GET /apisix/admin/schema/KIND`. A field that stands here may still be
-refused with a reason because this version cannot do what it asks for: see
-[Migrating from APISIX](../guide/migrating-from-apisix.md).
+itself, with patterns and alternatives, is at `GET /apisix/admin/schema/KIND`. **Refused** marks what this version cannot
+do: an object that has it is refused with the reason. [Migrating from APISIX](../guide/migrating-from-apisix.md) says what
+to write instead.
 ";

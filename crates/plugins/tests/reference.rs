@@ -51,7 +51,7 @@ fn write_plugin(page: &mut String, kind: &PluginKind) {
 fn write_schema(page: &mut String, title: &str, schema: Value) {
     let _ = write!(page, "\n### {title}\n");
     let before = page.len();
-    schema_table::write_table(page, &schema);
+    schema_table::write_table(page, &schema, &|_| None);
     if page.len() == before {
         page.push_str("\nNo fields of its own.\n");
     }

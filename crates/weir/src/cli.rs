@@ -10,6 +10,7 @@ mod completions;
 pub(crate) mod explain;
 mod history;
 mod lab;
+mod man;
 mod origin;
 mod plan;
 mod rollback;
@@ -54,6 +55,7 @@ enum Command {
     /// Measure Weir beside other gateways on this machine
     Lab(lab::LabArguments),
     Completions(completions::CompletionsArguments),
+    Man(man::ManArguments),
     Version(version::VersionArguments),
 }
 
@@ -83,6 +85,7 @@ impl Command {
             Self::Upgrade(arguments) => upgrade::run(&arguments),
             Self::Lab(arguments) => lab::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments, &mut CommandLine::command()),
+            Self::Man(arguments) => man::run(&arguments, CommandLine::command()),
             Self::Version(arguments) => version::run(&arguments),
         }
     }

@@ -13,7 +13,7 @@ use crate::terminal::{print, print_error};
 /// What `weir lab report` takes.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ReportArguments {
-    /// A result that `weir lab run` kept
+    /// A file that `weir lab run` wrote; it begins with `"format": 1`
     #[arg(value_name = "RESULT.json")]
     result: PathBuf,
     /// Write the page with charts here: one file that needs no network

@@ -6,33 +6,42 @@
 mod browser;
 mod chart;
 mod charts;
+mod dots;
 mod facts;
+mod legend;
+mod lines;
+mod notes;
 mod overview;
 mod scale;
 mod scenario;
 mod study;
+mod subject;
 mod svg;
 
 pub use charts::charts;
 use svg::escape;
 
+use super::group::{Group, groups};
 use super::headline;
 use super::number;
 use super::statistics::{CONFIDENCE_PERCENT, LEAST_EFFECT};
 use super::summary;
 use super::table::{Table, Tone};
-use crate::result::{Report, ScenarioResult};
+use crate::result::Report;
 
 /// The whole page.
 pub fn page(report: &Report) -> String {
     let people = People::of(report);
     let title = format!("Weir {} beside others", report.weir);
-    let scenarios: String = report
-        .scenarios
-        .iter()
-        .enumerate()
-        .map(|(index, result)| scenario::section(report, result, &people, index))
-        .collect();
+    let anchors = anchors(report);
+    let (mut index, mut scenarios) = (String::new(), String::new());
+    for (group, members) in groups(report) {
+        index += &index_entries(report, group, &members, &anchors);
+        scenarios += &format!("<h2 class=\"group\">{}</h2>", group.title());
+        for member in members {
+            scenarios += &scenario::section(report, &report.scenarios[member], &people, &anchors[member]);
+        }
+    }
     let sentences: String = headline::sentences(report)
         .iter()
         .map(|sentence| format!("<p class=\"lead\">{}</p>", escape(sentence)))
@@ -54,11 +63,11 @@ pub fn page(report: &Report) -> String {
 <button type="button" id="theme" title="Light, dark, or as the system is">Theme: system</button></header>
 <main id="top">
 <h1>{title}</h1>
-<p class="meta">{when}, {length}, {count} scenarios, {contenders} contenders</p>
+<p class="meta">{when}, {length}, {count} scenarios: {contenders}</p>
 {sentences}
 {warnings}
 {overview}
-<nav aria-label="Scenarios"><h2>Scenarios</h2><ol>{index}</ol></nav>
+<nav id="scenarios" aria-label="Scenarios"><h2>Scenarios</h2><div class="index">{index}</div></nav>
 {scenarios}
 {facts}
 </main>
@@ -68,21 +77,44 @@ pub fn page(report: &Report) -> String {
 </html>
 "##,
         title = escape(&title),
-        when = escape(&report.started),
+        when = escape(&number::moment(&report.started)),
         length = number::duration(report.seconds),
         count = report.scenarios.len(),
-        contenders = report.contenders.len(),
+        contenders = facts::contenders_line(report),
         warnings = facts::warnings(report),
         overview = overview::section(report, &people),
-        index = report.scenarios.iter().enumerate().map(index_entry).collect::<String>(),
         facts = facts::section(report),
     )
 }
 
-fn index_entry((index, result): (usize, &ScenarioResult)) -> String {
-    let (name, title) = (escape(&result.scenario.name), escape(&result.scenario.title));
-    format!(r##"<li><a href="#s{index}">{name}</a> <span>{title}</span></li>"##)
+fn index_entries(report: &Report, group: Group, members: &[usize], anchors: &[String]) -> String {
+    let entry = |member: &usize| {
+        let asked = &report.scenarios[*member].scenario;
+        let (name, title) = (escape(&asked.name), escape(&asked.title));
+        format!(r##"<li><a href="#{}">{title}</a> <code>{name}</code></li>"##, anchors[*member])
+    };
+    let entries: String = members.iter().map(entry).collect();
+    format!("<div><h3>{}</h3><ul>{entries}</ul></div>", group.title())
 }
+
+/// The anchor of every scenario: its name, so that a link to a scenario finds it in another run's page as well. A name
+/// that the page uses itself, or a second scenario with the same letters, gets a number.
+fn anchors(report: &Report) -> Vec<String> {
+    let mut anchors: Vec<String> = Vec::new();
+    for result in &report.scenarios {
+        let slug = charts::plain(&result.scenario.name);
+        let slug = slug.trim_matches('-');
+        let slug = if slug.is_empty() { "scenario" } else { slug };
+        let is_taken = |anchor: &String| OWN_ANCHORS.contains(&anchor.as_str()) || anchors.contains(anchor);
+        let numbered = (2..).map(|number| format!("{slug}-{number}"));
+        let free = std::iter::once(slug.to_owned()).chain(numbered).find(|anchor| !is_taken(anchor));
+        anchors.extend(free);
+    }
+    anchors
+}
+
+/// Anchors of the page that are no scenarios.
+const OWN_ANCHORS: [&str; 6] = ["top", "scenarios", "facts", "data", "theme", "tip"];
 
 /// Who is on the page: each has a number, a title and a colour, the same everywhere.
 struct People<'a> {
@@ -103,6 +135,13 @@ impl<'a> People<'a> {
             }
         }
         Self { names }
+    }
+
+    /// The number of a variant of the subject among its variants.
+    fn variant(&self, name: &str) -> Option<usize> {
+        let is_variant = |name: &str| name.starts_with(headline::SUBJECT) && name != headline::SUBJECT;
+        let mut variants = self.names.iter().map(|(known, _)| *known).filter(|known| is_variant(known));
+        variants.position(|known| known == name)
     }
 
     fn row(&self, name: &str, baseline: Option<&str>) -> chart::Row {
@@ -128,7 +167,7 @@ fn figure(
     command: &str,
 ) -> String {
     format!(
-        r#"<figure class="{kind}"><figcaption><b>{caption}</b> <span>{explanation}</span></figcaption>{drawing}<details><summary>Data</summary>{table}{command}</details></figure>"#,
+        r#"<figure class="{kind}"><figcaption><b>{caption}</b> <span>{explanation}</span></figcaption><div class="drawing">{drawing}</div><details><summary>Data</summary>{table}{command}</details></figure>"#,
         caption = escape(caption),
         explanation = escape(explanation),
         table = html_table(table),
@@ -172,7 +211,7 @@ fn html_table(table: &Table) -> String {
         rows += "</tr>";
     }
     format!(
-        r#"<div class="scroll"><table><thead><tr>{headings}</tr></thead><tbody>{rows}</tbody></table></div>"#
+        r#"<div class="scroll" tabindex="0" role="region" aria-label="Table"><table><thead><tr>{headings}</tr></thead><tbody>{rows}</tbody></table></div>"#
     )
 }
 
@@ -228,10 +267,33 @@ mod tests {
     fn only_the_subject_is_drawn_large_and_told_beside_the_line() {
         let mut report = sample::small(1, 5, 1.0);
         let large =
-            |report: &Report| overview::section(report, &People::of(report)).matches("r=\"5.5\"").count();
-        assert_eq!(large(&report), 2, "in the charts of CPU and of requests per second");
+            |report: &Report| overview::section(report, &People::of(report)).matches("r=\"5.2\"").count();
+        assert_eq!(large(&report), 4, "mark and legend in the charts of CPU and of requests per second");
         report.scenarios[0].contenders.retain(|contender| contender.name != headline::SUBJECT);
         assert_eq!(large(&report), 0);
+    }
+
+    #[test]
+    fn anchors_are_the_names_of_scenarios() {
+        let mut report = sample::report();
+        assert_eq!(anchors(&report)[..3], ["small", "ab-10000", "ab-page"]);
+        report.scenarios.truncate(4);
+        for (result, name) in report.scenarios.iter_mut().zip(["a b", "a-b", "top", "<\"'>"]) {
+            result.scenario.name = name.to_owned();
+        }
+        assert_eq!(anchors(&report), ["a-b", "a-b-2", "top-2", "scenario"]);
+        let page = page(&report);
+        assert!(page.contains("<section id=\"a-b-2\">") && page.contains("href=\"#a-b-2\""));
+    }
+
+    #[test]
+    fn scenarios_stand_below_their_group() {
+        let page = page(&sample::report());
+        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text}"));
+        assert!(at("<h2 class=\"group\">TLS and HTTP/2</h2>") < at("<section id=\"tls\">"));
+        assert!(at("<section id=\"tls\">") < at("<section id=\"http2\">"));
+        assert_eq!(page.matches("href=\"#scenarios\"").count(), 20, "each scenario has a way back");
+        assert!(page.contains("22 November 2026, 04:51 UTC") && !page.contains("T04:51"));
     }
 
     #[test]
@@ -250,10 +312,7 @@ mod tests {
         let figures = page.matches("<figure").count();
         assert!(figures > 100, "{figures}");
         assert_eq!(page.matches("<svg").count(), figures);
-        assert_eq!(
-            page.matches("<details><summary>Data</summary><div class=\"scroll\"><table>").count(),
-            figures
-        );
+        assert_eq!(page.matches("<details><summary>Data</summary><div class=\"scroll\" ").count(), figures);
         assert_eq!(
             page.matches("class=\"copy\"").count(),
             figures + 20 + 1,

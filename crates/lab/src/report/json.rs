@@ -26,7 +26,12 @@ pub fn parse(text: &str) -> anyhow::Result<Report> {
         Some(format) => bail!(
             "its format is {format}, this program writes and reads {FORMAT}: use the program that wrote it, or measure again"
         ),
-        None => bail!("it has no `format`: only what `weir lab run` keeps can be read"),
+        None => bail!(
+            "it has no `format`: only files that `weir lab run` wrote can be read, which begin with `\"format\": {FORMAT}`{}",
+            value.get("kind").and_then(Value::as_str).map_or_else(String::new, |kind| format!(
+                "; this one has `\"kind\": \"{kind}\"` and was written by a script of the folder lab"
+            ))
+        ),
     }
     serde_json::from_value(value).context("it is damaged or was changed by hand")
 }
@@ -135,7 +140,14 @@ mod tests {
         let report = text(&sample::small(1, 3, 1.0)).unwrap();
         let rows = [
             ("", "it is no JSON"),
-            ("[1, 2]", "it has no `format`"),
+            (
+                "[1, 2]",
+                "it has no `format`: only files that `weir lab run` wrote can be read, which begin with `\"format\": 1`",
+            ),
+            (
+                r#"{"kind": "soak"}"#,
+                "this one has `\"kind\": \"soak\"` and was written by a script of the folder lab",
+            ),
             (r#"{"format": 99}"#, "its format is 99, this program writes and reads 1"),
             (r#"{"format": 1}"#, "missing field `weir`"),
             (&report[..report.len() / 2], "it is no JSON"),
@@ -146,6 +158,31 @@ mod tests {
         }
         let missing = format!("{:#}", read(Path::new("/nowhere/result.json")).unwrap_err());
         assert!(missing.starts_with("cannot read /nowhere/result.json"), "{missing}");
+    }
+
+    /// What `lab/README.md` says of the kept results.
+    #[test]
+    fn kept_results_are_readable_where_told() {
+        let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab");
+        let page = fs::read_to_string(lab.join("README.md")).unwrap();
+        let row =
+            page.lines().find(|line| line.starts_with('|') && line.contains("weir lab report")).unwrap();
+        let told: Vec<&str> = row.split('`').filter(|word| word.ends_with(".json")).collect();
+        for entry in fs::read_dir(lab.join("results")).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            // Results of the day, which git ignores, begin with the name of their program.
+            if !name.starts_with(|first: char| first.is_ascii_digit()) {
+                continue;
+            }
+            match read(&path) {
+                Ok(_) => assert!(told.contains(&name), "lab/README.md lacks {name}"),
+                Err(error) => {
+                    assert!(!told.contains(&name), "{name}: {error:#}");
+                    assert!(format!("{error:#}").contains("`\"kind\": "), "{name}: {error:#}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub fn page(report: &Report) -> String {
     let mut out = format!("# Weir {} beside others\n\n", markdown_text(&report.weir));
     out += &format!(
         "Measured {} in {}: {}.\n",
-        markdown_text(&report.started),
+        markdown_text(&number::moment(&report.started)),
         number::duration(report.seconds),
         markdown_text(&machine_line(&report.machine))
     );
@@ -120,7 +120,9 @@ fn row(result: &ScenarioResult, summary: &Summary<'_>) -> Vec<Cell> {
 }
 
 fn with_ends(figure: Figure, spread: &Spread) -> String {
-    format!("{} ({}..{})", figure.shown(spread.median), figure.shown(spread.min), figure.shown(spread.max))
+    let mark = if spread.is_scattered() && figure != Figure::P99Ms { terminal::SCATTERED } else { "" };
+    let [median, min, max] = [spread.median, spread.min, spread.max].map(|value| figure.shown(value));
+    format!("{median}{mark} ({min}..{max})")
 }
 
 fn judged(figure: Figure, ratio: &Ratio) -> String {

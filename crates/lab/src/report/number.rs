@@ -73,6 +73,36 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
+/// A time of RFC 3339 in UTC as people write it: `22 November 2026, 09:07 UTC`. Any other text stays as it is.
+pub fn moment(rfc3339: &str) -> String {
+    let written = || {
+        let (date, time) = rfc3339.strip_suffix('Z')?.split_once('T')?;
+        let mut parts = date.splitn(3, '-');
+        let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
+        let month = MONTHS.get(month.parse::<usize>().ok()?.checked_sub(1)?)?;
+        let day: u8 = day.parse().ok()?;
+        let mut clock = time.split(':');
+        let (hour, minute) = (clock.next()?, clock.next()?);
+        Some(format!("{day} {month} {year}, {hour}:{minute} UTC"))
+    };
+    written().unwrap_or_else(|| rfc3339.to_owned())
+}
+
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+
 /// Stands for a number that there is not.
 pub const MISSING: &str = "-";
 
@@ -93,6 +123,20 @@ fn grouped(digits: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn moments_are_written_in_words() {
+        let rows = [
+            ("2026-11-22T09:07:33Z", "22 November 2026, 09:07 UTC"),
+            ("2027-01-02T00:00:00Z", "2 January 2027, 00:00 UTC"),
+            ("2026-13-22T09:07:33Z", "2026-13-22T09:07:33Z"),
+            ("yesterday", "yesterday"),
+            ("", ""),
+        ];
+        for (given, expected) in rows {
+            assert_eq!(moment(given), expected, "{given}");
+        }
+    }
 
     #[test]
     fn numbers_have_the_digits_that_are_worth_reading() {

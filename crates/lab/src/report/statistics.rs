@@ -26,6 +26,10 @@ pub const LEAST_ROUNDS: usize = 3;
 /// without doing anything obviously wrong", ASPLOS 2009).
 pub const LEAST_EFFECT: f64 = 0.01;
 
+/// From here on the rounds of one figure are called scattered. The machine was then half or twice as fast in some of
+/// them, which is more than any two gateways of one kind differ by.
+pub const SCATTERED_SHARE: f64 = 0.5;
+
 /// How often the interval holds the true ratio.
 pub const CONFIDENCE_PERCENT: f64 = 99.0;
 
@@ -42,6 +46,19 @@ pub struct Spread {
     pub median_deviation: f64,
     /// How many rounds had the figure.
     pub rounds: usize,
+}
+
+impl Spread {
+    /// How far the outermost round is from the median, as a share of that.
+    pub fn farthest(&self) -> f64 {
+        let farthest = (self.max - self.median).max(self.median - self.min);
+        if self.median > 0.0 { farthest / self.median } else { 0.0 }
+    }
+
+    /// The rounds differ so much that their median describes none of them: only ratios within a round can be used.
+    pub fn is_scattered(&self) -> bool {
+        self.farthest() > SCATTERED_SHARE
+    }
 }
 
 /// How a figure stands to another one.

@@ -3,7 +3,7 @@
 
 use super::figure::Figure;
 use super::number;
-use super::statistics::{LEAST_ROUNDS, Spread, Verdict};
+use super::statistics::{LEAST_ROUNDS, SCATTERED_SHARE, Spread, Verdict};
 use super::summary::{self, OWN_PERCENT, SATURATED_PERCENT, Summary};
 use super::table::{Cell, Table, Tone, wrapped};
 use crate::result::{Report, ScenarioResult};
@@ -56,7 +56,12 @@ pub fn painted(report: &Report, result: &ScenarioResult, paint: Paint) -> String
 /// The machine, every scenario, and who was absent throughout.
 pub fn whole_painted(report: &Report, paint: Paint) -> String {
     let machine = &report.machine;
-    let mut out = format!("weir {}, {}, {}\n", report.weir, report.started, number::duration(report.seconds));
+    let mut out = format!(
+        "weir {}, {}, {}\n",
+        report.weir,
+        number::moment(&report.started),
+        number::duration(report.seconds)
+    );
     out += &line(&super::machine_line(machine));
     for warning in &machine.warnings {
         out += &paint.noted(&line(&format!("(!) {warning}")));
@@ -107,7 +112,9 @@ fn row(summary: &Summary<'_>) -> Vec<Cell> {
     };
     let scattering = |figure: Figure| {
         let Some(spread) = summary.figures.get(&figure) else { return shown(figure) };
-        Cell::number(format!("{} {}", figure.shown(spread.median), around(spread)), Some(spread.median))
+        let cell =
+            Cell::number(format!("{} {}", figure.shown(spread.median), around(spread)), Some(spread.median));
+        if spread.is_scattered() { cell.toned(Tone::Faint) } else { cell }
     };
     let parts = summary.median(Figure::UserUs).zip(summary.median(Figure::SystemUs)).map_or_else(
         || number::MISSING.to_owned(),
@@ -131,10 +138,10 @@ fn row(summary: &Summary<'_>) -> Vec<Cell> {
     ]
 }
 
-/// How far the outermost round is from the median, in percent of that.
+/// How far the outermost round is from the median, in percent of that. A larger percentage would look like a precision
+/// that the number does not have, so scattered rounds have a mark instead.
 fn around(spread: &Spread) -> String {
-    let farthest = (spread.max - spread.median).max(spread.median - spread.min);
-    format!("±{:.0}%", if spread.median > 0.0 { farthest / spread.median * 100.0 } else { 0.0 })
+    if spread.is_scattered() { SCATTERED.to_owned() } else { format!("±{:.0}%", spread.farthest() * 100.0) }
 }
 
 fn ratio(summary: &Summary<'_>) -> Cell {
@@ -178,6 +185,18 @@ pub(super) fn remarks(summaries: &[Summary<'_>], measured: &[&Summary<'_>]) -> V
             "≈ within noise: these rounds do not tell the two apart, or they differ by less than 1 %"
                 .to_owned(),
         );
+    }
+    let scattered = |summary: &&Summary<'_>| {
+        [Figure::RequestsPerSecond, Figure::CpuUs]
+            .iter()
+            .any(|figure| summary.figures.get(figure).is_some_and(Spread::is_scattered))
+    };
+    if measured.iter().any(scattered) {
+        out.push(format!(
+            "{SCATTERED} scattered: a round is more than {:.0} % from the median, so compare by the ratio, which is taken \
+             within a round",
+            SCATTERED_SHARE * 100.0
+        ));
     }
     if verdict(Verdict::TooFewRounds) {
         out.push(format!("? too few rounds to tell: {LEAST_ROUNDS} are needed"));
@@ -248,6 +267,9 @@ fn line(sentence: &str) -> String {
     let clean: String = sentence.chars().filter(|character| !character.is_control()).collect();
     format!("  {}\n", wrapped(&clean, WIDTH - 2, 4))
 }
+
+/// Stands behind a median whose rounds are scattered.
+pub(super) const SCATTERED: &str = "~";
 
 /// Columns of a terminal that tables may take.
 const WIDTH: usize = 120;

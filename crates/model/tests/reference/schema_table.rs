@@ -20,17 +20,27 @@ pub(crate) fn check_page(name: &str, package: &str, expected: &str) {
     );
 }
 
+/// What stands before the description of a field that cannot be used, by its path.
+pub(crate) type Marks<'m> = &'m dyn Fn(&str) -> Option<Mark>;
+
+/// A mark, and whether the fields inside the field are left out.
+#[allow(dead_code, reason = "the page of the plugins marks no field")]
+pub(crate) struct Mark {
+    pub(crate) text: String,
+    pub(crate) hides_inner: bool,
+}
+
 /// Appends the properties of `schema`; nothing where it has none.
-pub(crate) fn write_table(page: &mut String, schema: &Value) {
+pub(crate) fn write_table(page: &mut String, schema: &Value, marks: Marks<'_>) {
     let mut rows = String::new();
-    write_rows(&mut rows, "", schema);
+    write_rows(&mut rows, "", schema, marks);
     if !rows.is_empty() {
         page.push_str("\n| field | type | default | what it is |\n|---|---|---|---|\n");
         page.push_str(&rows);
     }
 }
 
-fn write_rows(rows: &mut String, path: &str, schema: &Value) {
+fn write_rows(rows: &mut String, path: &str, schema: &Value, marks: Marks<'_>) {
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
@@ -40,15 +50,20 @@ fn write_rows(rows: &mut String, path: &str, schema: &Value) {
         let description = property["description"].as_str().unwrap_or_default();
         let limits = limits(property);
         let limits = if limits.is_empty() { limits } else { format!(" ({limits})") };
+        let mark = marks(&path);
+        let marked = mark.as_ref().map_or_else(String::new, |mark| format!("{} ", mark.text));
         let _ = writeln!(
             rows,
-            "| `{path}` | {} | {} | {must}{}{limits} |",
+            "| `{path}` | {} | {} | {must}{marked}{}{limits} |",
             kind(property),
             default.unwrap_or_default(),
             cell(description)
         );
-        write_rows(rows, &path, property);
-        write_rows(rows, &format!("{path}[]"), &property["items"]);
+        if mark.is_some_and(|mark| mark.hides_inner) {
+            continue;
+        }
+        write_rows(rows, &path, property, marks);
+        write_rows(rows, &format!("{path}[]"), &property["items"], marks);
     }
 }
 

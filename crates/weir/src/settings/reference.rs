@@ -28,6 +28,18 @@ pub(crate) fn check_page(name: &str, expected: &str) {
 
 fn settings_page() -> String {
     let mut page = INTRODUCTION.to_owned();
+    page.push_str("\n## Most used\n\n| to | setting | default |\n|---|---|---|\n");
+    for (purpose, name) in MOST_USED {
+        let setting = find(name);
+        let default = match setting.default {
+            "" => "none".to_owned(),
+            default if default.len() > LONGEST_DEFAULT => "a text".to_owned(),
+            default => format!("`{default}`"),
+        };
+        let anchor = setting.shown_name();
+        let shown = if setting.is_secret() { setting.variable() } else { anchor.to_owned() };
+        let _ = writeln!(page, "| {purpose} | [`{shown}`](#{anchor}) | {default} |");
+    }
     let mut section = "";
     for setting in SETTINGS {
         if setting.section != section {
@@ -61,7 +73,54 @@ fn write_setting(page: &mut String, setting: &Setting) {
     );
 }
 
-pub(super) const INTRODUCTION: &str = "\
+fn find(name: &str) -> &'static Setting {
+    SETTINGS.iter().find(|setting| setting.is_called(name)).unwrap_or_else(|| panic!("no setting {name}"))
+}
+
+/// A longer default stands only where its setting is described.
+const LONGEST_DEFAULT: usize = 40;
+
+/// The first settings that a new installation needs, and for what. `examples/weir.yaml` shows all of them.
+const MOST_USED: [(&str, &str); 20] = [
+    ("listen for clients", "proxy"),
+    ("move the Admin API, or turn it off", "admin"),
+    ("let other machines use the Admin API", "admin_allow"),
+    ("give the Admin key instead of having one made", "admin_key"),
+    ("scrape metrics from another machine", "metrics"),
+    ("probe health from another machine", "status"),
+    ("keep configuration and keys in another folder", "data"),
+    ("take the configuration from a file", "resources"),
+    ("take the configuration from etcd", "source"),
+    ("name the members of etcd", "etcd_endpoints"),
+    ("refuse a configuration with any fault", "strict"),
+    ("write an access log", "access_log"),
+    ("choose its format, or `json`", "access_log_format"),
+    ("write the error log to a file", "error_log"),
+    ("say more or less in it", "log_level"),
+    ("believe a load balancer in front about the client", "real_ip_from"),
+    ("limit the size of request bodies", "max_body_bytes"),
+    ("change the number of workers", "workers"),
+    ("give requests longer to finish at a stop", "grace"),
+    ("shed load before latency grows", "overload"),
+];
+
+#[test]
+fn sample_file_shows_the_most_used_settings() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/weir.yaml");
+    let sample = std::fs::read_to_string(path).unwrap();
+    for setting in MOST_USED.iter().map(|(_, name)| find(name)) {
+        let name = setting.shown_name();
+        let written = |line: &str| line.trim_start_matches('#').starts_with(&format!("{name}:"));
+        let shown = if setting.is_secret() {
+            sample.contains(&setting.variable())
+        } else {
+            sample.lines().any(written)
+        };
+        assert!(shown, "examples/weir.yaml lacks {name}");
+    }
+}
+
+const INTRODUCTION: &str = "\
 # Settings
 
 <!-- Made from crates/weir/src/settings.rs by `UPDATE=1 cargo test -p weir`; edit it there. -->
@@ -71,15 +130,6 @@ FILE` or `WEIR_CONFIG`), as an environment variable `WEIR_<NAME>`, or as a flag.
 or one text with commas; a list replaces that of the source before it. An empty environment variable counts as not set.
 Relative paths in the settings file are relative to that file.
 
-A working settings file:
-
-```yaml
-proxy: 0.0.0.0:9080
-admin: 127.0.0.1:9180
-data: /var/lib/weir
-access_log: stdout
-log_level: warn
-```
-
+[examples/weir.yaml](../../examples/weir.yaml) is a settings file with explanations to start from.
 `weir check FILE` prints every fault as `file:line: name: reason`.
 ";

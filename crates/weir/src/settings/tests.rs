@@ -232,11 +232,27 @@ fn the_admin_key_is_never_printed() {
 }
 
 #[test]
-fn the_example_of_the_reference_page_works() {
-    let (_, rest) = reference::INTRODUCTION.split_once("```yaml\n").unwrap();
-    let (file, _) = rest.split_once("```").unwrap();
-    assert_eq!(file.lines().count(), 5);
-    Settings::from_file_text(Path::new("weir.yaml"), file).unwrap();
+fn sample_settings_file_is_usable() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/weir.yaml");
+    let sample = std::fs::read_to_string(path).unwrap();
+    // As it is, and with what is commented out, but that a source is named once.
+    let with = |left_out: &[&str]| -> String {
+        let uncommented = |line: &str| {
+            let rest = line
+                .strip_prefix('#')
+                .filter(|rest| rest.starts_with(|first: char| first.is_ascii_lowercase()));
+            let is_left_out = left_out.iter().any(|name| rest.is_some_and(|rest| rest.starts_with(name)));
+            rest.filter(|_| !is_left_out).unwrap_or(line).to_owned() + "\n"
+        };
+        sample.lines().map(uncommented).collect()
+    };
+    let with_etcd = with(&["resources:"]);
+    let with_file = with(&["source:", "etcd_endpoints:"]);
+    assert!(with_etcd.contains("\nsource: etcd\n") && with_file.contains("\nresources: shop.yaml\n"));
+    for text in [&sample, &with_etcd, &with_file] {
+        let loaded = Settings::from_file_text(Path::new("weir.yaml"), text);
+        assert!(loaded.is_ok(), "{:?}", loaded.err());
+    }
 }
 
 #[test]

@@ -31,6 +31,7 @@ fn the_page_works_in_chromium() {
     the_theme_can_be_switched(&mut browser);
     tables_open_and_sort(&mut browser);
     a_mark_tells_its_numbers(&mut browser);
+    charts_fill_their_rows(&mut browser);
     it_fits_a_phone(&mut browser);
     // Last, so that whatever went before is in the logs.
     assert_eq!(browser.console(), Vec::<String>::new(), "the console is silent");
@@ -44,16 +45,16 @@ fn the_page_works_in_chromium() {
 fn charts_are_whole(browser: &mut Browser) {
     // Sixteen of seventeen were measured, one of them without a gateway; a bar of CPU has two parts.
     let rows = [
-        ("#s0 figure.throughput rect.bar", 16),
-        ("#s0 figure.loss rect.bar", 15),
-        ("#s0 figure.cpu rect.bar", 30),
-        ("#s0 figure.latency .dot.weir", 9),
-        ("#s0 figure.memory rect.bar", 15),
-        ("#s0 figure.time", 0),
-        ("#s7 figure.time path.line", 16),
-        ("#s7 figure.loss", 0),
-        ("#s19 figure.study", 3),
-        ("#s19 figure.study rect.bar", 36),
+        ("#small figure.throughput rect.bar", 16),
+        ("#small figure.loss rect.bar", 15),
+        ("#small figure.cpu rect.bar", 30),
+        ("#small figure.latency .dot.weir", 9),
+        ("#small figure.memory rect.bar", 15),
+        ("#small figure.time", 0),
+        ("#rate-half figure.time path.line", 16),
+        ("#rate-half figure.loss", 0),
+        ("#thread-model figure.study", 3),
+        ("#thread-model figure.study rect.bar", 36),
         ("figure.overview", 2),
         ("section > .command .copy", 20 + 1),
     ];
@@ -89,7 +90,7 @@ fn tables_open_and_sort(browser: &mut Browser) {
     browser.run("document.getElementById('data').click()");
     let figures = browser.run("return document.querySelectorAll('figure').length");
     assert_eq!(browser.run(open), figures);
-    let table = "#s0 figure.throughput table";
+    let table = "#small figure.throughput table";
     let sorted = |browser: &mut Browser, column: u32| {
         browser.run(&format!("document.querySelector('{table} th:nth-child({column}) button').click()"));
         browser.run(&format!(
@@ -110,13 +111,22 @@ fn tables_open_and_sort(browser: &mut Browser) {
 }
 
 fn a_mark_tells_its_numbers(browser: &mut Browser) {
-    let point = "const mark = document.querySelector('#s0 figure.throughput rect.bar.weir'); \
+    let point = "const mark = document.querySelector('#small figure.throughput rect.bar.weir'); \
         mark.dispatchEvent(new PointerEvent('pointermove', { bubbles: true, clientX: 50, clientY: 50 })); \
         return [document.getElementById('tip').textContent, mark.classList.contains('hot'), \
-        document.querySelectorAll('#s1 .hot').length > 0]";
+        document.querySelectorAll('#ab-10000 .hot').length > 0]";
     let told = browser.run(point);
     assert!(told[0].as_str().unwrap().starts_with("Weir: 25,829 requests/s"), "{told}");
     assert_eq!((&told[1], &told[2]), (&json!(true), &json!(true)));
+}
+
+/// On a desktop no row of cards has a hole.
+fn charts_fill_their_rows(browser: &mut Browser) {
+    let hole = "return [...document.querySelectorAll('.charts, .wide')].filter(grid => { \
+        const right = Math.max(...[...grid.children].map(card => card.getBoundingClientRect().right)); \
+        const last = grid.lastElementChild; \
+        return last && right - last.getBoundingClientRect().right > 2; }).length";
+    assert_eq!(browser.run(hole), json!(0));
 }
 
 fn it_fits_a_phone(browser: &mut Browser) {
@@ -124,4 +134,17 @@ fn it_fits_a_phone(browser: &mut Browser) {
     let width = "return [document.documentElement.scrollWidth, innerWidth]";
     let widths = browser.run(width);
     assert!(number(&widths[0]) <= number(&widths[1]) && number(&widths[1]) < 600.0, "{widths}");
+    // Whatever is drawn lies within its card: the marks of the subject, its numbers, the line of the baseline.
+    let outside = "return [...document.querySelectorAll('figure svg *')].filter(mark => { \
+        const box = mark.getBoundingClientRect(), card = mark.closest('figure').getBoundingClientRect(); \
+        return box.width > 0 && (box.left < card.left - 1 || box.right > card.right + 1); }).length";
+    assert_eq!(browser.run(outside), json!(0));
+    let letters = "return Math.min(...[...document.querySelectorAll('figure svg .name')].slice(0, 40) \
+        .map(text => text.getBoundingClientRect().height))";
+    assert!(number(&browser.run(letters)) >= 9.0, "names can be read: {}", browser.run(letters));
+    // A table keeps its columns: it scrolls in its own box, and its first column stays.
+    let table = "const box = document.querySelector('.places .scroll'); box.scrollLeft = 60; \
+        const name = box.querySelector('tbody td').getBoundingClientRect(); \
+        return [box.scrollWidth > box.clientWidth, Math.abs(name.left - box.getBoundingClientRect().left) < 2]";
+    assert_eq!(browser.run(table), json!([true, true]));
 }

@@ -1,6 +1,7 @@
-//! The kinds of charts: rows of bars, ranges on a logarithmic axis, dots, and lines over time. They take numbers with
-//! names; which figures those are is said elsewhere.
+//! Charts of rows: bars, and ranges on a logarithmic axis. What rows of all charts share is here too. They take numbers
+//! with names; which figures those are is said elsewhere.
 
+use super::legend::{self, Entry, Shape, Sign};
 use super::scale::{Linear, Log};
 use super::svg::{Anchor, Mark, Svg, shortened};
 use crate::report::number;
@@ -39,38 +40,25 @@ pub(super) struct Range {
     pub(super) tip: String,
 }
 
-/// One scenario of the overview.
-pub(super) struct Line {
-    pub(super) title: String,
-    pub(super) dots: Vec<Dot>,
-}
-
-/// One contender of it.
-pub(super) struct Dot {
-    pub(super) row: Row,
-    pub(super) ratio: f64,
-    pub(super) tip: String,
-    /// The one that the chart is about.
-    pub(super) told: bool,
-}
-
-/// One line of a chart over time.
-pub(super) struct Series {
-    pub(super) row: Row,
-    pub(super) values: Vec<f64>,
-}
-
-/// Rows of bars. `most` fixes the axis' end (100 for percentages).
-pub(super) fn bars(bars: &[Bar], most: Option<f64>, label: &str) -> String {
+/// Rows of bars. `most` fixes the axis' end (100 for percentages); `colours` explains the colours.
+pub(super) fn bars(bars: &[Bar], most: Option<f64>, mut colours: Vec<Entry>, label: &str) -> String {
     let sum = |bar: &Bar| bar.parts.iter().sum::<f64>();
     let greatest = |bar: &Bar| bar.whisker.map_or(0.0, |(_, high)| high).max(sum(bar));
     let left = label_room(bars.iter().map(|bar| &bar.row));
     let right = WIDTH - text_width(bars.iter().map(|bar| bar.label.as_str())) - GAP;
     let axis =
         Linear::new(most.unwrap_or_else(|| bars.iter().map(greatest).fold(0.0, f64::max)), left, right);
-    let mut svg = frame(bars.len());
+    if bars.iter().any(|bar| bar.parts.len() > 1) {
+        colours.push(Entry::new(Sign::Pale, "pale: in the kernel"));
+    }
+    if bars.iter().any(|bar| bar.whisker.is_some()) {
+        colours.push(Entry::new(Sign::Whisker, "least to greatest round"));
+    }
+    let mut svg = Svg::new(WIDTH);
+    legend::draw(&mut svg, &colours);
+    let bottom = TOP + ROW * bars.len() as f64;
     for tick in axis.ticks() {
-        grid(&mut svg, axis.at(tick), bars.len(), &number::axis(tick));
+        grid(&mut svg, axis.at(tick), bottom, &number::axis(tick));
     }
     for (index, bar) in bars.iter().enumerate() {
         let y = row_top(index);
@@ -91,7 +79,7 @@ pub(super) fn bars(bars: &[Bar], most: Option<f64>, label: &str) -> String {
         let mark = Mark { class: "value", tip: "", who: Some(bar.row.who) };
         svg.text((end + GAP, y + BASELINE), Anchor::Start, mark, &bar.label);
     }
-    svg.finish(label)
+    svg.finish(bottom + GAP, label)
 }
 
 /// Percentiles on a logarithmic axis: p50 a disc, p90 a dot, p99 a diamond, p99.9 a dot, the longest a stroke.
@@ -104,9 +92,11 @@ pub(super) fn ranges(ranges: &[Range], label: &str) -> String {
         |range: &Range| [range.max, range.p99_9, range.p99].into_iter().flatten().fold(range.p50, f64::max);
     let least = ranges.iter().map(|range| range.p50).filter(|p50| *p50 > 0.0).fold(f64::INFINITY, f64::min);
     let axis = Log::new(least * 0.8, ranges.iter().map(ends).fold(0.0, f64::max) * 1.1, left + GAP, right);
-    let mut svg = frame(ranges.len());
+    let mut svg = Svg::new(WIDTH);
+    legend::draw(&mut svg, &range_legend(ranges));
+    let bottom = TOP + ROW * ranges.len() as f64;
     for tick in axis.ticks() {
-        grid(&mut svg, axis.at(tick), ranges.len(), &number::axis(tick));
+        grid(&mut svg, axis.at(tick), bottom, &number::axis(tick));
     }
     for ((index, range), value) in ranges.iter().enumerate().zip(values) {
         let (y, class) = (row_top(index), range.row.class);
@@ -129,117 +119,31 @@ pub(super) fn ranges(ranges: &[Range], label: &str) -> String {
         svg.text((WIDTH - 1.0, y + BASELINE), Anchor::End, mark, &value);
     }
     svg.text((WIDTH - 1.0, 11.0), Anchor::End, Mark { class: "axis", ..Mark::default() }, "p99");
-    svg.finish(label)
+    svg.finish(bottom + GAP, label)
 }
 
-/// One row a scenario, one dot a contender, at its ratio to the baseline. The dot that the chart is about is larger, and its
-/// number stands at the right; where it is missing, none does.
-pub(super) fn dots(rows: &[Line], baseline: &str, label: &str) -> String {
-    let left = text_width(rows.iter().map(|line| line.title.as_str())).min(WIDE_LABEL) + GAP;
-    let all =
-        || rows.iter().flat_map(|line| line.dots.iter().map(|dot| dot.ratio)).filter(|ratio| *ratio > 0.0);
-    let least = all().fold(0.8, f64::min).max(1.0 / FARTHEST);
-    let greatest = all().fold(1.25, f64::max).min(FARTHEST);
-    let axis = Log::new(least * 0.9, greatest * 1.1, left + GAP, OVERVIEW_WIDTH - 56.0);
-    let mut svg = Svg::new(OVERVIEW_WIDTH, TOP + ROW * rows.len() as f64 + GAP);
-    for tick in axis.ticks() {
-        grid(&mut svg, axis.at(tick), rows.len(), &format!("{}×", number::axis(tick)));
+fn range_legend(ranges: &[Range]) -> Vec<Entry> {
+    let mut entries = vec![
+        Entry::new(Sign::Dot(4.0, "direct"), "p50"),
+        Entry::new(Sign::Shape(Shape::Diamond, "direct"), "p99"),
+    ];
+    if ranges.iter().any(|range| range.p90.is_some() || range.p99_9.is_some()) {
+        entries.push(Entry::new(Sign::Dot(1.8, "direct"), "p90, p99.9"));
     }
-    let one = axis.at(1.0);
-    svg.line(
-        (one, TOP - 4.0),
-        (one, TOP + ROW * rows.len() as f64),
-        Mark { class: "one", ..Mark::default() },
-    );
-    svg.text(
-        (OVERVIEW_WIDTH - 1.0, 11.0),
-        Anchor::End,
-        Mark { class: "axis", ..Mark::default() },
-        &format!("× {baseline}"),
-    );
-    for (index, Line { title, dots }) in rows.iter().enumerate() {
-        let y = row_top(index);
-        let most = (WIDE_LABEL / CHARACTER) as usize;
-        let mark = Mark { class: "name", tip: title, who: None };
-        svg.text((left, y + BASELINE), Anchor::End, mark, &shortened(title, most));
-        for Dot { row, ratio, tip, told } in dots {
-            let class = classes(row.class).1;
-            let mark = Mark { class, tip, who: Some(row.who) };
-            svg.circle((axis.at(*ratio), y + ROW / 2.0), if *told { 5.5 } else { 3.4 }, mark);
-            if *told {
-                let mark = Mark { class: "value", tip: "", who: Some(row.who) };
-                svg.text((OVERVIEW_WIDTH - 1.0, y + BASELINE), Anchor::End, mark, &number::ratio(*ratio));
-            }
-        }
+    if ranges.iter().any(|range| range.max.is_some()) {
+        entries.push(Entry::new(Sign::Stroke, "longest"));
     }
-    svg.finish(label)
-}
-
-/// Lines over time. Those that are not peers are named at their end.
-pub(super) fn lines(series: &[Series], interval_s: f64, label: &str) -> String {
-    let named = |one: &&Series| one.row.class != "peer";
-    let right = WIDTH
-        - text_width(series.iter().filter(named).map(|one| one.row.title.as_str())).min(WIDE_LABEL)
-        - GAP;
-    let greatest = series.iter().flat_map(|one| one.values.iter().copied()).fold(0.0, f64::max);
-    let (top, bottom) = (TOP, LINES_HEIGHT - 22.0);
-    let (up, longest) =
-        (Linear::new(greatest * 1.05, bottom, top), series.iter().map(|one| one.values.len()).max());
-    let left = text_width(
-        up.ticks().iter().map(|tick| number::plain(*tick)).collect::<Vec<_>>().iter().map(String::as_str),
-    ) + GAP;
-    let along = Linear::new((longest.unwrap_or(1).max(2) - 1) as f64 * interval_s, left, right);
-    let mut svg = Svg::new(WIDTH, LINES_HEIGHT);
-    let axis = Mark { class: "axis", ..Mark::default() };
-    for tick in up.ticks() {
-        svg.line((left, up.at(tick)), (right, up.at(tick)), Mark { class: "grid", ..Mark::default() });
-        svg.text((left - 6.0, up.at(tick) + 4.0), Anchor::End, axis, &number::plain(tick));
-    }
-    for tick in along.ticks() {
-        svg.text(
-            (along.at(tick), LINES_HEIGHT - 6.0),
-            Anchor::Middle,
-            axis,
-            &format!("{} s", number::axis(tick)),
-        );
-    }
-    let mut ends: Vec<(f64, &Series)> = Vec::new();
-    for one in series {
-        let place = |(index, value): (usize, &f64)| (along.at(index as f64 * interval_s), up.at(*value));
-        let points: Vec<(f64, f64)> = one.values.iter().enumerate().map(place).collect();
-        let class = format!("line {}", one.row.class);
-        svg.path(&points, Mark { class: &class, tip: &one.row.title, who: Some(one.row.who) });
-        if let Some((_, y)) = points.last().filter(|_| named(&one)) {
-            ends.push((*y, one));
-        }
-    }
-    ends.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let mut free = 0.0_f64;
-    for (y, one) in ends {
-        let y = y.max(free);
-        let class = format!("value {}", one.row.class);
-        let mark = Mark { class: &class, tip: "", who: Some(one.row.who) };
-        svg.text(
-            (right + 6.0, y + 4.0),
-            Anchor::Start,
-            mark,
-            &shortened(&one.row.title, (WIDE_LABEL / CHARACTER) as usize),
-        );
-        free = y + 14.0;
-    }
-    svg.finish(label)
-}
-
-fn frame(rows: usize) -> Svg {
-    Svg::new(WIDTH, TOP + ROW * rows as f64 + GAP)
+    entries.extend(legend::colours(ranges.iter().map(|range| &range.row), Sign::Line));
+    entries
 }
 
 fn row_top(index: usize) -> f64 {
     TOP + ROW * index as f64
 }
 
-fn grid(svg: &mut Svg, x: f64, rows: usize, label: &str) {
-    svg.line((x, TOP - 4.0), (x, TOP + ROW * rows as f64), Mark { class: "grid", ..Mark::default() });
+/// A vertical line down to `bottom`, with its number above.
+pub(super) fn grid(svg: &mut Svg, x: f64, bottom: f64, label: &str) {
+    svg.line((x, TOP - 4.0), (x, bottom), Mark { class: "grid", ..Mark::default() });
     svg.text((x, 11.0), Anchor::Middle, Mark { class: "axis", ..Mark::default() }, label);
 }
 
@@ -271,29 +175,22 @@ fn label_room<'a>(rows: impl Iterator<Item = &'a Row>) -> f64 {
     longest.min(LABEL_CHARACTERS) as f64 * CHARACTER + 2.0 * GAP
 }
 
-fn text_width<'a>(texts: impl Iterator<Item = &'a str>) -> f64 {
+pub(super) fn text_width<'a>(texts: impl Iterator<Item = &'a str>) -> f64 {
     texts.map(|text| text.chars().count()).max().unwrap_or(0) as f64 * CHARACTER
 }
 
-/// Units of a drawing's width. It is shown about as wide, so that text has about its own size.
-const WIDTH: f64 = 460.0;
-/// Likewise of the overview, which has the page's whole width.
-const OVERVIEW_WIDTH: f64 = 560.0;
-/// Ratios beyond it, or below its inverse, stand at the edge: one contender that is lost would press all others together.
-pub(super) const FARTHEST: f64 = 20.0;
-/// Height of a chart over time.
-const LINES_HEIGHT: f64 = 260.0;
+/// Units of a drawing's width. A card on a phone is about 340 pixels wide, so that text keeps five sixths of its size
+/// there; on a desktop it is about 490.
+pub(super) const WIDTH: f64 = 400.0;
 /// Height of a row.
 const ROW: f64 = 22.0;
 /// Where text stands in a row.
 const BASELINE: f64 = 15.0;
 /// Room for the numbers of the axis.
-const TOP: f64 = 22.0;
+pub(super) const TOP: f64 = 22.0;
 /// Between things.
-const GAP: f64 = 7.0;
+pub(super) const GAP: f64 = 7.0;
 /// Width of a character of 11.5 units in the widest of the usual fonts.
-const CHARACTER: f64 = 6.9;
+pub(super) const CHARACTER: f64 = 6.9;
 /// A label of a row is cut to so many.
-const LABEL_CHARACTERS: usize = 28;
-/// A label that stands alone may take more.
-const WIDE_LABEL: f64 = 200.0;
+const LABEL_CHARACTERS: usize = 24;

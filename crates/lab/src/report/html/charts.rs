@@ -1,26 +1,33 @@
 //! The page's charts as files of their own, for whoever shows them elsewhere. They are taken from the page's sections, so
 //! that both are the same drawing. It draws nothing.
 
+use super::svg::escape;
 use super::{CHART_STYLE, People, overview, scenario};
+use crate::report::number;
+use crate::report::table::wrapped;
 use crate::result::Report;
 
-/// Every chart of the page: a file name that says scenario and figure, and an SVG that holds its own style, light or dark
-/// as its reader's system is.
+/// Every chart of the page: a file name that says scenario and figure, and an SVG that holds its title, its source and
+/// its own style, light or dark as its reader's system is.
 pub fn charts(report: &Report) -> Vec<(String, String)> {
     let people = People::of(report);
-    let mut charts = drawings("all", &overview::section(report, &people));
-    for (index, result) in report.scenarios.iter().enumerate() {
-        let section = scenario::section(report, result, &people, index);
-        charts.extend(drawings(&result.scenario.name, &section));
+    let source = format!("weir lab, Weir {}, {}", report.weir, number::moment(&report.started));
+    let source = escape(&source);
+    let mut charts = drawings("all", &overview::section(report, &people), &source);
+    for result in &report.scenarios {
+        let section = scenario::section(report, result, &people, "");
+        charts.extend(drawings(&result.scenario.name, &section, &source));
     }
     charts
 }
 
-fn drawings(of: &str, section: &str) -> Vec<(String, String)> {
+fn drawings(of: &str, section: &str, source: &str) -> Vec<(String, String)> {
     let drawing = |figure: &str| {
         let caption = between(figure, "<b>", "</b>")?;
+        let explanation = between(figure, "<span>", "</span>")?;
         let drawing = between(figure, "<svg ", "</svg>")?;
-        Some((format!("{}-{}.svg", plain(of), plain(caption)), standalone(drawing)))
+        let chart = standalone(drawing, explanation, source).unwrap_or_default();
+        Some((format!("{}-{}.svg", plain(of), plain(caption)), chart))
     };
     section.split("<figure ").skip(1).filter_map(drawing).collect()
 }
@@ -30,16 +37,54 @@ fn between<'t>(text: &'t str, begin: &str, end: &str) -> Option<&'t str> {
     Some(behind.split_once(end)?.0)
 }
 
-/// `drawing` is an element without its name and its end.
-fn standalone(drawing: &str) -> String {
-    let (attributes, body) = drawing.split_once('>').unwrap_or((drawing, ""));
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" {attributes}><style>{CHART_STYLE}svg {{ background: var(--card); }}</style>{body}</svg>\n"
-    )
+/// `drawing` is an element of the page without its name and its end. On the page the caption is above it; alone it needs
+/// title, explanation and source inside, which stand above the drawing at negative heights.
+fn standalone(drawing: &str, explanation: &str, source: &str) -> Option<String> {
+    let (attributes, body) = drawing.split_once('>')?;
+    let label = between(attributes, "aria-label=\"", "\"")?;
+    let size = between(attributes, "viewBox=\"0 0 ", "\"")?;
+    let (width, height): (f64, f64) =
+        size.split_once(' ').and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)))?;
+    let lines = |text: &str, most: usize, class: &'static str| -> Vec<(String, &'static str)> {
+        wrapped(text, most, 0).lines().map(|line| (line.to_owned(), class)).collect()
+    };
+    let heading = [
+        lines(label, TITLE_CHARACTERS, "title"),
+        lines(explanation, TEXT_CHARACTERS, "axis"),
+        lines(source, TEXT_CHARACTERS, "axis"),
+    ]
+    .concat();
+    let above = heading.len() as f64 * LINE + MARGIN;
+    let texts: String = heading
+        .iter()
+        .enumerate()
+        .map(|(index, (line, class))| {
+            let y = (index + 1) as f64 * LINE - above;
+            format!("<text x=\"0\" y=\"{y:.0}\" class=\"{class}\">{line}</text>")
+        })
+        .collect();
+    let (left, top) = (-MARGIN, -above - MARGIN / 2.0);
+    let (whole_width, whole_height) = (width + 2.0 * MARGIN, height + above + 1.5 * MARGIN);
+    Some(format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"{left} {top} {whole_width} {whole_height}\" width=\"{:.0}\" height=\"{:.0}\" role=\"img\" aria-label=\"{label}\"><style>{CHART_STYLE}svg {{ background: var(--card); }}</style>{texts}{body}</svg>\n",
+        whole_width * SHOWN_SCALE,
+        whole_height * SHOWN_SCALE,
+    ))
 }
 
+/// Characters of the title in a line.
+const TITLE_CHARACTERS: usize = 50;
+/// Characters of the smaller lines.
+const TEXT_CHARACTERS: usize = 66;
+/// Height of a line of the heading.
+const LINE: f64 = 16.0;
+/// Around the drawing.
+const MARGIN: f64 = 10.0;
+/// How much larger than its units a chart is shown where its reader does not say.
+const SHOWN_SCALE: f64 = 1.4;
+
 /// What is a file name everywhere: a report from elsewhere may call a scenario anything.
-fn plain(name: &str) -> String {
+pub(super) fn plain(name: &str) -> String {
     let kept = |character: char| {
         if character.is_ascii_alphanumeric() { character.to_ascii_lowercase() } else { '-' }
     };
@@ -67,6 +112,8 @@ mod tests {
         for (name, chart) in &charts {
             assert!(chart.starts_with("<svg xmlns=") && chart.ends_with("</svg>\n"), "{name}");
             assert!(chart.contains("viewBox=") && chart.contains(".bar.weir"), "{name}");
+            let says = |text: &str| chart.contains(text);
+            assert!(says("class=\"title\"") && says("22 November 2026") && says("class=\"key\""), "{name}");
             assert!(!chart.contains("<script") && !chart.contains("&nbsp;"), "{name}");
         }
     }

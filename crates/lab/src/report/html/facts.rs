@@ -1,11 +1,12 @@
 //! What the figures depend on: machine, warnings, versions, who is absent and why, how it is measured.
 
 use super::svg::escape;
-use super::{command_line, html_table};
+use super::{command_line, html_table, notes};
 use crate::report::machine_line;
 use crate::report::statistics::{CONFIDENCE_PERCENT, LEAST_EFFECT};
+use crate::report::summary::DIRECT;
 use crate::report::table::{Cell, Table, Tone};
-use crate::result::Report;
+use crate::result::{Report, ScenarioResult};
 
 /// What makes this run one to be careful with; nothing where nothing does.
 pub(super) fn warnings(report: &Report) -> String {
@@ -14,11 +15,48 @@ pub(super) fn warnings(report: &Report) -> String {
         sentences
             .insert(0, "The run was ended before its time; what is here was measured in full.".to_owned());
     }
-    if sentences.is_empty() {
-        return String::new();
+    match sentences.as_slice() {
+        [] => String::new(),
+        [one] => format!("<p class=\"noted\">{}</p>", escape(one)),
+        several => notes::folded(&format!("{} things to know about this run", several.len()), several),
     }
-    let items: String = sentences.iter().map(|sentence| format!("<li>{}</li>", escape(sentence))).collect();
-    format!(r#"<ul class="notes warnings">{items}</ul>"#)
+}
+
+/// How many there are of which kind: most of the contenders of a run may be variants for a study.
+pub(super) fn contenders_line(report: &Report) -> String {
+    let (mut gateways, mut variants, mut studied, mut direct) = (0, 0, 0, 0);
+    for definition in report.contenders.iter().map(|facts| &facts.definition) {
+        match definition {
+            _ if definition.name == DIRECT => direct += 1,
+            _ if !definition.usual => studied += 1,
+            _ if definition.variant_of.is_some() => variants += 1,
+            _ => gateways += 1,
+        }
+    }
+    let counted = |count: usize, one: &str, several: &str| match count {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        _ => Some(format!("{count} {several}")),
+    };
+    let parts = [
+        counted(gateways, "gateway", "gateways"),
+        counted(variants, "variant of one", "variants of them"),
+        counted(studied, "forwarder of the thread-model study", "forwarders of the thread-model study"),
+        (direct > 0).then(|| "the origin alone".to_owned()),
+    ];
+    let told: Vec<String> = parts.into_iter().flatten().collect();
+    let measured = |result: &ScenarioResult| {
+        result.contenders.iter().filter(|one| !one.runs.is_empty() && one.name != DIRECT).count()
+    };
+    let counts: Vec<usize> = report.scenarios.iter().map(measured).filter(|count| *count > 0).collect();
+    let mut line = told.join(", ");
+    if let (Some(least), Some(most)) = (counts.iter().min(), counts.iter().max()) {
+        line += &match least == most {
+            true => format!("; {most} in each scenario"),
+            false => format!("; {least} to {most} in a scenario"),
+        };
+    }
+    line
 }
 
 /// The end of the page.
@@ -53,4 +91,33 @@ its core: its CPU per request stands, its requests per second do not.</p>
         command = command_line(&report.command),
         contenders = html_table(&contenders),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn contenders_are_counted_by_kind() {
+        assert_eq!(
+            contenders_line(&sample::report()),
+            "16 gateways, 12 forwarders of the thread-model study, the origin alone; 12 to 15 in a scenario"
+        );
+        assert_eq!(
+            contenders_line(&sample::small(1, 3, 1.0)),
+            "3 gateways, the origin alone; 3 in each scenario"
+        );
+    }
+
+    #[test]
+    fn warnings_are_one_line() {
+        let mut report = sample::report();
+        assert!(warnings(&report).contains("<summary>3 things to know about this run</summary>"));
+        report.interrupted = false;
+        report.machine.warnings.truncate(1);
+        assert!(warnings(&report).starts_with("<p class=\"noted\">Load and origin share a core"));
+        report.machine.warnings.clear();
+        assert_eq!(warnings(&report), "");
+    }
 }

@@ -1,8 +1,10 @@
-//! The first charts of the page: every scenario in one line, every contender a dot. One figure each.
+//! The first charts of the page: every scenario in one row, every contender a mark. One figure each.
 
-use super::chart::{Dot, FARTHEST, Line, dots};
-use super::{People, figure, rule};
+use super::dots::{Dot, FARTHEST, Line, SUBJECT_RADIUS, dots};
+use super::legend::{Entry, Shape, Sign};
+use super::{People, figure, rule, subject};
 use crate::report::figure::Figure;
+use crate::report::group::groups;
 use crate::report::headline::{self, SUBJECT};
 use crate::report::number;
 use crate::report::summary::{self, DIRECT};
@@ -15,8 +17,8 @@ pub(super) fn section(report: &Report, people: &People<'_>) -> String {
     let Some(baseline) = baseline else { return String::new() };
     let mut charts = String::new();
     let kinds = [
-        (Figure::CpuUs, "CPU per request", "Left is cheaper"),
-        (Figure::RequestsPerSecond, "Requests per second", "Right is more"),
+        (Figure::CpuUs, "CPU per request", "left is cheaper"),
+        (Figure::RequestsPerSecond, "Requests per second", "right is more"),
     ];
     for (kind, caption, direction) in kinds {
         charts += &chart(report, people, baseline, kind, caption, direction).unwrap_or_default();
@@ -40,45 +42,95 @@ fn chart(
         result.baseline.as_deref() == Some(baseline)
             && !(kind == Figure::RequestsPerSecond && summary::paced(result))
     };
-    for result in report.scenarios.iter().filter(told) {
-        let summaries = summary::of_scenario(result);
-        let mut line: Vec<Dot> = Vec::new();
-        for summary in summaries.iter().filter(|summary| summary.name != DIRECT) {
-            let Some(ratio) = summary.ratios.get(&kind) else { continue };
-            let row = people.row(summary.name, Some(baseline));
-            let word = kind.word(ratio.verdict);
-            let tip = format!("{}: {} × {baseline}, {word}", row.title, number::ratio(ratio.median));
-            let interval = ratio.interval.map_or_else(
-                || number::MISSING.to_owned(),
-                |(low, high)| format!("{}..{}", number::ratio(low), number::ratio(high)),
-            );
-            table.rows.push(vec![
-                Cell::text(&result.scenario.name),
-                Cell::text(summary.name),
-                Cell::number(number::ratio(ratio.median), Some(ratio.median)),
-                Cell::text(interval),
-                Cell::text(word),
-            ]);
-            let told = summary.name == SUBJECT;
-            line.push(Dot { row, ratio: ratio.median, tip, told });
-        }
-        // The subject last, so that it lies above the others; its own variants before it.
-        let subject = people.row(SUBJECT, None).who;
-        line.sort_by_key(|dot| (dot.row.class == "weir", dot.row.who == subject));
-        if !line.is_empty() {
-            rows.push(Line { title: result.scenario.name.clone(), dots: line });
+    for (group, members) in groups(report) {
+        let mut heading = Some(group.title());
+        for result in members.iter().map(|index| &report.scenarios[*index]).filter(told) {
+            let dots = marks(result, people, baseline, kind, &mut table);
+            if dots.is_empty() {
+                continue;
+            }
+            let measured = dots.iter().any(|dot| dot.is_subject);
+            rows.push(Line {
+                heading: heading.take(),
+                name: result.scenario.name.clone(),
+                tip: result.scenario.title.clone(),
+                dots,
+                note: if measured { None } else { subject::absence(report, result) },
+            });
         }
     }
     if rows.is_empty() {
         return None;
     }
     let explanation = format!(
-        "as a multiple of {baseline} in the same round. {direction}; beyond {FARTHEST:.0} × stands at the edge. {}",
+        "as a multiple of {baseline} in the same round; {direction}; beyond {FARTHEST:.0}× stands at the edge. {}",
         rule()
     );
-    let drawing =
-        dots(&rows, baseline, &format!("{caption} of every contender over {baseline}, by scenario"));
+    let label = format!("{caption} of every contender over {baseline}, by scenario");
+    let drawing = dots(&rows, &legend(&rows, baseline), &label);
     Some(figure("overview", caption, &explanation, &drawing, &table, &report.command))
+}
+
+/// The marks of one row, those on top last; their numbers go into the table.
+fn marks(
+    result: &ScenarioResult,
+    people: &People<'_>,
+    baseline: &str,
+    kind: Figure,
+    table: &mut Table,
+) -> Vec<Dot> {
+    let mut dots: Vec<Dot> = Vec::new();
+    let summaries = summary::of_scenario(result);
+    for summary in summaries.iter().filter(|summary| summary.name != DIRECT) {
+        let Some(ratio) = summary.ratios.get(&kind) else { continue };
+        let row = people.row(summary.name, Some(baseline));
+        let word = kind.word(ratio.verdict);
+        let tip = format!("{}: {} × {baseline}, {word}", row.title, number::ratio(ratio.median));
+        let interval = ratio.interval.map_or_else(
+            || number::MISSING.to_owned(),
+            |(low, high)| format!("{}..{}", number::ratio(low), number::ratio(high)),
+        );
+        table.rows.push(vec![
+            Cell::text(&result.scenario.name),
+            Cell::text(summary.name),
+            Cell::number(number::ratio(ratio.median), Some(ratio.median)),
+            Cell::text(interval),
+            Cell::text(word),
+        ]);
+        let shape = people.variant(summary.name).map_or(Shape::Disc, Shape::of_variant);
+        dots.push(Dot { row, ratio: ratio.median, tip, shape, is_subject: summary.name == SUBJECT });
+    }
+    // The subject last, so that it lies above the others; its own variants before it.
+    dots.sort_by_key(|dot| (dot.row.class == "weir", dot.is_subject));
+    dots
+}
+
+/// What the marks of these rows mean.
+fn legend(rows: &[Line], baseline: &str) -> Vec<Entry> {
+    let all = || rows.iter().flat_map(|line| &line.dots);
+    let mut entries = Vec::new();
+    if all().any(|dot| dot.is_subject) {
+        entries.push(Entry::new(Sign::Dot(SUBJECT_RADIUS, "weir"), "Weir"));
+    }
+    let mut variants: Vec<(Shape, &str)> = Vec::new();
+    for dot in all().filter(|dot| dot.row.class == "weir" && !dot.is_subject) {
+        if !variants.iter().any(|(shape, _)| *shape == dot.shape) {
+            variants.push((dot.shape, &dot.row.title));
+        }
+    }
+    variants.sort_by_key(|(shape, _)| *shape as u8);
+    for (shape, title) in variants {
+        let meaning = match shape {
+            Shape::Ring => "further variants of Weir".to_owned(),
+            _ => title.replacen("Weir, ", "Weir with ", 1),
+        };
+        entries.push(Entry::new(Sign::Shape(shape, "weir"), meaning));
+    }
+    if all().any(|dot| dot.row.class == "peer") {
+        entries.push(Entry::new(Sign::Shape(Shape::Disc, "peer"), "another gateway"));
+    }
+    entries.push(Entry::new(Sign::One, format!("1×: {baseline}")));
+    entries
 }
 
 fn not_first(report: &Report) -> String {

@@ -80,6 +80,11 @@
 
   // What is pointed at says its numbers, and its contender lights up in every chart.
   const tip = document.getElementById("tip");
+  // Without a script the browser shows a mark's title after a while; here it is shown at once, and once.
+  for (const title of all("svg title")) {
+    title.parentNode.dataset.tip = title.textContent;
+    title.remove();
+  }
   const marks = new Map();
   for (const mark of all("svg [data-who]")) {
     if (!marks.has(mark.dataset.who)) marks.set(mark.dataset.who, []);
@@ -96,7 +101,7 @@
       mark.ownerSVGElement.classList.add("dim");
     }
   };
-  document.addEventListener("pointermove", (event) => {
+  const point = (event) => {
     const mark = event.target.closest?.("[data-tip]");
     light(event.target.closest?.("svg [data-who]")?.dataset.who ?? null);
     tip.classList.toggle("on", Boolean(mark));
@@ -105,5 +110,7 @@
     const box = tip.getBoundingClientRect();
     tip.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - box.width - 8))}px`;
     tip.style.top = `${Math.max(4, event.clientY - box.height - 12)}px`;
-  });
+  };
+  document.addEventListener("pointermove", point);
+  document.addEventListener("pointerdown", point);
 })();

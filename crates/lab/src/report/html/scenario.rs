@@ -1,19 +1,20 @@
 //! One scenario on the page: what is asked, a chart for each figure that was measured, who is missing. Which contender
 //! stands in which line is the same in all its charts.
 
-use super::chart::{Bar, Range, Row, Series, bars, lines, ranges};
+use super::chart::{Bar, Range, Row, bars, ranges};
+use super::legend::{self, Entry, Sign};
+use super::lines::{Series, lines};
 use super::svg::escape;
-use super::{People, command_line, figure, study};
+use super::{People, command_line, figure, notes, study, subject};
 use crate::report::figure::Figure;
 use crate::report::number;
 use crate::report::statistics::Spread;
 use crate::report::summary::{self, Summary};
 use crate::report::table::{Cell, Table, Tone};
-use crate::report::terminal;
 use crate::result::{Report, Run, ScenarioResult};
 
-/// The whole section.
-pub(super) fn section(report: &Report, result: &ScenarioResult, people: &People<'_>, index: usize) -> String {
+/// The whole section, which links find as `anchor`.
+pub(super) fn section(report: &Report, result: &ScenarioResult, people: &People<'_>, anchor: &str) -> String {
     let summaries = summary::of_scenario(result);
     let mut measured: Vec<&Summary<'_>> = summaries.iter().filter(|summary| summary.rounds > 0).collect();
     sort(&mut measured, summary::paced(result));
@@ -26,13 +27,15 @@ pub(super) fn section(report: &Report, result: &ScenarioResult, people: &People<
         [view.throughput(), view.loss(), view.latency(), view.cpu(), view.memory(), view.over_time(), study]
             .concat()
     };
+    let absence = subject::absence(report, result)
+        .map_or_else(String::new, |reason| format!("<p class=\"noted\">{}.</p>", escape(&reason)));
     format!(
-        r#"<section id="s{index}"><h2><span>{name}</span> {title}</h2><p>{about}</p>{command}{notes}<div class="charts">{charts}</div></section>"#,
+        r##"<section id="{anchor}"><h3>{title} <code>{name}</code><a class="back" href="#scenarios">All scenarios</a></h3><p>{about}</p>{command}{absence}{notes}<div class="charts">{charts}</div></section>"##,
         name = escape(&asked.name),
         title = escape(&asked.title),
         about = escape(&asked.about),
         command = command_line(&result.command),
-        notes = notes(result, &summaries),
+        notes = notes::of_scenario(result, &summaries),
     )
 }
 
@@ -47,18 +50,6 @@ fn sort(measured: &mut [&Summary<'_>], paced: bool) {
         }
     };
     measured.sort_by(|one, other| key(one).total_cmp(&key(other)));
-}
-
-fn notes(result: &ScenarioResult, summaries: &[Summary<'_>]) -> String {
-    let measured: Vec<&Summary<'_>> = summaries.iter().filter(|summary| summary.rounds > 0).collect();
-    let mut sentences = result.notes.clone();
-    sentences.extend(terminal::remarks(summaries, &measured));
-    sentences.extend(terminal::missing(summaries));
-    if sentences.is_empty() {
-        return String::new();
-    }
-    let items: String = sentences.iter().map(|sentence| format!("<li>{}</li>", escape(sentence))).collect();
-    format!(r#"<ul class="notes">{items}</ul>"#)
 }
 
 /// A scenario and the order of its lines.
@@ -78,7 +69,7 @@ impl View<'_> {
         let explanation = if summary::paced(self.result) {
             "a rate was given: all that keep up are alike"
         } else {
-            "more is better; the stroke spans all rounds"
+            "more is better"
         };
         self.simple("throughput", "Requests per second", explanation, figure)
     }
@@ -109,7 +100,8 @@ impl View<'_> {
         if drawn.is_empty() {
             return String::new();
         }
-        let drawing = bars(&drawn, None, &format!("{caption}: {}", self.result.scenario.title));
+        let drawing =
+            bars(&drawn, None, colours(&drawn), &format!("{caption}: {}", self.result.scenario.title));
         figure(kind, caption, explanation, &drawing, &self.table(&[of]), &self.result.command)
     }
 
@@ -145,8 +137,12 @@ impl View<'_> {
             );
             table.rows.push(cells);
         }
-        let drawing =
-            bars(&drawn, Some(100.0), &format!("Loss against direct: {}", self.result.scenario.title));
+        let drawing = bars(
+            &drawn,
+            Some(100.0),
+            colours(&drawn),
+            &format!("Loss against direct: {}", self.result.scenario.title),
+        );
         let explanation = "of the requests per second that the origin alone answers in the same round";
         figure("loss", "Loss in percent", explanation, &drawing, &table, &self.result.command)
     }
@@ -180,7 +176,7 @@ impl View<'_> {
             "closed loop: stalls count once"
         };
         let drawing = ranges(&drawn, &format!("Latency: {}", self.result.scenario.title));
-        let explanation = format!("ms, logarithmic: ● p50, ◆ p99, | longest; {since}");
+        let explanation = format!("ms, logarithmic; {since}");
         figure("latency", "Latency", &explanation, &drawing, &self.table(&LATENCIES), &self.result.command)
     }
 
@@ -208,9 +204,10 @@ impl View<'_> {
         if drawn.is_empty() {
             return String::new();
         }
-        let drawing = bars(&drawn, None, &format!("CPU per request: {}", self.result.scenario.title));
+        let drawing =
+            bars(&drawn, None, colours(&drawn), &format!("CPU per request: {}", self.result.scenario.title));
         let figures = [Figure::CpuUs, Figure::UserUs, Figure::SystemUs, Figure::Switches];
-        let explanation = "µs of all its processes; solid in user space, pale in the kernel";
+        let explanation = "µs of all its processes, in user space and in the kernel";
         figure("cpu", "CPU per request", explanation, &drawing, &self.table(&figures), &self.result.command)
     }
 
@@ -310,6 +307,10 @@ fn ratio_cells(summary: &Summary<'_>, of: Figure) -> [Cell; 3] {
         Cell::text(interval),
         Cell::text(of.word(ratio.verdict)).toned(tone),
     ]
+}
+
+fn colours(bars: &[Bar]) -> Vec<Entry> {
+    legend::colours(bars.iter().map(|bar| &bar.row), Sign::Bar)
 }
 
 /// The gateway was not the limit, or not alone: its requests per second are not its own.

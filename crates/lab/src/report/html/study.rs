@@ -3,6 +3,7 @@
 
 use super::chart::{Bar, Row, bars};
 use super::figure;
+use super::legend::{Entry, Sign};
 use super::scenario::View;
 use crate::contender::Definition;
 use crate::report::figure::Figure;
@@ -79,7 +80,14 @@ fn one(
     if drawn.is_empty() {
         return String::new();
     }
-    let drawing = bars(&drawn, None, &format!("{caption}: {}", view.result.scenario.title));
+    let layers = [("base", "layer 4"), ("peer", "layer 7")];
+    let drawn_class = |class: &str| drawn.iter().any(|bar| bar.row.class == class);
+    let colours = layers
+        .into_iter()
+        .filter(|(class, _)| drawn_class(class))
+        .map(|(class, meaning)| Entry::new(Sign::Bar(class), meaning))
+        .collect();
+    let drawing = bars(&drawn, None, colours, &format!("{caption}: {}", view.result.scenario.title));
     figure("study", caption, explanation, &drawing, &table, &view.result.command)
 }
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// The repository's root.
-pub(super) fn repository() -> PathBuf {
+pub(crate) fn repository() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 

@@ -1,0 +1,160 @@
+//! Which scenarios belong together on a page. A kept run says nothing of it, so the group follows from what a scenario
+//! asks; the name of a scenario decides nothing.
+
+use crate::result::{Report, ScenarioResult};
+use crate::scenario::{Protocol, Scenario, Tool};
+
+use super::summary::DIRECT;
+
+/// A heading, in the order of the page.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Group {
+    /// Small answers on kept connections.
+    Small,
+    /// One request a connection.
+    NewConnections,
+    /// Answers of 1,000 bytes or more.
+    Downloads,
+    /// Requests with a body.
+    Uploads,
+    /// TLS, with HTTP/1.1 or HTTP/2.
+    Tls,
+    /// Messages of WebSocket.
+    WebSocket,
+    /// Further routes beside the measured one.
+    Routes,
+    /// The configuration changes meanwhile.
+    Changes,
+    /// Idle or slow clients beside the load.
+    Beside,
+    /// The origin waits or fails.
+    Origins,
+    /// Requests are due at a given rate.
+    Rate,
+    /// Asked as published articles did.
+    Published,
+    /// All contenders at the same time.
+    Together,
+    /// Forwarders that differ in threads and buffers only.
+    ThreadModels,
+}
+
+impl Group {
+    /// The group of a scenario.
+    pub fn of(scenario: &Scenario) -> Self {
+        let load = &scenario.load;
+        let answer_bytes = load
+            .path
+            .strip_prefix("/bytes/")
+            .and_then(|bytes| bytes.parse().ok())
+            .or(load.expect.bytes)
+            .unwrap_or_default();
+        let origin = ["/delay/", "/slow/", "/flaky/"].iter().any(|path| load.path.starts_with(path));
+        match scenario.protocol {
+            _ if scenario.together => Self::Together,
+            _ if scenario.baseline.as_deref() == Some(DIRECT) => Self::ThreadModels,
+            Protocol::Https | Protocol::Http2 => Self::Tls,
+            Protocol::Websocket => Self::WebSocket,
+            _ if scenario.changes_per_second > 0.0 => Self::Changes,
+            _ if scenario.routes > 0 => Self::Routes,
+            _ if scenario.idle_connections > 0 || scenario.slow_clients > 0 => Self::Beside,
+            _ if load.rate.is_some() || load.rate_share.is_some() => Self::Rate,
+            _ if load.tool == Tool::Ab || load.threads > 1 => Self::Published,
+            _ if origin => Self::Origins,
+            _ if load.body_bytes > 0 => Self::Uploads,
+            _ if answer_bytes >= DOWNLOAD_LEAST_BYTES => Self::Downloads,
+            _ if !load.keep_alive => Self::NewConnections,
+            Protocol::Http => Self::Small,
+        }
+    }
+
+    /// For headings.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Small => "Small answers on kept connections",
+            Self::NewConnections => "A new connection for each request",
+            Self::Downloads => "Response bodies",
+            Self::Uploads => "Request bodies",
+            Self::Tls => "TLS and HTTP/2",
+            Self::WebSocket => "WebSocket",
+            Self::Routes => "Many routes",
+            Self::Changes => "Changes under load",
+            Self::Beside => "Idle and slow clients",
+            Self::Origins => "Slow and failing origins",
+            Self::Rate => "A given rate",
+            Self::Published => "As in published articles",
+            Self::Together => "All gateways at once",
+            Self::ThreadModels => "Thread models",
+        }
+    }
+}
+
+/// The groups that a run has, each with the indexes of its scenarios in the order of the run.
+pub fn groups(report: &Report) -> Vec<(Group, Vec<usize>)> {
+    let mut groups: Vec<(Group, Vec<usize>)> = Vec::new();
+    let of = |(index, result): (usize, &ScenarioResult)| (Group::of(&result.scenario), index);
+    let mut indexes: Vec<(Group, usize)> = report.scenarios.iter().enumerate().map(of).collect();
+    indexes.sort_unstable();
+    for (group, index) in indexes {
+        match groups.last_mut() {
+            Some((last, members)) if *last == group => members.push(index),
+            _ => groups.push((group, vec![index])),
+        }
+    }
+    groups
+}
+
+/// An answer of so many bytes is a download; less costs about as much as an empty one.
+const DOWNLOAD_LEAST_BYTES: u64 = 1000;
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn each_shipped_scenario_has_its_group() {
+        let rows: &[(&str, Group)] = &[
+            ("small", Group::Small),
+            ("connections-1000", Group::Small),
+            ("stripped-prefix", Group::Small),
+            ("short-connections", Group::NewConnections),
+            ("page", Group::Downloads),
+            ("down-10mb", Group::Downloads),
+            ("up-1kb", Group::Uploads),
+            ("tls-handshakes", Group::Tls),
+            ("http2-small", Group::Tls),
+            ("websocket", Group::WebSocket),
+            ("routes-1", Group::Routes),
+            ("changes", Group::Changes),
+            ("changes-10000-routes", Group::Changes),
+            ("idle-10000", Group::Beside),
+            ("slow-clients-500", Group::Beside),
+            ("slow-origin-20", Group::Origins),
+            ("failing-origin", Group::Origins),
+            ("open-loop-half", Group::Rate),
+            ("ab-50000-200-page", Group::Published),
+            ("wrk-12-100", Group::Published),
+            ("all-at-once", Group::Together),
+            ("thread-models-layer-4", Group::ThreadModels),
+        ];
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/scenarios");
+        for (name, expected) in rows {
+            let text = std::fs::read_to_string(folder.join(format!("{name}.yaml"))).unwrap();
+            let scenario = Scenario::parse(name, &text).unwrap();
+            assert_eq!(Group::of(&scenario), *expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn groups_hold_every_scenario_once() {
+        let report = sample::report();
+        let groups = groups(&report);
+        let mut all: Vec<usize> = groups.iter().flat_map(|(_, members)| members).copied().collect();
+        assert!(groups.is_sorted_by_key(|(group, _)| *group));
+        all.sort_unstable();
+        assert_eq!(all, (0..report.scenarios.len()).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,188 @@
+//! The legend inside a chart: each mark of the chart once, with its meaning. It stands above the drawing, so that a chart
+//! that is shown alone is understood as well.
+
+use super::chart::{CHARACTER, Row};
+use super::svg::{Anchor, Mark, Svg};
+
+/// A sign beside its meaning.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    sign: Sign,
+    meaning: String,
+}
+
+/// A mark as a chart draws it; the text is the class that colours it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Sign {
+    /// A bar.
+    Bar(&'static str),
+    /// The paler part of a bar.
+    Pale,
+    /// From the least to the greatest round.
+    Whisker,
+    /// A line over time.
+    Line(&'static str),
+    /// The vertical line at the baseline.
+    One,
+    /// A dot of so large a radius.
+    Dot(f64, &'static str),
+    /// A mark of a variant.
+    Shape(Shape, &'static str),
+    /// A vertical stroke.
+    Stroke,
+}
+
+/// How the dots of variants are told apart, since their colour is the same.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Shape {
+    Disc,
+    Triangle,
+    Square,
+    Diamond,
+    Ring,
+}
+
+impl Shape {
+    /// The shape of the variant of this number. Variants past the third share the ring.
+    pub(super) fn of_variant(number: usize) -> Self {
+        [Self::Triangle, Self::Square, Self::Diamond].get(number).copied().unwrap_or(Self::Ring)
+    }
+
+    pub(super) fn draw(self, svg: &mut Svg, at: (f64, f64), class: &str, mark: Mark<'_>) {
+        let dot = format!("dot {class}");
+        let mark = Mark { class: &dot, ..mark };
+        match self {
+            Self::Disc => svg.circle(at, 3.4, mark),
+            Self::Triangle => svg.polygon(at, &[(-4.2, 3.2), (0.0, -4.2), (4.2, 3.2)], mark),
+            Self::Square => svg.polygon(at, &[(-3.2, -3.2), (3.2, -3.2), (3.2, 3.2), (-3.2, 3.2)], mark),
+            Self::Diamond => svg.diamond(at, 4.4, mark),
+            Self::Ring => svg.circle(at, 3.2, Mark { class: &format!("ring {class}"), ..mark }),
+        }
+    }
+}
+
+impl Entry {
+    pub(super) fn new(sign: Sign, meaning: impl Into<String>) -> Self {
+        Self { sign, meaning: meaning.into() }
+    }
+
+    fn width(&self) -> f64 {
+        SIGN_WIDTH + self.meaning.chars().count() as f64 * CHARACTER * LEGEND_SHARE + ENTRY_GAP
+    }
+}
+
+/// One entry a colour that the rows have.
+pub(super) fn colours<'r>(
+    rows: impl Iterator<Item = &'r Row> + Clone,
+    sign: impl Fn(&'static str) -> Sign,
+) -> Vec<Entry> {
+    let titled = |class: &str| rows.clone().find(|row| row.class == class).map(|row| row.title.as_str());
+    let mut entries = Vec::new();
+    if titled("weir").is_some() {
+        entries.push(Entry::new(sign("weir"), "Weir"));
+    }
+    if let Some(baseline) = titled("base") {
+        entries.push(Entry::new(sign("base"), format!("{baseline}, the baseline")));
+    }
+    if titled("direct").is_some() {
+        entries.push(Entry::new(sign("direct"), "origin alone"));
+    }
+    if titled("peer").is_some() {
+        entries.push(Entry::new(sign("peer"), "other gateways"));
+    }
+    entries
+}
+
+/// Draws the entries in as many rows as they need, and moves what follows below them.
+pub(super) fn draw(svg: &mut Svg, entries: &[Entry]) {
+    let (mut x, mut y) = (0.0, ROW_HEIGHT / 2.0);
+    for entry in entries {
+        if x > 0.0 && x + entry.width() - ENTRY_GAP > svg.width() {
+            (x, y) = (0.0, y + ROW_HEIGHT);
+        }
+        sign(svg, entry.sign, x, y);
+        let mark = Mark { class: "key", ..Mark::default() };
+        svg.text((x + SIGN_WIDTH, y + 3.8), Anchor::Start, mark, &entry.meaning);
+        x += entry.width();
+    }
+    if !entries.is_empty() {
+        svg.shift(y + ROW_HEIGHT / 2.0 + BELOW);
+    }
+}
+
+fn sign(svg: &mut Svg, sign: Sign, x: f64, y: f64) {
+    let middle = x + SIGN_WIDTH / 2.0 - 3.0;
+    let whisker = Mark { class: "whisker", ..Mark::default() };
+    match sign {
+        Sign::Bar(class) => {
+            svg.bar((x, y - 4.5), (12.0, 9.0), Mark { class: &format!("swatch {class}"), ..Mark::default() });
+        }
+        Sign::Pale => {
+            svg.bar((x, y - 4.5), (12.0, 9.0), Mark { class: "swatch direct pale", ..Mark::default() });
+        }
+        Sign::Whisker => {
+            svg.line((x, y), (x + 12.0, y), whisker);
+            svg.line((x, y - 3.0), (x, y + 3.0), whisker);
+            svg.line((x + 12.0, y - 3.0), (x + 12.0, y + 3.0), whisker);
+        }
+        Sign::Line(class) => {
+            let class = format!("line {class}");
+            svg.line((x, y), (x + 12.0, y), Mark { class: &class, ..Mark::default() });
+        }
+        Sign::One => {
+            svg.line((middle, y - 6.0), (middle, y + 6.0), Mark { class: "one", ..Mark::default() });
+        }
+        Sign::Dot(radius, class) => {
+            let class = format!("dot {class}");
+            svg.circle((middle, y), radius, Mark { class: &class, ..Mark::default() });
+        }
+        Sign::Shape(shape, class) => shape.draw(svg, (middle, y), class, Mark::default()),
+        Sign::Stroke => {
+            let mark = Mark { class: "stroke direct", ..Mark::default() };
+            svg.line((middle, y - 4.5), (middle, y + 4.5), mark);
+        }
+    }
+}
+
+/// Room for a sign.
+const SIGN_WIDTH: f64 = 18.0;
+/// Between two entries.
+const ENTRY_GAP: f64 = 10.0;
+/// Height of a row of entries.
+const ROW_HEIGHT: f64 = 16.0;
+/// Between the legend and the drawing.
+const BELOW: f64 = 6.0;
+/// The legend's letters are smaller than those of the rows by so much.
+const LEGEND_SHARE: f64 = 0.9;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_that_do_not_fit_begin_a_row() {
+        let entry = || Entry::new(Sign::Bar("weir"), "ten letter");
+        let rows = [(0, 0.0), (1, 22.0), (2, 22.0), (3, 38.0)];
+        for (count, expected) in rows {
+            let mut svg = Svg::new(180.0);
+            draw(&mut svg, &vec![entry(); count]);
+            let drawn = svg.finish(0.0, "chart");
+            assert!(drawn.contains(&format!("viewBox=\"0 0 180 {expected:.0}\"")), "{count}: {drawn}");
+        }
+    }
+
+    #[test]
+    fn only_colours_that_are_drawn_are_explained() {
+        let row = |title: &str, class| Row { title: title.to_owned(), who: 0, class };
+        let rows = [row("nginx", "base"), row("Weir", "weir"), row("Weir, ten plugins", "weir")];
+        let entries = colours(rows.iter(), Sign::Bar);
+        let meanings: Vec<&str> = entries.iter().map(|entry| entry.meaning.as_str()).collect();
+        assert_eq!(meanings, ["Weir", "nginx, the baseline"]);
+    }
+
+    #[test]
+    fn variants_past_the_third_share_a_shape() {
+        let shapes = [0, 2, 3, 9].map(Shape::of_variant);
+        assert_eq!(shapes, [Shape::Triangle, Shape::Diamond, Shape::Ring, Shape::Ring]);
+    }
+}

@@ -1,0 +1,57 @@
+//! Why the subject of a run has no number in a scenario, in a few words that fit into a chart.
+
+use crate::report::headline::SUBJECT;
+use crate::result::{Report, ScenarioResult};
+use crate::scenario::Protocol;
+
+/// `None` where the subject was measured, or is no part of the run.
+pub(super) fn absence(report: &Report, result: &ScenarioResult) -> Option<String> {
+    let facts = report.contenders.iter().find(|facts| facts.definition.name == SUBJECT)?;
+    let found = result.contenders.iter().find(|contender| contender.name == SUBJECT);
+    if found.is_some_and(|contender| !contender.runs.is_empty()) {
+        return None;
+    }
+    let version = &report.weir;
+    let protocol = result.scenario.protocol;
+    if !facts.definition.protocols.contains(&protocol) {
+        let what = match protocol {
+            Protocol::Http => "HTTP without TLS",
+            Protocol::Https => "TLS",
+            Protocol::Http2 => "HTTP/2",
+            Protocol::Websocket => "WebSocket",
+        };
+        return Some(format!("Weir {version} has no {what}"));
+    }
+    let reason = found.and_then(|contender| contender.absent.clone()).or_else(|| facts.absent.clone());
+    Some(match reason {
+        Some(reason) => format!("Weir {version}: {reason}"),
+        None => "Weir did not take part".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn the_reason_is_told_in_a_few_words() {
+        let mut report = sample::small(1, 3, 1.0);
+        assert_eq!(absence(&report, &report.scenarios[0]), None, "it was measured");
+        let weir = report.scenarios[0].contenders.iter_mut().find(|one| one.name == SUBJECT).unwrap();
+        weir.runs.clear();
+        weir.absent = Some("died in round 1".to_owned());
+        let told = |report: &Report| absence(report, &report.scenarios[0]).unwrap();
+        assert_eq!(told(&report), "Weir 0.1.0: died in round 1");
+        report.scenarios[0].contenders.retain(|one| one.name != SUBJECT);
+        assert_eq!(told(&report), "Weir did not take part");
+        for (protocol, expected) in
+            [(Protocol::Https, "Weir 0.1.0 has no TLS"), (Protocol::Http2, "Weir 0.1.0 has no HTTP/2")]
+        {
+            report.scenarios[0].scenario.protocol = protocol;
+            assert_eq!(told(&report), expected);
+        }
+        report.contenders.retain(|facts| facts.definition.name != SUBJECT);
+        assert_eq!(absence(&report, &report.scenarios[0]), None, "the run is not about it");
+    }
+}
