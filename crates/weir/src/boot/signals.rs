@@ -167,7 +167,8 @@ async fn give_way(
     let Node { gateway, control, .. } = node;
     control.stop_listening();
     let is_drained = Arc::new(AtomicBool::new(false));
-    let old_side = OldSide { channel, control, gateway: gateway.clone(), grace, is_drained: is_drained.clone() };
+    let old_side =
+        OldSide { channel, control, gateway: gateway.clone(), grace, is_drained: is_drained.clone() };
     let changeover = tokio::task::spawn_blocking(move || old_side.run());
     let how = move |engine: &Engine, abandon: &dyn Fn() -> bool| engine.hand_over(grace, abandon);
     let drained = drain(gateway, signals, &logs, after_term, how).await;
@@ -223,9 +224,8 @@ async fn drain(
     let hurried = Arc::new(AtomicBool::new(false));
     let (its_end, is_hurried) = (end.clone(), hurried.clone());
     let draining = tokio::task::spawn_blocking(move || {
-        let abandon = || {
-            is_hurried.load(Ordering::Relaxed) || its_end.get().is_some_and(|end| *end <= Instant::now())
-        };
+        let abandon =
+            || is_hurried.load(Ordering::Relaxed) || its_end.get().is_some_and(|end| *end <= Instant::now());
         gateway.engine().is_none_or(|engine| how(engine, &abandon))
     });
     tokio::pin!(draining);
