@@ -21,5 +21,16 @@ const _: () = assert!(
 
 fn main() -> ExitCode {
     allocator::tune();
+    quiet_expected_panics();
     cli::main()
+}
+
+/// A panic over a damaged store is caught and reported as what it is; its text and backtrace would only come first.
+fn quiet_expected_panics() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !control::source::store::panic_is_expected() {
+            report(panic);
+        }
+    }));
 }

@@ -4,6 +4,8 @@
 //! Many writes share one [`Transaction`] and so one fsync (group commit): the caller opens one, puts every
 //! waiting write into it and answers them all after [`Transaction::commit`].
 
+mod check;
+mod guard;
 mod instance;
 mod lock;
 mod record;
@@ -14,14 +16,16 @@ use std::collections::BTreeSet;
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 use thiserror::Error;
 
+use guard::{Leaked, guarded};
 use versions::Log;
 
+pub use guard::panic_is_expected;
 pub use instance::{Instance, InstanceListener};
 pub(crate) use lock::make_directory;
 pub use lock::{DirectoryLock, LockError};
@@ -33,7 +37,11 @@ pub use versions::{Changed, Label, Version, VersionSource};
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
-    database: Option<Database>,
+    database: Option<Leaked<Database>>,
+    /// Set once the file has proved to be damaged: it is not used any more.
+    damaged: OnceLock<()>,
+    /// The format the file has; it is raised by the next write.
+    format: u64,
     revision: u64,
     cluster_id: String,
     /// `(expiry in ms, key)` of all objects that expire, soonest first.
@@ -50,7 +58,7 @@ pub enum StoreError {
     Lock(#[from] LockError),
     /// The file is not a store of this program, or cannot be read as one.
     #[error(
-        "{path} is not a usable store: {reason}. Nothing was changed; restore the file from a backup, or start with an empty directory (--data)"
+        "{path} is not a usable store: {reason}. Nothing was changed; restore the file from a backup, or move it away to start with an empty store"
     )]
     Unusable {
         /// The store's file.
@@ -100,14 +108,17 @@ impl Store {
     pub fn open_file(lock: DirectoryLock, name: &str) -> Result<Store, StoreError> {
         let directory = lock.directory();
         let path = directory.join(name);
-        if !path.exists() {
+        if path.exists() {
+            check::check(&path).map_err(|reason| StoreError::Unusable { path: path.clone(), reason })?;
+        } else {
             create(directory, &path)?;
         }
-        let database = open_database(&path)?;
-        let meta = read_meta(&path, &database)?;
+        let (database, meta) = open_database(&path)?;
         Ok(Store {
             path,
             database: Some(database),
+            damaged: OnceLock::new(),
+            format: meta.format,
             revision: meta.revision,
             cluster_id: meta.cluster_id,
             expiries: BTreeSet::new(),
@@ -136,11 +147,8 @@ impl Store {
     /// # Errors
     /// The file cannot be read.
     pub fn origin(&self) -> Result<Option<String>, StoreError> {
-        let database = self.database.as_ref().ok_or_else(|| self.unusable(NOT_OPEN))?;
-        let read = database.begin_read().map_err(|fault| self.unusable(fault))?;
-        let table = read.open_table(META).map_err(|fault| self.unusable(fault))?;
-        let bytes = table.get(ORIGIN).map_err(|fault| self.unusable(fault))?;
-        Ok(bytes.map(|bytes| String::from_utf8_lossy(bytes.value()).into_owned()))
+        let bytes = self.fact(ORIGIN)?;
+        Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
     /// Where the store lies.
@@ -162,7 +170,13 @@ impl Store {
 
     /// Lets go of the file, so that another process can open it; the lock stays.
     pub fn close(&mut self) {
-        self.database = None;
+        let Some(database) = self.database.take() else { return };
+        if self.damaged.get().is_some() {
+            // Closing writes, by what the library holds of the file.
+            database.forget();
+        } else if guarded(|| drop(database)).is_err() {
+            self.note_damage();
+        }
     }
 
     /// Opens the file again, if it is closed. What another process has written meanwhile is there: its revision too.
@@ -170,10 +184,11 @@ impl Store {
     /// # Errors
     /// The file cannot be opened.
     pub fn reopen(&mut self) -> Result<(), StoreError> {
+        self.usable()?;
         if self.database.is_none() {
-            let database = open_database(&self.path)?;
+            let (database, meta) = open_database(&self.path)?;
+            self.format = meta.format;
             // A commit that failed may have reached the disk nevertheless; its revisions are not given twice.
-            let meta = read_meta(&self.path, &database)?;
             self.revision = self.revision.max(meta.revision);
             self.log = meta.log;
             self.database = Some(database);
@@ -182,21 +197,57 @@ impl Store {
     }
 
     fn read_all(&self) -> Result<Vec<(String, Record)>, StoreError> {
-        let read = self.reading()?;
-        let table = read.open_table(OBJECTS).map_err(|fault| self.unusable(fault))?;
-        let mut objects = Vec::new();
-        for entry in table.iter().map_err(|fault| self.unusable(fault))? {
-            let (key, bytes) = entry.map_err(|fault| self.unusable(fault))?;
-            let record = Record::decode(bytes.value())
-                .map_err(|fault| self.unusable(format!("object {}: {fault}", key.value())))?;
-            objects.push((key.value().to_owned(), record));
-        }
-        Ok(objects)
+        self.read(|read| {
+            let table = Leaked::new(read.open_table(OBJECTS).map_err(|fault| self.unusable(fault))?);
+            let mut objects = Vec::new();
+            for entry in table.iter().map_err(|fault| self.unusable(fault))? {
+                let (key, bytes) = entry.map_err(|fault| self.unusable(fault))?;
+                let record = Record::decode(bytes.value())
+                    .map_err(|fault| self.unusable(format!("object {}: {fault}", key.value())))?;
+                objects.push((key.value().to_owned(), record));
+            }
+            Ok(objects)
+        })
     }
 
-    fn reading(&self) -> Result<ReadTransaction, StoreError> {
+    /// Reads what was committed. The one way to the library's reading calls, which may panic over a damaged file.
+    fn read<T>(
+        &self,
+        reading: impl FnOnce(&ReadTransaction) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.usable()?;
         let database = self.database.as_ref().ok_or_else(|| self.unusable(NOT_OPEN))?;
-        database.begin_read().map_err(|fault| self.unusable(fault))
+        let result = guarded(|| {
+            let read = Leaked::new(database.begin_read().map_err(|fault| self.unusable(fault))?);
+            reading(&read)
+        });
+        result.unwrap_or_else(|_| Err(self.note_damage()))
+    }
+
+    /// An error once the file has proved to be damaged.
+    fn usable(&self) -> Result<(), StoreError> {
+        if self.damaged.get().is_some() { Err(self.unusable(DAMAGED)) } else { Ok(()) }
+    }
+
+    /// Whether the file has proved to be damaged while it was in use.
+    pub fn is_damaged(&self) -> bool {
+        self.damaged.get().is_some()
+    }
+
+    fn note_damage(&self) -> StoreError {
+        if self.damaged.set(()).is_ok() {
+            tracing::error!(path = %self.path.display(), "the store is damaged: nothing is written to it any more");
+        }
+        self.unusable(DAMAGED)
+    }
+
+    /// A fact about the store itself.
+    fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.read(|read| {
+            let table = Leaked::new(read.open_table(META).map_err(|fault| self.unusable(fault))?);
+            let bytes = table.get(name).map_err(|fault| self.unusable(fault))?;
+            Ok(bytes.map(|bytes| bytes.value().to_vec()))
+        })
     }
 
     /// What was kept beside the objects under that name by [`Transaction::keep`]; none: nothing.
@@ -204,10 +255,7 @@ impl Store {
     /// # Errors
     /// The file cannot be read.
     pub fn kept(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        let read = self.reading()?;
-        let table = read.open_table(META).map_err(|fault| self.unusable(fault))?;
-        let bytes = table.get(format!("{KEPT}{name}").as_str()).map_err(|fault| self.unusable(fault))?;
-        Ok(bytes.map(|bytes| bytes.value().to_vec()))
+        self.fact(&format!("{KEPT}{name}"))
     }
 
     /// Keys whose time is up at `now_ms`, at most `limit` of them, soonest first.
@@ -228,13 +276,13 @@ impl Store {
     pub fn begin(&mut self) -> Result<Transaction<'_>, StoreError> {
         self.reopen()?;
         let database = self.database.as_ref().expect("opened in the line above");
-        let began = database.begin_write();
-        match began {
-            Ok(write) => Ok(Transaction::new(self, write)),
-            Err(fault) => {
-                self.database = None;
+        match guarded(|| database.begin_write()) {
+            Ok(Ok(write)) => Ok(Transaction::new(self, Leaked::new(write))),
+            Ok(Err(fault)) => {
+                self.close();
                 Err(StoreError::Failed(fault.to_string()))
             }
+            Err(_) => Err(self.note_damage()),
         }
     }
 
@@ -243,7 +291,14 @@ impl Store {
     }
 }
 
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
 struct Meta {
+    format: u64,
     revision: u64,
     cluster_id: String,
     log: Log,
@@ -278,12 +333,14 @@ fn create(directory: &Path, path: &Path) -> Result<(), StoreError> {
     made().map_err(|fault| StoreError::Unusable { path: path.to_owned(), reason: fault.to_string() })
 }
 
-fn open_database(path: &Path) -> Result<Database, StoreError> {
-    // A damaged file may trip an assertion inside the library; that too is an error of the file, not a crash.
-    catch_unwind(|| builder().open(path))
-        .map_err(|_| "its pages are damaged".to_owned())
-        .and_then(|opened| opened.map_err(|fault| fault.to_string()))
-        .map_err(|reason| StoreError::Unusable { path: path.to_owned(), reason })
+fn open_database(path: &Path) -> Result<(Leaked<Database>, Meta), StoreError> {
+    let unusable = |reason: String| StoreError::Unusable { path: path.to_owned(), reason };
+    let opened = guarded(|| {
+        let database = Leaked::new(builder().open(path).map_err(|fault| unusable(fault.to_string()))?);
+        let meta = read_meta(path, &database)?;
+        Ok((database, meta))
+    });
+    opened.unwrap_or_else(|_| Err(unusable(DAMAGED.to_owned())))
 }
 
 fn builder() -> redb::Builder {
@@ -294,8 +351,9 @@ fn builder() -> redb::Builder {
 
 fn read_meta(path: &Path, database: &Database) -> Result<Meta, StoreError> {
     let unusable = |reason: String| StoreError::Unusable { path: path.to_owned(), reason };
-    let read = database.begin_read().map_err(|fault| unusable(fault.to_string()))?;
+    let read = Leaked::new(database.begin_read().map_err(|fault| unusable(fault.to_string()))?);
     let table = read.open_table(META).map_err(|_| unusable("it belongs to another program".to_owned()))?;
+    let table = Leaked::new(table);
     let bytes = |name: &str| -> Result<Vec<u8>, StoreError> {
         let found = table.get(name).map_err(|fault| unusable(fault.to_string()))?;
         found.map(|value| value.value().to_vec()).ok_or_else(|| unusable(format!("it has no `{name}`")))
@@ -308,13 +366,13 @@ fn read_meta(path: &Path, database: &Database) -> Result<Meta, StoreError> {
     if bytes(APPLICATION)? != APPLICATION_ID {
         return Err(unusable("it belongs to another program".to_owned()));
     }
-    match number(FORMAT_VERSION)? {
-        FORMAT => {}
-        found => return Err(StoreError::Newer { path: path.to_owned(), found }),
+    let format = number(FORMAT_VERSION)?;
+    if !(FORMAT_WITHOUT_CHECKSUMS..=FORMAT).contains(&format) {
+        return Err(StoreError::Newer { path: path.to_owned(), found: format });
     }
     let revision = number(REVISION)?;
     let log = Log::read(&read, number(LOGGED).ok(), revision).map_err(|fault| unusable(fault.to_string()))?;
-    Ok(Meta { revision, cluster_id: String::from_utf8_lossy(&bytes(CLUSTER)?).into_owned(), log })
+    Ok(Meta { format, revision, cluster_id: String::from_utf8_lossy(&bytes(CLUSTER)?).into_owned(), log })
 }
 
 fn put_number(write: &WriteTransaction, name: &str, value: u64) -> Result<(), StoreError> {
@@ -354,11 +412,16 @@ const APPLICATION: &str = "application";
 const ORIGIN: &str = "origin";
 /// Tells our files from other users of the same library.
 const APPLICATION_ID: &[u8] = b"weir-store";
-/// The format written and the only one read so far.
-const FORMAT: u64 = 1;
+/// The format written: each record carries a checksum.
+const FORMAT: u64 = 2;
+/// The oldest format read. Its records get checksums as they are written again.
+const FORMAT_WITHOUT_CHECKSUMS: u64 = 1;
 /// 128 random bits: two stores never get the same.
 const CLUSTER_ID_BYTES: usize = 16;
+const DAMAGED: &str = "its pages are damaged";
 const NOT_OPEN: &str = "an earlier fault closed it";
 
+#[cfg(test)]
+mod damage_tests;
 #[cfg(test)]
 mod tests;

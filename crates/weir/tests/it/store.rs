@@ -155,6 +155,50 @@ fn what_is_no_store_is_refused_and_left_as_it_is() {
 }
 
 #[test]
+fn damaged_store_is_a_clear_error() {
+    let mut gateway = Weir::start(BINARY);
+    for number in 0..100 {
+        let id = format!("routes/{number}");
+        gateway.put(&id, json!({"uri": format!("/needle-{number}"), "plugins": {"cors": {}}}));
+    }
+    gateway.terminate();
+    assert!(gateway.wait_for_exit().success());
+    let path = gateway.data().join(STORE_FILE);
+    let good = fs::read(&path).unwrap();
+    // A page that is in use is one that holds an object: all of them that hold this one.
+    let needle = b"/needle-42\"";
+    let pages: Vec<usize> = (0..good.len() / PAGE)
+        .map(|page| page * PAGE)
+        .filter(|page| good[*page..page + PAGE].windows(needle.len()).any(|bytes| bytes == needle))
+        .collect();
+    assert!(!pages.is_empty());
+    let damages: [fn(&mut [u8]); 6] = [
+        |page| page[0] ^= 1,
+        |page| page[2] ^= 0x80,
+        |page| page[5] ^= 4,
+        |page| page[PAGE / 2] ^= 1,
+        |page| page.fill(0),
+        |page| page.fill(0xff),
+    ];
+    for (number, damage) in damages.into_iter().enumerate() {
+        let mut bytes = good.clone();
+        pages.iter().for_each(|page| damage(&mut bytes[*page..page + PAGE]));
+        fs::write(&path, &bytes).unwrap();
+        let outcome = start_on(gateway.directory());
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (1, ""), "damage {number}: {outcome:?}");
+        for part in [&*path.to_string_lossy(), "is not a usable store", "restore the file from a backup"] {
+            assert!(outcome.stderr.contains(part), "damage {number}: {}", outcome.stderr);
+        }
+        for part in ["panicked", "backtrace"] {
+            assert!(!outcome.stderr.contains(part), "damage {number}: {}", outcome.stderr);
+        }
+        assert_eq!(fs::read(&path).unwrap(), bytes, "damage {number}: the file was changed");
+    }
+    fs::write(&path, &good).unwrap();
+    assert_eq!(gateway.restart().admin("GET", "routes/42", Value::Null).0, 200);
+}
+
+#[test]
 fn a_store_that_cannot_be_read_is_said_so() {
     let folder = tempfile::tempdir().unwrap();
     // A folder in the place of the file cannot be read by anybody, root included.
@@ -220,6 +264,8 @@ fn store_with_a_route() -> Vec<u8> {
 
 /// The store's file in the data directory.
 const STORE_FILE: &str = "store.redb";
+/// A page of the store's file.
+const PAGE: usize = 4096;
 /// How often it is killed.
 const ROUNDS: usize = 4;
 /// Writers at once, so that several writes share a transaction.

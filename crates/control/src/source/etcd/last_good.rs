@@ -10,8 +10,10 @@ use crate::source::store::{DirectoryLock, Record, Store, StoreError};
 /// The copy on disk.
 #[derive(Debug)]
 pub struct LastGood {
-    /// None once another process keeps the copy.
+    /// None while there is none to write to.
     store: Option<Store>,
+    /// None once another process keeps the copy.
+    lock: Option<DirectoryLock>,
     origin: Origin,
     /// Whether it lacks changes that the disk did not take.
     lacks_changes: bool,
@@ -48,10 +50,7 @@ impl LastGood {
         match LastGood::open_existing(lock, prefix) {
             Ok(opened) => Ok(opened),
             Err(fault @ StoreError::Unusable { .. }) => {
-                let path = lock.directory().join(FILE);
-                let aside = path.with_extension("redb.unusable");
-                tracing::error!(%fault, aside = %aside.display(), "the copy of etcd's data is put aside");
-                std::fs::rename(&path, &aside).map_err(|fault| StoreError::Failed(fault.to_string()))?;
+                put_aside(lock.directory(), &fault)?;
                 LastGood::open_existing(lock, prefix)
             }
             Err(fault) => Err(fault),
@@ -59,15 +58,15 @@ impl LastGood {
     }
 
     fn open_existing(lock: &DirectoryLock, prefix: &str) -> Result<(LastGood, Kept), StoreError> {
-        let lock = lock.try_clone().map_err(|fault| StoreError::Failed(fault.to_string()))?;
-        let mut store = Store::open_file(lock, FILE)?;
+        let mut store = Store::open_file(lock.try_clone().map_err(failed)?, FILE)?;
         let entries = store.load()?;
         let origin = store.origin()?.as_deref().and_then(Origin::parse);
         let is_ours = origin.as_ref().is_some_and(|origin| origin.prefix == prefix);
         let kept = if is_ours { Kept { revision: store.revision(), entries } } else { Kept::default() };
         let cluster_id = origin.filter(|_| is_ours).map_or(0, |origin| origin.cluster_id);
         let origin = Origin { prefix: prefix.to_owned(), cluster_id };
-        Ok((LastGood { store: Some(store), origin, lacks_changes: false }, kept))
+        let lock = Some(lock.try_clone().map_err(failed)?);
+        Ok((LastGood { store: Some(store), lock, origin, lacks_changes: false }, kept))
     }
 
     /// The cluster that the copy is of; 0 before the first.
@@ -85,13 +84,21 @@ impl LastGood {
     /// # Errors
     /// The disk does not take it; the copy is as it was.
     pub fn replace(&mut self, revision: u64, cluster_id: u64, entries: &[Entry]) -> Result<(), StoreError> {
-        let replaced = self.try_replace(revision, cluster_id, entries);
+        let mut replaced = self.try_replace(revision, cluster_id, entries);
+        if let Err(fault) = &replaced
+            && self.store.as_ref().is_none_or(Store::is_damaged)
+        {
+            replaced = self.begin_anew(fault).and_then(|()| self.try_replace(revision, cluster_id, entries));
+        }
         self.lacks_changes = replaced.is_err();
         replaced
     }
 
     fn try_replace(&mut self, revision: u64, cluster_id: u64, entries: &[Entry]) -> Result<(), StoreError> {
-        let Some(store) = &mut self.store else { return Ok(()) };
+        if self.lock.is_none() {
+            return Ok(());
+        }
+        let store = self.store.as_mut().ok_or_else(no_copy)?;
         store.reopen()?;
         let mut gone: HashMap<String, Record> = store.load()?.into_iter().collect();
         self.origin.cluster_id = cluster_id;
@@ -132,7 +139,10 @@ impl LastGood {
         revision: u64,
         changes: impl Iterator<Item = (&'a str, Option<&'a Record>)>,
     ) -> Result<(), StoreError> {
-        let Some(store) = &mut self.store else { return Ok(()) };
+        if self.lock.is_none() {
+            return Ok(());
+        }
+        let store = self.store.as_mut().ok_or_else(no_copy)?;
         let mut transaction = store.begin()?;
         for (path, record) in changes {
             match record {
@@ -151,10 +161,41 @@ impl LastGood {
         }
     }
 
+    /// Puts a damaged copy aside: everything that was in it comes from etcd again.
+    fn begin_anew(&mut self, fault: &StoreError) -> Result<(), StoreError> {
+        let Some(lock) = &self.lock else { return Ok(()) };
+        if self.store.take().is_some() {
+            put_aside(lock.directory(), fault)?;
+        }
+        self.store = Some(Store::open_file(lock.try_clone().map_err(failed)?, FILE)?);
+        Ok(())
+    }
+
     /// Leaves the copy to another process: changes are taken, and not written any more.
     pub fn give_away(&mut self) {
         self.store = None;
+        self.lock = None;
     }
+}
+
+/// Gives a copy that cannot be used another name, so that it can be looked at. The first free one of [`ASIDE_MAX`].
+fn put_aside(directory: &Path, fault: &StoreError) -> Result<(), StoreError> {
+    let name = |number: usize| match number {
+        1 => directory.join(format!("{FILE}.unusable")),
+        number => directory.join(format!("{FILE}.unusable.{number}")),
+    };
+    let number = (1..ASIDE_MAX).find(|number| !name(*number).exists()).unwrap_or(ASIDE_MAX);
+    let aside = name(number);
+    tracing::error!(%fault, aside = %aside.display(), "the copy of etcd's data is put aside; etcd has everything that was in it");
+    std::fs::rename(directory.join(FILE), &aside).map_err(failed)
+}
+
+fn no_copy() -> StoreError {
+    StoreError::Failed("there is no copy; it is made anew soon".to_owned())
+}
+
+fn failed(fault: std::io::Error) -> StoreError {
+    StoreError::Failed(fault.to_string())
 }
 
 impl Origin {
@@ -170,6 +211,8 @@ impl Origin {
 
 /// The copy's file in the data directory.
 const FILE: &str = "etcd.redb";
+/// Copies that are put aside at most; the last name is used again. More would fill the disk when a disk fails.
+const ASIDE_MAX: usize = 5;
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,6 @@
 //! How one stored object is laid out in bytes. It refuses to know what the text means.
 
+use stdx::hash::crc32;
 use thiserror::Error;
 
 /// One object as the store keeps it: the text as written and what etcd would call its metadata.
@@ -27,26 +28,40 @@ pub enum RecordError {
     /// The text is not UTF-8.
     #[error("the text is not UTF-8")]
     Text,
+    /// The bytes are not the ones that were written.
+    #[error("its checksum does not fit, so its bytes are damaged")]
+    Checksum,
 }
 
 impl Record {
-    /// The bytes kept in the store: layout byte, three little-endian numbers, the text.
+    /// The bytes kept in the store: layout byte, three little-endian numbers, the text, the CRC-32 of all of it.
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(FIXED_BYTES + self.text.len());
+        let mut bytes = Vec::with_capacity(FIXED_BYTES + self.text.len() + CHECKSUM_BYTES);
         bytes.push(LAYOUT);
         bytes.extend_from_slice(&self.created_index.to_le_bytes());
         bytes.extend_from_slice(&self.modified_index.to_le_bytes());
         bytes.extend_from_slice(&self.expires_at_ms.unwrap_or(NEVER).to_le_bytes());
         bytes.extend_from_slice(self.text.as_bytes());
+        let checksum = crc32(&bytes);
+        bytes.extend_from_slice(&checksum.to_le_bytes());
         bytes
     }
 
     /// Reads what `encode` wrote. Errors: see [`RecordError`].
     pub fn decode(bytes: &[u8]) -> Result<Record, RecordError> {
+        let bytes = match bytes.first() {
+            Some(&LAYOUT) => {
+                let (content, checksum) =
+                    bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or(RecordError::Short(bytes.len()))?;
+                if crc32(content) != u32::from_le_bytes(*checksum) {
+                    return Err(RecordError::Checksum);
+                }
+                content
+            }
+            Some(&LAYOUT_WITHOUT_CHECKSUM) | None => bytes,
+            Some(&other) => return Err(RecordError::Layout(other)),
+        };
         let (fixed, text) = bytes.split_at_checked(FIXED_BYTES).ok_or(RecordError::Short(bytes.len()))?;
-        if fixed[0] != LAYOUT {
-            return Err(RecordError::Layout(fixed[0]));
-        }
         let expires_at_ms = number(fixed, 17);
         Ok(Record {
             text: std::str::from_utf8(text).map_err(|_| RecordError::Text)?.to_owned(),
@@ -61,8 +76,12 @@ fn number(fixed: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(fixed[at..at + 8].try_into().expect("the fixed part holds three numbers of 8 bytes"))
 }
 
-/// The only layout so far.
-const LAYOUT: u8 = 1;
+/// The layout that is written.
+const LAYOUT: u8 = 2;
+/// The layout of stores of format 1.
+const LAYOUT_WITHOUT_CHECKSUM: u8 = 1;
+/// At the end of a record.
+const CHECKSUM_BYTES: usize = 4;
 /// Layout byte and three numbers.
 const FIXED_BYTES: usize = 1 + 3 * 8;
 /// The expiry of what does not expire; no clock reaches it.
@@ -88,10 +107,40 @@ mod tests {
 
     #[test]
     fn faults_are_named() {
-        assert_eq!(Record::decode(&[LAYOUT; 3]), Err(RecordError::Short(3)));
+        for layout in [LAYOUT, LAYOUT_WITHOUT_CHECKSUM] {
+            assert_eq!(Record::decode(&[layout; 3]), Err(RecordError::Short(3)));
+        }
+        assert_eq!(Record::decode(&[]), Err(RecordError::Short(0)));
         assert_eq!(Record::decode(&[9; FIXED_BYTES]), Err(RecordError::Layout(9)));
-        let mut bytes = vec![LAYOUT; FIXED_BYTES];
+        let mut bytes = vec![LAYOUT_WITHOUT_CHECKSUM; FIXED_BYTES];
         bytes.push(0xff);
         assert_eq!(Record::decode(&bytes), Err(RecordError::Text));
+    }
+
+    fn record() -> Record {
+        Record {
+            text: "{\"uri\":\"/\"}".to_owned(),
+            created_index: 3,
+            modified_index: 9,
+            expires_at_ms: None,
+        }
+    }
+
+    #[test]
+    fn any_changed_byte_is_found() {
+        let bytes = record().encode();
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x10;
+            assert!(Record::decode(&damaged).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn record_without_checksum_is_read() {
+        let mut bytes = record().encode();
+        bytes.truncate(bytes.len() - CHECKSUM_BYTES);
+        bytes[0] = LAYOUT_WITHOUT_CHECKSUM;
+        assert_eq!(Record::decode(&bytes), Ok(record()));
     }
 }

@@ -116,7 +116,7 @@ fn a_store_of_another_program_or_of_a_newer_version_is_refused() {
         let refusal = Store::open(directory.path()).unwrap_err().to_string();
         assert!(refusal.contains(reason), "{refusal}");
     };
-    check(|write| put_number(write, FORMAT_VERSION, 2).unwrap(), "format 2");
+    check(|write| put_number(write, FORMAT_VERSION, 3).unwrap(), "format 3");
     check(|write| put_bytes(write, APPLICATION, b"other").unwrap(), "another program");
     check(|write| assert!(write.delete_table(META).unwrap()), "another program");
 }

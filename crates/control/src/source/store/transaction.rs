@@ -1,12 +1,14 @@
 //! Writes that become durable together, and the conditions they may have. It refuses to know whose writes they are.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::cell::Cell;
 
 use redb::{ReadableTable, WriteTransaction};
 
+use super::guard::{Leaked, guarded};
 use super::versions::{Label, Pending};
 use super::{
-    KEPT, LOGGED, OBJECTS, ORIGIN, REVISION, Record, Store, StoreError, failed, put_bytes, put_number,
+    FORMAT, FORMAT_VERSION, KEPT, LOGGED, OBJECTS, ORIGIN, REVISION, Record, Store, StoreError, failed,
+    put_bytes, put_number,
 };
 
 /// Condition of a put.
@@ -21,7 +23,8 @@ pub enum Expect {
 /// Writes that become durable together.
 pub struct Transaction<'a> {
     store: &'a mut Store,
-    write: Option<WriteTransaction>,
+    /// None once it has been committed, or the library has panicked.
+    write: Cell<Option<Leaked<WriteTransaction>>>,
     revision: u64,
     expiry_changes: Vec<ExpiryChange>,
     /// Whose the changes are; without it they are not kept as versions.
@@ -39,10 +42,10 @@ struct ExpiryChange {
 }
 
 impl<'a> Transaction<'a> {
-    pub(super) fn new(store: &'a mut Store, write: WriteTransaction) -> Transaction<'a> {
+    pub(super) fn new(store: &'a mut Store, write: Leaked<WriteTransaction>) -> Transaction<'a> {
         Transaction {
             revision: store.revision,
-            write: Some(write),
+            write: Cell::new(Some(write)),
             expiry_changes: Vec::new(),
             label: None,
             pending: Vec::new(),
@@ -91,9 +94,7 @@ impl<'a> Transaction<'a> {
             modified_index: self.revision,
             expires_at_ms,
         };
-        let mut table = self.write().open_table(OBJECTS).map_err(failed)?;
-        table.insert(key, record.encode().as_slice()).map_err(failed)?;
-        drop(table);
+        self.insert(key, &record)?;
         self.note_expiry(key, before.as_ref().and_then(|record| record.expires_at_ms), expires_at_ms);
         self.note(key, before);
         Ok(record)
@@ -104,9 +105,15 @@ impl<'a> Transaction<'a> {
     /// # Errors
     /// A failure of the file; the transaction cannot be used any more.
     pub fn copy(&mut self, key: &str, record: &Record) -> Result<(), StoreError> {
-        let mut table = self.write().open_table(OBJECTS).map_err(failed)?;
-        table.insert(key, record.encode().as_slice()).map_err(failed)?;
-        Ok(())
+        self.insert(key, record)
+    }
+
+    fn insert(&self, key: &str, record: &Record) -> Result<(), StoreError> {
+        self.guarded(|write| {
+            let mut table = Leaked::new(write.open_table(OBJECTS).map_err(failed)?);
+            table.insert(key, record.encode().as_slice()).map_err(failed)?;
+            Ok(())
+        })
     }
 
     /// The revision of the source that objects are copied from. It may be lower than this store's was.
@@ -119,15 +126,17 @@ impl<'a> Transaction<'a> {
     /// # Errors
     /// A failure of the file; the transaction cannot be used any more.
     pub fn copy_origin(&mut self, origin: &str) -> Result<(), StoreError> {
-        put_bytes(self.write(), ORIGIN, origin.as_bytes())
+        self.guarded(|write| put_bytes(write, ORIGIN, origin.as_bytes()))
     }
 
     /// Removes one object; says whether it was there.
     pub fn delete(&mut self, key: &str) -> Result<bool, StoreError> {
         let Some(before) = self.get(key)? else { return Ok(false) };
-        let mut table = self.write().open_table(OBJECTS).map_err(failed)?;
-        table.remove(key).map_err(failed)?;
-        drop(table);
+        self.guarded(|write| {
+            let mut table = Leaked::new(write.open_table(OBJECTS).map_err(failed)?);
+            table.remove(key).map_err(failed)?;
+            Ok(())
+        })?;
         self.note_expiry(key, before.expires_at_ms, None);
         self.note(key, Some(before));
         Ok(true)
@@ -135,37 +144,73 @@ impl<'a> Transaction<'a> {
 
     /// Keeps something beside the objects, under a name of its own; see [`Store::kept`].
     pub fn keep(&mut self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        put_bytes(self.write(), &format!("{KEPT}{name}"), bytes)
+        self.guarded(|write| put_bytes(write, &format!("{KEPT}{name}"), bytes))
     }
 
     /// One object as this transaction sees it.
     pub fn get(&self, key: &str) -> Result<Option<Record>, StoreError> {
-        let table = self.write().open_table(OBJECTS).map_err(failed)?;
-        let bytes = table.get(key).map_err(failed)?;
-        bytes.map(|bytes| Record::decode(bytes.value()).map_err(failed)).transpose()
+        self.guarded(|write| {
+            let table = Leaked::new(write.open_table(OBJECTS).map_err(failed)?);
+            let bytes = table.get(key).map_err(failed)?;
+            let decode = |bytes: &[u8]| {
+                Record::decode(bytes).map_err(|fault| StoreError::Failed(format!("object {key}: {fault}")))
+            };
+            bytes.map(|bytes| decode(bytes.value())).transpose()
+        })
+    }
+
+    /// The one way to the library's writing calls, which may panic over a damaged file.
+    pub(super) fn guarded<T>(
+        &self,
+        call: impl FnOnce(&WriteTransaction) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let Some(write) = self.write.take() else { return Err(self.store.note_damage()) };
+        match guarded(|| call(&write)) {
+            Ok(done) => {
+                self.write.set(Some(write));
+                done
+            }
+            Err(_) => {
+                write.forget();
+                Err(self.store.note_damage())
+            }
+        }
     }
 
     /// Makes everything durable (fsync) and gives back the revision now reached.
     pub fn commit(mut self) -> Result<u64, StoreError> {
         let revision = self.revision;
-        let write = self.write.take().expect("taken only here, and commit consumes");
         let pending = std::mem::take(&mut self.pending);
-        let (log, before) = (self.store.log, self.store.revision);
-        let committed = put_number(&write, REVISION, revision)
-            .and_then(|()| if self.unsigned { Ok(()) } else { put_number(&write, LOGGED, revision) })
-            .and_then(|()| if self.unsigned { Ok(log.ended()) } else { log.write(&write, pending, before) })
-            .and_then(|log| {
-                catch_unwind(AssertUnwindSafe(|| write.commit())).map_err(panicked)?.map_err(failed)?;
-                Ok(log)
-            });
+        let (log, before, format) = (self.store.log, self.store.revision, self.store.format);
+        let is_unsigned = self.unsigned;
+        let written = self.guarded(|write| {
+            put_number(write, REVISION, revision)?;
+            if format != FORMAT {
+                put_number(write, FORMAT_VERSION, FORMAT)?;
+            }
+            if is_unsigned {
+                return Ok(log.ended());
+            }
+            put_number(write, LOGGED, revision)?;
+            log.write(write, pending, before)
+        });
+        let committed = written.and_then(|log| {
+            let write = self.write.take().expect("a guarded call has just put it back");
+            match guarded(|| write.into_inner().commit()) {
+                Ok(done) => done.map(|()| log).map_err(failed),
+                Err(_) => Err(self.store.note_damage()),
+            }
+        });
         self.store.log = match committed {
             Ok(log) => log,
             Err(fault) => {
-                self.store.database = None;
+                drop(self.write.take());
+                self.store.close();
                 return Err(fault);
             }
         };
         self.store.revision = revision;
+        self.store.format = FORMAT;
         for change in self.expiry_changes.drain(..) {
             if let Some(at) = change.before_ms {
                 self.store.expiries.remove(&(at, change.key.clone()));
@@ -175,10 +220,6 @@ impl<'a> Transaction<'a> {
             }
         }
         Ok(revision)
-    }
-
-    fn write(&self) -> &WriteTransaction {
-        self.write.as_ref().expect("present until commit")
     }
 
     fn note(&mut self, key: &str, before: Option<Record>) {
@@ -193,8 +234,4 @@ impl<'a> Transaction<'a> {
             self.expiry_changes.push(ExpiryChange { key: key.to_owned(), before_ms, after_ms });
         }
     }
-}
-
-fn panicked(_: Box<dyn std::any::Any + Send>) -> StoreError {
-    StoreError::Failed("its pages are damaged".to_owned())
 }

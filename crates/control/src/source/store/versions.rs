@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use redb::{ReadTransaction, ReadableTable, TableDefinition, TableError, WriteTransaction};
 
+use super::guard::Leaked;
 use super::{OBJECTS, Record, Store, StoreError, failed};
 
 pub use version::{Label, Version, VersionSource};
@@ -86,16 +87,18 @@ impl Store {
         if self.log.latest.is_none() {
             return Ok(Vec::new());
         }
-        let read = self.reading()?;
-        let Some(heads) = opened(read.open_table(VERSIONS))? else { return Ok(Vec::new()) };
-        let rows = heads.range(..below).map_err(failed)?;
-        rows.rev()
-            .take(limit)
-            .map(|row| {
-                let (revision, bytes) = row.map_err(failed)?;
-                Version::decode(revision.value(), bytes.value())
-            })
-            .collect()
+        self.read(|read| {
+            let Some(heads) = opened(read.open_table(VERSIONS))? else { return Ok(Vec::new()) };
+            let heads = Leaked::new(heads);
+            let rows = heads.range(..below).map_err(failed)?;
+            rows.rev()
+                .take(limit)
+                .map(|row| {
+                    let (revision, bytes) = row.map_err(failed)?;
+                    Version::decode(revision.value(), bytes.value())
+                })
+                .collect()
+        })
     }
 
     /// One version with every object it changed, ordered by key; none where it is not kept.
@@ -110,20 +113,22 @@ impl Store {
         else {
             return Ok(None);
         };
-        let read = self.reading()?;
-        let objects = read.open_table(OBJECTS).map_err(failed)?;
-        let mut later = undone(&read, revision + 1..=self.revision)?;
-        let mut changed = Vec::new();
-        for (key, before) in undone(&read, revision..=revision)? {
-            let after = match later.remove(&key) {
-                Some(record) => record,
-                None => {
-                    let bytes = objects.get(key.as_str()).map_err(failed)?;
-                    bytes.map(|bytes| Record::decode(bytes.value()).map_err(failed)).transpose()?
-                }
-            };
-            changed.push(Changed { key, before, after });
-        }
+        let mut changed = self.read(|read| {
+            let objects = Leaked::new(read.open_table(OBJECTS).map_err(failed)?);
+            let mut later = undone(read, revision + 1..=self.revision)?;
+            let mut changed = Vec::new();
+            for (key, before) in undone(read, revision..=revision)? {
+                let after = match later.remove(&key) {
+                    Some(record) => record,
+                    None => {
+                        let bytes = objects.get(key.as_str()).map_err(failed)?;
+                        bytes.map(|bytes| Record::decode(bytes.value()).map_err(failed)).transpose()?
+                    }
+                };
+                changed.push(Changed { key, before, after });
+            }
+            Ok(changed)
+        })?;
         changed.sort_by(|left, right| left.key.cmp(&right.key));
         Ok(Some((version, changed)))
     }
@@ -137,7 +142,7 @@ impl Store {
         if revision < self.oldest_version() || revision > self.revision {
             return Ok(None);
         }
-        undone(&self.reading()?, revision + 1..=self.revision).map(Some)
+        self.read(|read| undone(read, revision + 1..=self.revision)).map(Some)
     }
 }
 
@@ -152,6 +157,7 @@ impl Log {
             return Ok(Log { stale: true, ..Log::default() });
         }
         let Some(heads) = opened(read.open_table(VERSIONS))? else { return Ok(Log::default()) };
+        let heads = Leaked::new(heads);
         let mut log = Log::default();
         let mut oldest = u64::MAX;
         for row in heads.iter().map_err(failed)? {
@@ -160,7 +166,7 @@ impl Log {
             oldest = oldest.min(version.revision);
             log.add(&version);
         }
-        if let Some(undo) = opened(read.open_table(UNDO))? {
+        if let Some(undo) = opened(read.open_table(UNDO))?.map(Leaked::new) {
             let first = undo.first().map_err(failed)?;
             log.leftover = first.is_some_and(|(place, _)| place.value().0 < oldest);
         }
@@ -196,8 +202,8 @@ impl Log {
             write.delete_table(UNDO).map_err(failed)?;
             self = Log { limits: self.limits, ..Log::default() };
         }
-        let mut heads = write.open_table(VERSIONS).map_err(failed)?;
-        let mut undo = write.open_table(UNDO).map_err(failed)?;
+        let mut heads = Leaked::new(write.open_table(VERSIONS).map_err(failed)?);
+        let mut undo = Leaked::new(write.open_table(UNDO).map_err(failed)?);
         for Pending { revision, label, changes } in pending {
             let mut bytes = 0;
             let objects = u32::try_from(changes.len()).unwrap_or(u32::MAX);
@@ -263,6 +269,7 @@ fn undone(
 ) -> Result<HashMap<String, Option<Record>>, StoreError> {
     let mut found = BTreeMap::new();
     let Some(undo) = opened(read.open_table(UNDO))? else { return Ok(HashMap::new()) };
+    let undo = Leaked::new(undo);
     let (first, last) = revisions.into_inner();
     if first > last {
         return Ok(HashMap::new());
