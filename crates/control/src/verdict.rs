@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use model::{Fault, Key, Kind};
+use model::{Fault, Key, Kind, Warning};
 use serde_json::{Value, json};
 use stdx::nearest::nearest;
 
@@ -49,6 +49,8 @@ pub struct Verdict {
     pub revision_written: u64,
     /// What is wrong with what was written last.
     pub faults: Vec<Fault>,
+    /// Parts of the object as it was written last that have no effect; empty where that form is faulty.
+    pub warnings: Vec<Warning>,
 }
 
 impl View {
@@ -93,7 +95,8 @@ impl View {
         // These change nothing of the form that serves; what they stand for stays closed.
         let references = self.reference_faults.iter().filter(|fault| fault.key.as_ref() == Some(key));
         faults.extend(references.cloned());
-        Some(Verdict { key: key.clone(), state, revision_in_force, revision_written, faults })
+        let warnings = self.snapshot.warnings_at(key).to_vec();
+        Some(Verdict { key: key.clone(), state, revision_in_force, revision_written, faults, warnings })
     }
 }
 
@@ -137,6 +140,7 @@ fn list(view: &View, kind: Option<&str>) -> Response<Bytes> {
 
 fn describe(verdict: &Verdict) -> Value {
     let fault = |fault: &Fault| json!({ "pointer": fault.pointer, "reason": fault.reason });
+    let warning = |warning: &Warning| json!({ "pointer": warning.pointer, "reason": warning.reason });
     json!({
         "kind": verdict.key.kind.collection(),
         "id": &*verdict.key.id,
@@ -144,6 +148,7 @@ fn describe(verdict: &Verdict) -> Value {
         "revision_in_force": verdict.revision_in_force,
         "revision_written": verdict.revision_written,
         "faults": verdict.faults.iter().map(fault).collect::<Vec<_>>(),
+        "warnings": verdict.warnings.iter().map(warning).collect::<Vec<_>>(),
     })
 }
 

@@ -119,8 +119,7 @@ fn consumer_schema() -> Value {
             }
         },
         "encrypt_fields": ["key"],
-        "required": ["key"],
-        "additionalProperties": false
+        "required": ["key"]
     })
 }
 

@@ -63,7 +63,7 @@ pub(crate) fn run(source: SettingsSource) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// The configuration cannot be read, or the request would be refused before a route is looked for.
 pub(crate) fn explain_offline(settings: &Settings, question: &Question) -> anyhow::Result<Value> {
-    let catalog = Arc::new(catalog(settings.plugins.as_deref()));
+    let catalog = Arc::new(catalog(settings.plugins.as_deref(), settings.check_options()));
     let changes = on_disk(settings, &catalog)?;
     let applied = Snapshot::empty().apply(&catalog, &changes, 1, model::Policy::Lenient);
     let mut compiler = compiler(settings, services(settings)?, secrets(settings));
@@ -83,7 +83,7 @@ pub(crate) fn plan_offline(
     document: &Document,
     keep_others: bool,
 ) -> anyhow::Result<Result<Plan, Vec<model::Fault>>> {
-    let catalog = Arc::new(catalog(settings.plugins.as_deref()));
+    let catalog = Arc::new(catalog(settings.plugins.as_deref(), settings.check_options()));
     Ok(control::offline::plan(&catalog, &on_disk(settings, &catalog)?, document, keep_others))
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn history_offline(
     if settings.resources.is_some() || settings.source() == Source::Etcd {
         anyhow::bail!("only the embedded store keeps versions, and this node has another source");
     }
-    let catalog = Arc::new(catalog(settings.plugins.as_deref()));
+    let catalog = Arc::new(catalog(settings.plugins.as_deref(), settings.check_options()));
     let sealer = sealer(settings, &catalog)?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let told = control::offline::history(&catalog, &sealer, &settings.data, version, limit)?;

@@ -79,7 +79,7 @@ impl Work<'_> {
         let mut findings = Findings::default();
         for reference in reference::of(key, &object.resource) {
             if !self.next.contains(&reference.target) {
-                findings.add(Stage::Reference, reference.pointer, reference.missing());
+                reference::add_missing(&reference, &mut findings);
             }
         }
         if matches!(key.kind, Kind::Consumer | Kind::Credential) {

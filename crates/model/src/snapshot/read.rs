@@ -59,8 +59,8 @@ fn read(catalog: &Catalog, written: &Written) -> Result<Arc<Object>, Refusal> {
     }
     let value = serde_json::from_str(&written.text)
         .map_err(|error| Refusal::single(None, "", format!("the text is not JSON: {error}")))?;
-    let resource = check::object(catalog, &written.key, &value)?;
-    Ok(Arc::new(Object { written: written.clone(), resource }))
+    let check::Checked { resource, warnings } = check::object(catalog, &written.key, &value)?;
+    Ok(Arc::new(Object { written: written.clone(), resource, warnings }))
 }
 
 fn threads_for(changes: usize) -> usize {

@@ -66,7 +66,7 @@ impl Node {
             Some(inherited) => Some(inherited),
             None => data::lock(&settings)?,
         };
-        let catalog = Arc::new(catalog(settings.plugins.as_deref()));
+        let catalog = Arc::new(catalog(settings.plugins.as_deref(), settings.check_options()));
         let sealer = sealer(&settings, &catalog)?;
         let control = Control::start(ControlConfig {
             source: source(&settings),

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use control::source::file;
+use control::source::file::{self, FileCheck, FileFault};
+use model::check::{CheckOptions, UnknownFields};
 
 use crate::boot;
 use crate::settings::{FileKind, Loaded, Settings, kind_of};
@@ -12,49 +13,82 @@ use crate::terminal::{Paint, print};
 /// Check a settings file, a resources file or a `config.yaml` of APISIX
 ///
 /// Prints every fault as `file:line: path: reason` and ends with 1, or ends with 0. What kind of file it is shows in
-/// its content; a `config.yaml` of APISIX is one too, and what of it has no effect here is printed as a warning. The
-/// resources file that a settings file names is checked too.
+/// its content; a `config.yaml` of APISIX is one too. What has no effect is printed as a warning: keys of APISIX, unknown
+/// fields of plugins, paths that match no request, equal routes. The resources file that a settings file names is checked
+/// too.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CheckArguments {
     /// Files to check
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Refuse what is only a warning otherwise, as the setting `strict` does with unknown fields
+    #[arg(long)]
+    strict: bool,
 }
 
 /// Checks each file.
 pub(crate) fn run(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
     let mut is_good = true;
     for path in &arguments.files {
-        let faults = faults_of(path);
-        faults.iter().for_each(print);
-        is_good &= faults.is_empty();
-        if faults.is_empty() {
+        let Found { faults, warnings } = check_file(path, arguments.strict);
+        warnings.iter().chain(&faults).for_each(print);
+        let is_file_good = faults.is_empty() && (warnings.is_empty() || !arguments.strict);
+        is_good &= is_file_good;
+        if is_file_good {
             print(format_args!("{}: {}", path.display(), Paint::for_stdout().good("ok")));
         }
     }
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The faults of one file, each as a line; warnings are printed here.
-fn faults_of(path: &Path) -> Vec<String> {
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) => return vec![format!("{}: cannot be read: {error}", path.display())],
-    };
-    if kind_of(&text) == FileKind::Resources {
-        return faults_of_resources(path, None);
-    }
-    match Settings::from_file_text(path, &text) {
-        Ok(Loaded { settings, remarks }) => {
-            remarks.lines().for_each(print);
-            let usable = settings.plugins.as_deref();
-            settings.resources.as_deref().map(|path| faults_of_resources(path, usable)).unwrap_or_default()
-        }
-        Err(faults) => faults.0.iter().map(ToString::to_string).collect(),
+/// The findings of a check of one file, each as a line.
+#[derive(Default)]
+struct Found {
+    faults: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl Found {
+    fn fault(line: String) -> Found {
+        Found { faults: vec![line], warnings: Vec::new() }
     }
 }
 
-/// The faults of a resources file where the plugins of these names, or all, may be used.
-fn faults_of_resources(path: &Path, usable: Option<&[String]>) -> Vec<String> {
-    file::check(path, &boot::catalog(usable)).iter().map(ToString::to_string).collect()
+fn check_file(path: &Path, strict: bool) -> Found {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) => return Found::fault(format!("{}: cannot be read: {error}", path.display())),
+    };
+    if file::is_blank(&text) {
+        let line =
+            format!("{}:1: warning: the file is empty: it has neither settings nor objects", path.display());
+        return Found { faults: Vec::new(), warnings: vec![line] };
+    }
+    if kind_of(&text) == FileKind::Resources {
+        return check_resources(path, None, CheckOptions::default(), strict);
+    }
+    match Settings::from_file_text(path, &text) {
+        Ok(Loaded { settings, remarks }) => {
+            let resources = settings.resources.as_deref();
+            let usable = settings.plugins.as_deref();
+            let mut found = resources
+                .map(|path| check_resources(path, usable, settings.check_options(), strict))
+                .unwrap_or_default();
+            found.warnings = remarks.lines().chain(found.warnings).collect();
+            found
+        }
+        Err(faults) => {
+            Found { faults: faults.0.iter().map(ToString::to_string).collect(), warnings: Vec::new() }
+        }
+    }
+}
+
+/// Checks a resources file where the plugins of these names, or all, may be used.
+fn check_resources(path: &Path, usable: Option<&[String]>, mut options: CheckOptions, strict: bool) -> Found {
+    if strict {
+        options.unknown_fields = UnknownFields::Refuse;
+    }
+    let FileCheck { faults, warnings } = file::check(path, &boot::catalog(usable, options));
+    let lines = |found: Vec<FileFault>| found.iter().map(ToString::to_string).collect();
+    Found { faults: lines(faults), warnings: lines(warnings) }
 }

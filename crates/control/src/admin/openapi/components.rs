@@ -32,6 +32,12 @@ pub(super) fn all(catalog: &Catalog) -> Value {
                 "required": true,
                 "schema": { "type": "string", "pattern": "^[0-9]+$" },
             },
+            "Warning": {
+                "description": "On the answer to a write: something in the object that has no effect, such as an unknown \
+                                field of a plugin. One field for each warning.",
+                "required": false,
+                "schema": { "type": "string" },
+            },
         },
         "parameters": parameters(catalog),
         "responses": responses(),
@@ -238,8 +244,13 @@ fn verdict() -> Value {
             },
             "revision_written": { "type": "integer", "description": "The revision that wrote it last." },
             "faults": { "type": "array", "items": schema("Fault") },
+            "warnings": {
+                "type": "array",
+                "items": schema("Fault"),
+                "description": "What has no effect in it, such as unknown fields of plugins; at most 21.",
+            },
         },
-        "required": ["kind", "id", "state", "revision_in_force", "revision_written", "faults"],
+        "required": ["kind", "id", "state", "revision_in_force", "revision_written", "faults", "warnings"],
         "additionalProperties": false,
     })
 }
