@@ -169,6 +169,15 @@ pub(crate) fn secrets() -> Arc<Secrets> {
     Arc::new(Secrets::new(options, |_| None))
 }
 
+/// A self-signed certificate and its key, in PEM; the same ones for all tests of this process.
+pub(crate) fn certificate() -> &'static (String, String) {
+    static PAIR: std::sync::LazyLock<(String, String)> = std::sync::LazyLock::new(|| {
+        let made = rcgen::generate_simple_self_signed(vec!["a.example".to_owned()]).unwrap();
+        (made.cert.pem(), made.signing_key.serialize_pem())
+    });
+    &PAIR
+}
+
 /// A sealer for that catalog.
 pub(crate) fn sealer(keyring: &[&str]) -> Sealer {
     Sealer::new(catalog(), keyring).unwrap()

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use model::{Fault, Key, Kind};
+use model::{Fault, Key, Kind, Warning};
 use serde_json::{Value, json};
 use stdx::nearest::nearest;
 
@@ -55,6 +55,8 @@ pub struct Verdict {
     pub faults: Vec<Fault>,
     /// Faulty plugins without which the object is in force (`ignore_faulty_plugins`).
     pub skipped: Vec<Fault>,
+    /// Parts of the object as it was written last that have no effect; empty where that form is faulty.
+    pub warnings: Vec<Warning>,
 }
 
 impl View {
@@ -108,7 +110,9 @@ impl View {
         let references = self.reference_faults.iter().filter(|fault| fault.key.as_ref() == Some(key));
         faults.extend(references.cloned());
         let skipped = in_force.map(|object| object.skipped.to_vec()).unwrap_or_default();
-        Some(Verdict { key: key.clone(), state, revision_in_force, revision_written, faults, skipped })
+        let warnings = self.snapshot.warnings_at(key).to_vec();
+        let key = key.clone();
+        Some(Verdict { key, state, revision_in_force, revision_written, faults, skipped, warnings })
     }
 }
 
@@ -152,6 +156,7 @@ fn list(view: &View, kind: Option<&str>) -> Response<Bytes> {
 
 fn describe(verdict: &Verdict) -> Value {
     let fault = |fault: &Fault| json!({ "pointer": fault.pointer, "reason": fault.reason });
+    let warning = |warning: &Warning| json!({ "pointer": warning.pointer, "reason": warning.reason });
     json!({
         "kind": verdict.key.kind.collection(),
         "id": &*verdict.key.id,
@@ -160,6 +165,7 @@ fn describe(verdict: &Verdict) -> Value {
         "revision_written": verdict.revision_written,
         "faults": verdict.faults.iter().map(fault).collect::<Vec<_>>(),
         "skipped_plugins": verdict.skipped.iter().map(fault).collect::<Vec<_>>(),
+        "warnings": verdict.warnings.iter().map(warning).collect::<Vec<_>>(),
     })
 }
 

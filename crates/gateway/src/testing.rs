@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker};
 
 use http1::{HeadStatus, parse_request};
 use model::catalog::{Catalog, PluginInfo, SchemaType, Subsystem};
+use model::check::UnknownFields;
 use model::snapshot::{Change, Policy, Snapshot};
 use model::{Key, Kind, Written};
 use router::path::PathOptions;
@@ -265,7 +266,8 @@ pub fn accepts(kind: &'static PluginKind, schema_type: SchemaType, config: &Valu
     info.check = kind.check;
     let catalog = Catalog::new(vec![info]).expect("the plugin's schemas are JSON Schemas");
     let plugin = catalog.get(kind.name).expect("it was put in");
-    if let Some(fault) = plugin.check(schema_type, config).first() {
+    let checked = plugin.check(schema_type, config, UnknownFields::Refuse);
+    if let Some(fault) = checked.faults.first() {
         return Err(fault.plugin_message());
     }
     if schema_type == SchemaType::Plugin {

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::check::unknown::{self, UnknownField};
+use crate::check::{CheckOptions, UnknownFields};
 use crate::schema;
 use crate::validate::{SchemaFault, Validator};
 
@@ -181,9 +183,23 @@ impl CatalogPlugin {
         }
     }
 
-    /// Every fault of a configuration: of the schema, or if that is content, of the plugin's own check.
+    /// Checks a configuration: by the schema, and if that has no fault, by the plugin's own check. Unknown fields are
+    /// treated by `policy`; neither schema nor plugin sees them.
     #[must_use]
-    pub fn check(&self, schema_type: SchemaType, config: &Value) -> Vec<SchemaFault> {
+    pub fn check(&self, schema_type: SchemaType, config: &Value, policy: UnknownFields) -> CheckedConfig {
+        let schema = match schema_type {
+            SchemaType::Metadata => self.info.metadata_schema.as_deref(),
+            SchemaType::Consumer => Some(self.info.consumer_schema.as_deref().unwrap_or(&self.info.schema)),
+            SchemaType::Plugin => Some(&*self.info.schema),
+        };
+        let unknown_fields = schema.map(|schema| unknown::find(schema, config)).unwrap_or_default();
+        let faults =
+            unknown::check(config, &unknown_fields, policy, |known| self.faults_of_known(schema_type, known));
+        let ignored = unknown_fields.into_iter().filter(|field| !field.is_refused(policy)).collect();
+        CheckedConfig { faults, ignored }
+    }
+
+    fn faults_of_known(&self, schema_type: SchemaType, config: &Value) -> Vec<SchemaFault> {
         let (validator, own) = match schema_type {
             SchemaType::Consumer => match &self.consumer {
                 Some(validator) => (Some(validator), self.info.check_consumer),
@@ -200,6 +216,15 @@ impl CatalogPlugin {
     }
 }
 
+/// The findings of the check of a plugin's configuration.
+#[derive(Clone, Debug, Default)]
+pub struct CheckedConfig {
+    /// Why it is refused, the most useful fault first; empty: it is accepted.
+    pub faults: Vec<SchemaFault>,
+    /// Unknown fields that are accepted and not read.
+    pub ignored: Vec<UnknownField>,
+}
+
 /// All plugins and registries of this gateway. Made once, at boot.
 #[derive(Debug, Default)]
 pub struct Catalog {
@@ -209,6 +234,7 @@ pub struct Catalog {
     ignored: BTreeSet<Box<str>>,
     /// Stream routes are refused.
     refuses_stream_routes: bool,
+    options: CheckOptions,
 }
 
 /// Why a catalog cannot be made: a mistake in a plugin, found at boot.
@@ -275,6 +301,19 @@ impl Catalog {
     pub fn without_stream_routes(mut self) -> Catalog {
         self.refuses_stream_routes = true;
         self
+    }
+
+    /// The same catalog with settings that checks depend on.
+    #[must_use]
+    pub fn with_options(mut self, options: CheckOptions) -> Catalog {
+        self.options = options;
+        self
+    }
+
+    /// The settings that checks depend on.
+    #[must_use]
+    pub fn options(&self) -> &CheckOptions {
+        &self.options
     }
 
     /// The plugin of that name.
@@ -352,8 +391,8 @@ mod tests {
     fn each_use_of_a_plugin_has_its_own_schema() {
         let catalog = catalog();
         let check = |name: &str, schema_type, config: Value| {
-            let faults = catalog.get(name).unwrap().check(schema_type, &config);
-            faults.first().map(|fault| fault.contract_message())
+            let checked = catalog.get(name).unwrap().check(schema_type, &config, UnknownFields::Warn);
+            checked.faults.first().map(|fault| fault.contract_message())
         };
         assert_eq!(check("auth", SchemaType::Plugin, json!({})), None);
         assert_eq!(
@@ -382,11 +421,46 @@ mod tests {
     }
 
     #[test]
+    fn unknown_fields_follow_the_policy() {
+        let open = json!({"type": "object", "properties": {"count": {"minimum": 1}}, "required": ["count"]});
+        let mut info = PluginInfo::new("count", 0, open.clone());
+        info.metadata_schema = Some(open.into());
+        // As a plugin's type that denies unknown fields.
+        info.check = |config| match config.as_object().map(Map::len) {
+            Some(1) => Ok(()),
+            _ => Err(format!("unknown field in {config}")),
+        };
+        info.check_metadata = info.check;
+        let catalog = Catalog::new(vec![info]).unwrap();
+        let check = |policy, config: Value, faults: &[&str], ignored: &[&str]| {
+            for schema_type in [SchemaType::Plugin, SchemaType::Consumer, SchemaType::Metadata] {
+                let checked = catalog.get("count").unwrap().check(schema_type, &config, policy);
+                let found: Vec<_> = checked.faults.iter().map(SchemaFault::full_reason).collect();
+                assert_eq!(found, faults, "{policy:?} {config}");
+                let found: Vec<_> = checked.ignored.iter().map(|field| &*field.pointer).collect();
+                assert_eq!(found, ignored, "{policy:?} {config}");
+            }
+        };
+        let misspelt = "unknown field `cuont`; did you mean `count`?";
+        check(UnknownFields::Warn, json!({"count": 1, "redis_host": "r"}), &[], &["/redis_host"]);
+        check(UnknownFields::Accept, json!({"count": 1, "redis_host": "r"}), &[], &["/redis_host"]);
+        check(
+            UnknownFields::Refuse,
+            json!({"count": 1, "redis_host": "r"}),
+            &["unknown field `redis_host`"],
+            &[],
+        );
+        check(UnknownFields::Warn, json!({"cuont": 1, "$comment": "c"}), &[misspelt], &["/$comment"]);
+        check(UnknownFields::Warn, json!({"cuont": 0}), &[misspelt, "expected 0 to be at least 1"], &[]);
+        check(UnknownFields::Accept, json!({"count": 1, "cuont": 0}), &[], &["/cuont"]);
+    }
+
+    #[test]
     fn a_schema_that_is_none_lets_nothing_through() {
         let catalog = Catalog::new(vec![PluginInfo::new("x", 0, json!({"type": "nothing"}))]).unwrap();
         let plugin = catalog.get("x").unwrap();
         assert!(plugin.compile().is_err());
-        let faults = plugin.check(SchemaType::Plugin, &json!({}));
+        let faults = plugin.check(SchemaType::Plugin, &json!({}), UnknownFields::Warn).faults;
         assert!(faults[0].reason.starts_with("its schema is faulty itself: "), "{faults:?}");
     }
 

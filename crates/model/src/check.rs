@@ -1,39 +1,57 @@
 //! The checks of one object: its schema, what a schema cannot say, its plugins, what Weir cannot do.
 //! Knows nothing of other objects; references are the snapshot's.
 
+mod certificate;
 mod consumer;
 mod expression;
 mod global;
+mod options;
+mod plugin_names;
 mod plugins;
 mod route;
 mod secret;
 mod ssl;
+pub mod unknown;
 mod upstream;
+
+use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::Value;
 
+pub use options::{CheckOptions, UnknownFields};
+
 use crate::catalog::Catalog;
-use crate::fault::{Findings, Stage};
+use crate::fault::{Findings, Passed, Stage, Warning};
 use crate::resource::Resource;
 use crate::{Id, Key, Kind, Refusal, schema};
+
+/// An object that can be used.
+#[derive(Debug)]
+pub struct Checked {
+    /// As it is used: without the unknown fields that were accepted.
+    pub resource: Resource,
+    /// Parts of it that have no effect.
+    pub warnings: Box<[Warning]>,
+}
 
 /// Checks an object on its own and reads it.
 ///
 /// # Errors
 /// Every fault, and the contract's line for the first.
-pub fn object(catalog: &Catalog, key: &Key, value: &Value) -> Result<Resource, Refusal> {
+pub fn object(catalog: &Catalog, key: &Key, value: &Value) -> Result<Checked, Refusal> {
     if key.kind == Kind::PluginMetadata {
         return global::plugin_metadata(catalog, &key.id, value);
     }
     let mut findings = Findings::default();
     if key.kind == Kind::Secret {
-        secret::check(key, value, &mut findings);
+        secret::check(catalog, key, value, &mut findings);
     }
     id(key, value, &mut findings);
     fields(catalog, key.kind, value, &mut findings);
-    findings.into_result()?;
-    read(key.kind, value)
+    let passed = findings.finish()?;
+    let resource = read(key.kind, &without_ignored(value, &passed))?;
+    Ok(Checked { resource, warnings: passed.warnings })
 }
 
 /// Checks an object that has no key yet, as `POST /apisix/admin/schema/validate/KIND` does.
@@ -43,8 +61,20 @@ pub fn object(catalog: &Catalog, key: &Key, value: &Value) -> Result<Resource, R
 pub fn value(catalog: &Catalog, kind: Kind, value: &Value) -> Result<(), Refusal> {
     let mut findings = Findings::default();
     fields(catalog, kind, value, &mut findings);
-    findings.into_result()?;
-    read(kind, value).map(drop)
+    let passed = findings.finish()?;
+    read(kind, &without_ignored(value, &passed)).map(drop)
+}
+
+/// The value without the unknown fields that were accepted: no reader behind the checks meets them.
+fn without_ignored<'v>(value: &'v Value, passed: &Passed) -> Cow<'v, Value> {
+    if passed.ignored.is_empty() {
+        return Cow::Borrowed(value);
+    }
+    let mut value = value.clone();
+    for pointer in &passed.ignored {
+        unknown::remove(&mut value, pointer);
+    }
+    Cow::Owned(value)
 }
 
 /// What does not depend on the key.
@@ -73,8 +103,7 @@ fn fields(catalog: &Catalog, kind: Kind, value: &Value, findings: &mut Findings)
 fn by_schema(kind: Kind, value: &Value, findings: &mut Findings) {
     for fault in schema::validator(kind).faults(value) {
         let contract = format!("invalid configuration: {}", fault.hinted_message());
-        let reason = fault.full_reason();
-        findings.add_worded(Stage::Schema, fault.pointer, reason, contract);
+        findings.add_schema_fault(Stage::Schema, "", &fault, contract);
     }
 }
 

@@ -1,9 +1,13 @@
 //! What is wrong with an object and where: single faults, and the refusal made of all faults of one object.
 //! Knows no schema and no rule; it orders and words what the checks found.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use crate::Key;
+use crate::check::UnknownFields;
+use crate::check::unknown::UnknownField;
+use crate::validate::{Clarity, SchemaFault};
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +40,24 @@ impl fmt::Display for Fault {
         }
         if self.key.is_some() || !self.pointer.is_empty() {
             formatter.write_str(": ")?;
+        }
+        formatter.write_str(&self.reason)
+    }
+}
+
+/// Something in an object that has no effect, or not the one that was probably meant. The object is in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// The JSON pointer (RFC 6901) to the place within the object.
+    pub pointer: String,
+    /// Why it has no effect, and what to write instead where that is known.
+    pub reason: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.pointer.is_empty() {
+            write!(formatter, "{}: ", self.pointer)?;
         }
         formatter.write_str(&self.reason)
     }
@@ -108,6 +130,11 @@ pub(crate) enum Stage {
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     found: Vec<Finding>,
+    warnings: Vec<Warning>,
+    /// Warnings beyond [`WARNINGS_MAX`].
+    further_warnings: usize,
+    /// The places of unknown fields that are accepted and not read.
+    ignored: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -116,12 +143,22 @@ struct Finding {
     pointer: String,
     reason: String,
     contract: Option<String>,
+    is_vague: bool,
+}
+
+/// The results of the checks of an object without a fault.
+#[derive(Debug, Default)]
+pub(crate) struct Passed {
+    /// See [`Warning`].
+    pub(crate) warnings: Box<[Warning]>,
+    /// The places of unknown fields that are accepted and not read.
+    pub(crate) ignored: Vec<String>,
 }
 
 impl Findings {
     /// A fault whose contract line is its reason.
     pub(crate) fn add(&mut self, stage: Stage, pointer: impl Into<String>, reason: impl Into<String>) {
-        self.found.push(Finding { stage, pointer: pointer.into(), reason: reason.into(), contract: None });
+        self.put(stage, pointer.into(), reason.into(), None, false);
     }
 
     /// A fault that the contract words differently.
@@ -132,26 +169,106 @@ impl Findings {
         reason: impl Into<String>,
         contract: String,
     ) {
-        let contract = Some(contract);
-        self.found.push(Finding { stage, pointer: pointer.into(), reason: reason.into(), contract });
+        self.put(stage, pointer.into(), reason.into(), Some(contract), false);
+    }
+
+    /// A fault that a schema found below `pointer`, with what precedes the contract's line.
+    pub(crate) fn add_schema_fault(
+        &mut self,
+        stage: Stage,
+        pointer: &str,
+        fault: &SchemaFault,
+        contract: String,
+    ) {
+        let is_vague = fault.clarity() == Clarity::Vague;
+        let place = format!("{pointer}{}", fault.pointer);
+        self.put(stage, place, fault.full_reason(), Some(contract), is_vague);
+    }
+
+    fn put(
+        &mut self,
+        stage: Stage,
+        pointer: String,
+        reason: String,
+        contract: Option<String>,
+        is_vague: bool,
+    ) {
+        self.found.push(Finding { stage, pointer, reason, contract, is_vague });
+    }
+
+    /// Something that has no effect. Beyond [`WARNINGS_MAX`] warnings are only counted.
+    pub(crate) fn warn(&mut self, pointer: impl Into<String>, reason: impl Into<String>) {
+        if self.warnings.len() == WARNINGS_MAX {
+            self.further_warnings += 1;
+            return;
+        }
+        let (mut pointer, mut reason) = (pointer.into(), reason.into());
+        shorten(&mut pointer, WARNING_BYTES_MAX);
+        shorten(&mut reason, WARNING_BYTES_MAX);
+        self.warnings.push(Warning { pointer, reason });
+    }
+
+    /// An unknown field, below `pointer`, that is accepted and not read.
+    pub(crate) fn accept_unknown(&mut self, pointer: &str, field: &UnknownField, policy: UnknownFields) {
+        let place = format!("{pointer}{}", field.pointer);
+        if policy == UnknownFields::Warn {
+            self.warn(place.clone(), field.warning());
+        }
+        self.ignored.push(place);
     }
 
     /// Nothing was found, or the refusal.
-    pub(crate) fn into_result(mut self) -> Result<(), Refusal> {
+    pub(crate) fn into_result(self) -> Result<(), Refusal> {
+        self.finish().map(drop)
+    }
+
+    /// The warnings, or the refusal.
+    pub(crate) fn finish(mut self) -> Result<Passed, Refusal> {
         self.found.sort_by_key(|finding| finding.stage);
         let Some(first) = self.found.first() else {
-            return Ok(());
+            if self.further_warnings > 0 {
+                let reason = format!("and {} more warnings", self.further_warnings);
+                self.warnings.push(Warning { pointer: String::new(), reason });
+            }
+            return Ok(Passed { warnings: self.warnings.into(), ignored: self.ignored });
         };
-        let contract_message = first.contract.clone().unwrap_or_else(|| first.reason.clone());
-        let fault = |finding: Finding| Fault {
+        let mut contract_message = first.contract.clone().unwrap_or_else(|| first.reason.clone());
+        // A vague fault is dropped where another one of the same place says more.
+        let clear: HashMap<&str, &str> = self
+            .found
+            .iter()
+            .rev()
+            .filter(|finding| !finding.is_vague)
+            .map(|finding| (&*finding.pointer, &*finding.reason))
+            .collect();
+        if let Some(reason) = clear.get(&*first.pointer).filter(|_| first.is_vague) {
+            contract_message = format!("{contract_message}; {reason}");
+        }
+        let kept: Vec<bool> =
+            self.found.iter().map(|found| !found.is_vague || !clear.contains_key(&*found.pointer)).collect();
+        let fault = |(finding, _): (Finding, bool)| Fault {
             key: None,
             pointer: finding.pointer,
             reason: finding.reason,
             kept: false,
         };
-        Err(Refusal { contract_message, faults: self.found.into_iter().map(fault).collect() })
+        let faults = self.found.into_iter().zip(kept).filter(|(_, kept)| *kept).map(fault).collect();
+        Err(Refusal { contract_message, faults })
     }
 }
+
+/// Cuts a text at a character boundary and marks the cut.
+fn shorten(text: &mut String, most_bytes: usize) {
+    if text.len() > most_bytes {
+        text.truncate(text.floor_char_boundary(most_bytes));
+        text.push('…');
+    }
+}
+
+/// Warnings kept for one object: twenty tell a user what the next thousand would, and every instance holds them.
+const WARNINGS_MAX: usize = 20;
+/// Bytes of a warning's place, and of its text: names in it come from users and may be as long as a request body.
+const WARNING_BYTES_MAX: usize = 320;
 
 /// A JSON pointer one step further down (RFC 6901 escapes `~` and `/`).
 pub(crate) fn below(pointer: &str, step: &str) -> String {
@@ -171,6 +288,37 @@ mod tests {
         assert_eq!(refusal.contract_message(), "invalid configuration: short");
         assert_eq!(refusal.faults().len(), 2);
         assert_eq!(refusal.faults()[0].pointer, "/uri");
+    }
+
+    #[test]
+    fn vague_fault_gives_way_to_a_clear_one() {
+        let vague = |pointer: &str| Finding {
+            stage: Stage::Schema,
+            pointer: pointer.to_owned(),
+            reason: "matches no pattern".to_owned(),
+            contract: Some("invalid configuration: no pattern".to_owned()),
+            is_vague: true,
+        };
+        let mut findings = Findings { found: vec![vague("/host"), vague("/id")], ..Findings::default() };
+        findings.add(Stage::Expressions, "/host", "the host is empty");
+        let refusal = findings.into_result().unwrap_err();
+        assert_eq!(refusal.contract_message(), "invalid configuration: no pattern; the host is empty");
+        let reasons: Vec<&str> = refusal.faults().iter().map(|fault| &*fault.reason).collect();
+        assert_eq!(reasons, ["matches no pattern", "the host is empty"]);
+        assert_eq!(refusal.faults()[0].pointer, "/id");
+    }
+
+    #[test]
+    fn warnings_are_bounded_in_number_and_length() {
+        let mut findings = Findings::default();
+        for number in 0..1_000 {
+            findings.warn(format!("/{}", "ü".repeat(1_000)), format!("{number}{}", "x".repeat(100_000)));
+        }
+        let warnings = findings.finish().unwrap().warnings;
+        assert_eq!(warnings.len(), WARNINGS_MAX + 1);
+        assert!(warnings.iter().all(|warning| warning.reason.len() <= WARNING_BYTES_MAX + 3));
+        assert!(warnings.iter().all(|warning| warning.pointer.len() <= WARNING_BYTES_MAX + 3));
+        assert_eq!(warnings[WARNINGS_MAX].reason, "and 980 more warnings");
     }
 
     #[test]

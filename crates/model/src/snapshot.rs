@@ -4,6 +4,7 @@
 mod admit;
 mod apply;
 mod closed;
+mod equal_routes;
 mod identity;
 mod index;
 mod queue;
@@ -13,7 +14,7 @@ mod reference;
 use std::sync::Arc;
 
 use crate::resource::Resource;
-use crate::{Fault, Key, Kind, Refusal, Written};
+use crate::{Fault, Key, Kind, Refusal, Warning, Written};
 use stdx::persistent::ShardedMap;
 
 use index::Index;
@@ -25,10 +26,12 @@ pub use reference::Reference;
 pub struct Object {
     /// As written.
     pub written: Written,
-    /// As read.
+    /// As read, without unknown fields that were accepted.
     pub resource: Resource,
     /// Faulty plugins that the setting `ignore_faulty_plugins` names: the object serves without them.
     pub skipped: Box<[Fault]>,
+    /// Parts of it that have no effect.
+    pub warnings: Box<[Warning]>,
 }
 
 impl Object {
@@ -202,9 +205,22 @@ impl Snapshot {
     /// Every fault of the object under that key.
     #[must_use]
     pub fn faults_at(&self, key: &Key) -> Vec<Fault> {
-        self.faulty_at(key)
-            .map(|faulty| faulty.refusal.clone().into_faults(key, self.contains(key)))
-            .unwrap_or_default()
+        let Some(faulty) = self.faulty_at(key) else { return Vec::new() };
+        let mut faults = faulty.refusal.clone().into_faults(key, self.contains(key));
+        if let Some(object) = &faulty.waiting {
+            reference::tell_faulty_targets(self, key, &object.resource, &mut faults);
+        }
+        faults
+    }
+
+    /// The warnings of the object under that key as it was written last; empty while that form is faulty in itself.
+    #[must_use]
+    pub fn warnings_at(&self, key: &Key) -> &[Warning] {
+        let object = match self.faulty_at(key) {
+            Some(faulty) => faulty.waiting.as_ref(),
+            None => self.get(key),
+        };
+        object.map(|object| &*object.warnings).unwrap_or_default()
     }
 
     /// What refers to that key, in force or waiting, in no order.

@@ -75,12 +75,27 @@ impl Validator {
     /// Every fault, in the order in which APISIX's validator would meet them.
     #[must_use]
     pub fn faults(&self, value: &Value) -> Vec<SchemaFault> {
-        match &*self.compiled() {
-            Ok(compiled) if compiled.is_valid(value) => Vec::new(),
-            Ok(compiled) => wording::faults(compiled.iter_errors(value), &self.schema, value),
-            // What cannot be checked is not let through.
-            Err(reason) => vec![SchemaFault::at_root(format!("its schema is faulty itself: {reason}"))],
-        }
+        let compiled = self.compiled();
+        let compiled = match &*compiled {
+            Ok(compiled) if compiled.is_valid(value) => return Vec::new(),
+            Ok(compiled) => compiled,
+            // A value that cannot be checked is refused.
+            Err(reason) => {
+                return vec![SchemaFault::at_root(format!("its schema is faulty itself: {reason}"))];
+            }
+        };
+        let faults = wording::faults(compiled.iter_errors(value), &self.schema, value);
+        let misspelt =
+            faults.iter().filter_map(|fault| Some((&*fault.pointer, fault.meant_name.as_deref()?)));
+        let Some(corrected) = Corrected::of(value, misspelt) else { return faults };
+        // A misspelt name makes other rules fail as well (a required name is missing, alternatives do not match): those
+        // faults are found with the corrected name, so that only real ones are left.
+        let mut all: Vec<SchemaFault> =
+            faults.into_iter().filter(|fault| fault.meant_name.is_some()).collect();
+        let of_corrected =
+            wording::faults(compiled.iter_errors(&corrected.value), &self.schema, &corrected.value);
+        all.extend(of_corrected.into_iter().map(|fault| corrected.as_written(fault)));
+        all
     }
 }
 
@@ -90,8 +105,67 @@ impl std::fmt::Debug for Validator {
     }
 }
 
+/// A value with misspelt names replaced by the known ones, for checks that look for further faults.
+pub(crate) struct Corrected {
+    pub(crate) value: Value,
+    /// Where a field is now, and where it was written.
+    moved: Vec<(String, String)>,
+}
+
+impl Corrected {
+    /// The value with the field at each pointer under the name beside it, or without it where that name is taken; none
+    /// where there is nothing to correct.
+    pub(crate) fn of<'f>(
+        value: &Value,
+        misspelt: impl IntoIterator<Item = (&'f str, &'f str)>,
+    ) -> Option<Corrected> {
+        let mut misspelt = misspelt.into_iter().peekable();
+        misspelt.peek()?;
+        let mut corrected = Corrected { value: value.clone(), moved: Vec::new() };
+        for (pointer, meant) in misspelt {
+            corrected.rename(pointer, meant);
+        }
+        Some(corrected)
+    }
+
+    fn rename(&mut self, pointer: &str, name: &str) {
+        let Some((parent, step)) = pointer.rsplit_once('/') else { return };
+        let Some(fields) = self.value.pointer_mut(parent).and_then(Value::as_object_mut) else { return };
+        if let Some(field) = fields.shift_remove(&step.replace("~1", "/").replace("~0", "~"))
+            && !fields.contains_key(name)
+        {
+            fields.insert(name.to_owned(), field);
+            self.moved.push((crate::fault::below(parent, name), pointer.to_owned()));
+        }
+    }
+
+    /// The fault with its place in the value as it was written.
+    pub(crate) fn as_written(&self, fault: SchemaFault) -> SchemaFault {
+        let written = self.moved.iter().find_map(|(now, before)| {
+            let rest = fault.pointer.strip_prefix(now.as_str())?;
+            (rest.is_empty() || rest.starts_with('/')).then(|| format!("{before}{rest}"))
+        });
+        match written {
+            Some(pointer) => SchemaFault { pointer, ..fault },
+            None => fault,
+        }
+    }
+}
+
+/// How well a fault says what to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Clarity {
+    /// It names the fault.
+    #[default]
+    Clear,
+    /// It only says that no alternative or pattern fits; another fault of the same place says more.
+    Vague,
+    /// It lists the alternatives of an object, without a sentence from the schema.
+    Listed,
+}
+
 /// One place where a value breaks its schema.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SchemaFault {
     /// The JSON pointer to the place.
     pub pointer: String,
@@ -101,20 +175,30 @@ pub struct SchemaFault {
     way: String,
     /// The whole line of APISIX, where its validator says less than `reason`.
     contract: Option<String>,
-    /// What was probably meant, in words to put behind the line; empty if nobody can tell.
+    /// A question with the known name that was probably meant, for the end of the line; empty where none is near.
     hint: String,
+    /// The known name that an unknown one is a typing error of.
+    meant_name: Option<String>,
+    /// How well the reason says what to do.
+    clarity: Clarity,
+    /// The reason is a sentence of the schema about what an object needs.
+    says_what_is_needed: bool,
 }
 
 impl SchemaFault {
     /// A fault of the value as a whole.
     pub(crate) fn at_root(reason: impl Into<String>) -> SchemaFault {
-        SchemaFault {
-            pointer: String::new(),
-            reason: reason.into(),
-            way: String::new(),
-            contract: None,
-            hint: String::new(),
-        }
+        SchemaFault::at(String::new(), reason)
+    }
+
+    /// A fault at that place.
+    pub(crate) fn at(pointer: String, reason: impl Into<String>) -> SchemaFault {
+        SchemaFault { pointer, reason: reason.into(), ..SchemaFault::default() }
+    }
+
+    /// How well the reason says what to do.
+    pub(crate) fn clarity(&self) -> Clarity {
+        self.clarity
     }
 
     /// The fault in APISIX's wording: the way to the place, then the reason.

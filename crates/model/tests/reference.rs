@@ -60,7 +60,8 @@ const INTRODUCTION: &str = "\
 
 <!-- Made from crates/model/src/schema by `UPDATE=1 cargo test -p model --test reference`; edit it there. -->
 
-Every kind of object with the fields its JSON Schema knows; an unknown field is refused. `a.b` is a field inside `a`,
+Every kind of object with the fields its JSON Schema knows; an unknown field is refused, except in plugins, metadata and
+secrets ([unknown fields](../guide/plugins.md#unknown-fields)). `a.b` is a field inside `a`,
 `a[]` an item of the list `a`. A default is what holds where nothing is written; it is not written back. The schema
 itself, with patterns and alternatives, is at `GET /apisix/admin/schema/KIND`. **Refused** marks what this version cannot
 do: an object that has it is refused with the reason. [Migrating from APISIX](../guide/migrating-from-apisix.md) says what

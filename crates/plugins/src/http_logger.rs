@@ -125,7 +125,6 @@ fn metadata_schema() -> Value {
             },
             "max_pending_entries": batch::max_pending_schema(),
         },
-        "additionalProperties": false,
     })
 }
 

@@ -123,8 +123,7 @@ fn consumer_schema() -> Value {
             }
         },
         "encrypt_fields": ["key"],
-        "required": ["key"],
-        "additionalProperties": false
+        "required": ["key"]
     })
 }
 

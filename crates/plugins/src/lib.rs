@@ -92,6 +92,57 @@ mod tests {
         }
     }
 
+    /// An unknown field in any object of a configuration is refused by the schema, or taken out before the plugin sees it.
+    #[test]
+    fn accepted_unknown_fields_reach_no_plugin() {
+        let info = |kind: &&'static gateway::plugin::PluginKind| {
+            let mut info = PluginInfo::new(kind.name, i64::from(kind.priority), (kind.schema)());
+            info.check = kind.check;
+            info
+        };
+        let catalog = Catalog::new(ALL.iter().map(info).collect()).unwrap();
+        let key = model::Key::new(model::Kind::Route, "r").unwrap();
+        for kind in ALL {
+            let example = example(kind);
+            for pointer in objects(&example, "") {
+                let mut config = example.clone();
+                config.pointer_mut(&pointer).unwrap()["zz_unknown"] = serde_json::json!("x");
+                let route = serde_json::json!({"uri": "/", "plugins": {kind.name: config}});
+                match model::check::object(&catalog, &key, &route) {
+                    Ok(checked) => {
+                        let known = &checked.resource.plugins().get(kind.name).unwrap().config;
+                        assert_eq!(accepts(kind, SchemaType::Plugin, known), Ok(()), "{}", kind.name);
+                        assert!(pointer != *"" || checked.warnings.len() == 1, "{}", kind.name);
+                    }
+                    Err(refusal) => {
+                        let reason = refusal.contract_message();
+                        assert!(!reason.contains("expected one of"), "{}: {reason}", kind.name);
+                        assert!(!pointer.is_empty(), "{}: {reason}", kind.name);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The pointers of all objects in a value.
+    fn objects(value: &Value, pointer: &str) -> Vec<String> {
+        let below = |(step, value): (String, &Value)| objects(value, &format!("{pointer}/{step}"));
+        match value {
+            Value::Object(fields) => {
+                let inner =
+                    fields.iter().map(|(name, value)| (name.replace('/', "~1"), value)).flat_map(below);
+                std::iter::once(pointer.to_owned()).chain(inner).collect()
+            }
+            Value::Array(items) => items
+                .iter()
+                .enumerate()
+                .map(|(index, value)| (index.to_string(), value))
+                .flat_map(below)
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// The first example of a plugin's documentation.
     fn example(kind: &gateway::plugin::PluginKind) -> Value {
         let documentation = kind.documentation.lines().map_while(|line| line.strip_prefix("//!"));

@@ -77,7 +77,10 @@ fn schema() -> Value {
     let amount = |description: &str| {
         json!({
             "description": description,
-            "oneOf": [{ "type": "integer", "exclusiveMinimum": 0 }, { "type": "string" }],
+            "oneOf": [
+                { "type": "integer", "exclusiveMinimum": 0 },
+                { "type": "string", "pattern": "^[0-9]+$|\\$", "$comment": AMOUNT_TEXT },
+            ],
         })
     };
     json!({
@@ -155,6 +158,9 @@ fn metadata_schema() -> Value {
         },
     })
 }
+
+/// The form of a count or a window that is a text: any other text could never come out as a number.
+const AMOUNT_TEXT: &str = "a whole number or a text with variables, such as ${http_x_quota}";
 
 const DEFAULT_NAMES: [&str; 3] = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"];
 

@@ -53,8 +53,7 @@ fn schema() -> Value {
                 "description": "Labels routes and services by name instead of id, where they have one.",
                 "default": false
             }
-        },
-        "additionalProperties": false
+        }
     })
 }
 

@@ -155,9 +155,6 @@ struct Config {
     headers: Option<Map<String, Value>>,
     #[serde(default)]
     use_real_request_uri_unsafe: bool,
-    /// Older configurations have it; APISIX takes the scheme from the upstream since 3.0 and ignores this.
-    #[serde(rename = "scheme", default)]
-    _scheme: Option<String>,
 }
 
 /// The compiled plugin.

@@ -2,15 +2,32 @@
 //!
 //! Refuses to know which routes use them and how a host was found in a request.
 
+use std::hash::{Hash, Hasher};
+
 /// The most bytes of a host pattern: a DNS name (RFC 1035 section 2.3.4) with wildcard and port.
 pub const HOST_BYTES_MAX: usize = 264;
 
 /// One entry of a route's `hosts`, in lower case.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq)]
 pub struct HostPattern {
     /// As written but in lower case, `*` included.
     text: Box<str>,
     has_port: bool,
+}
+
+impl PartialEq for HostPattern {
+    fn eq(&self, other: &Self) -> bool {
+        #[cfg(test)]
+        comparisons::add();
+        self.text == other.text
+    }
+}
+
+/// Equal patterns have equal texts: whether there is a port follows from the text.
+impl Hash for HostPattern {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
 }
 
 impl HostPattern {
@@ -74,6 +91,26 @@ impl HostPattern {
 fn has_port(host: &[u8]) -> bool {
     let after_address = memchr::memrchr(b']', host).map_or(0, |bracket| bracket + 1);
     host[after_address..].contains(&b':')
+}
+
+/// Counts comparisons of patterns on this thread, so that a test can tell a linear check from a quadratic one.
+#[cfg(test)]
+pub(crate) mod comparisons {
+    use std::cell::Cell;
+
+    thread_local!(static COUNT: Cell<usize> = const { Cell::new(0) });
+
+    pub(crate) fn add() {
+        COUNT.with(|count| count.set(count.get() + 1));
+    }
+
+    pub(crate) fn reset() {
+        COUNT.with(|count| count.set(0));
+    }
+
+    pub(crate) fn count() -> usize {
+        COUNT.with(Cell::get)
+    }
 }
 
 #[cfg(test)]

@@ -88,13 +88,24 @@ impl Rule {
                 paths.push(path);
             }
         }
+        if input.hosts.len() > HOSTS_MAX {
+            return Err(RuleError {
+                field: RuleField::Hosts(HOSTS_MAX),
+                reason: "a route has at most 10,000 hosts",
+            });
+        }
+        let mut known_hosts = HashSet::new();
         let mut hosts: Vec<HostPattern> = Vec::with_capacity(input.hosts.len());
         for (index, text) in input.hosts.iter().enumerate() {
             let host = HostPattern::parse(text)
                 .map_err(|reason| RuleError { field: RuleField::Hosts(index), reason })?;
-            if !hosts.contains(&host) {
+            if known_hosts.insert(host.clone()) {
                 hosts.push(host);
             }
+        }
+        if paths.len() * hosts.len() > PAIRS_MAX {
+            let reason = "a route has at most 1,000,000 pairs of a host and a path; use several routes";
+            return Err(RuleError { field: RuleField::Hosts(0), reason });
         }
         Ok(Self {
             paths: paths.into_boxed_slice(),
@@ -136,6 +147,14 @@ impl fmt::Display for RuleField {
 /// Paths of one route: far more than a person writes, and each stands in the table under the route's hosts.
 const PATHS_MAX: usize = 10_000;
 
+/// Hosts of one route or service. 10,000 cover a route for all domains of a hosting provider's customer; more belong in
+/// several routes with one service, so that one write does not occupy the control side for seconds.
+pub const HOSTS_MAX: usize = 10_000;
+
+/// Pairs of a host and a path of one route. Where hosts are looked up first, each pair is an entry of some fifty bytes:
+/// 10,000 hosts with 10,000 paths would take gigabytes.
+const PAIRS_MAX: usize = 1_000_000;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,6 +170,35 @@ mod tests {
         check(&[], &[], "uris[0]: a route needs at least one path");
         check(&["/a", ""], &[], "uris[1]: is empty");
         check(&["/a"], &["a", "b.*.c"], "hosts[1]: has a `*` that is not its first character");
+    }
+
+    #[test]
+    fn hosts_are_limited_and_compared_by_hash() {
+        let input = |count: usize| RuleInput {
+            paths: vec!["/a".to_owned()],
+            hosts: (0..count).map(|number| format!("h{number}.example")).collect(),
+            ..RuleInput::default()
+        };
+        assert_eq!(Rule::new(input(HOSTS_MAX)).unwrap().hosts().count(), HOSTS_MAX);
+        let refused = Rule::new(input(100_000)).unwrap_err();
+        assert_eq!(refused.to_string(), "hosts[10000]: a route has at most 10,000 hosts");
+        crate::hosts::comparisons::reset();
+        Rule::new(input(HOSTS_MAX)).unwrap();
+        let comparisons = crate::hosts::comparisons::count();
+        assert!(comparisons <= HOSTS_MAX, "{comparisons} comparisons of {HOSTS_MAX} hosts");
+    }
+
+    #[test]
+    fn pairs_of_hosts_and_paths_are_limited() {
+        let names = |count: usize, form: fn(usize) -> String| (0..count).map(form).collect::<Vec<_>>();
+        let input = |paths: usize, hosts: usize| RuleInput {
+            paths: names(paths, |number| format!("/{number}")),
+            hosts: names(hosts, |number| format!("h{number}")),
+            ..RuleInput::default()
+        };
+        assert!(Rule::new(input(1_000, 1_000)).is_ok());
+        let refused = Rule::new(input(1_001, 1_000)).unwrap_err().to_string();
+        assert!(refused.contains("at most 1,000,000 pairs"), "{refused}");
     }
 
     #[test]

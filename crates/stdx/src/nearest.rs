@@ -17,6 +17,32 @@ pub fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>)
         .map(|(_, candidate)| candidate)
 }
 
+/// The candidate that `written` is a typing error of: at most [`TYPING_ERRORS`] single-letter edits away, and less than half
+/// of its length, because two names of three letters are often two edits apart and have nothing in common. Case does not
+/// count, nor does `-` for `_`. The nearest one first; none if `written` is a candidate itself.
+#[must_use]
+pub fn misspelt<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // A longer name cannot be a typing error of any name this program knows, and the distance costs the product.
+    if written.len() > NAME_BYTES_MAX {
+        return None;
+    }
+    let plain = |name: &str| name.to_ascii_lowercase().replace('-', "_");
+    let found = plain(written);
+    candidates
+        .into_iter()
+        .filter(|candidate| candidate.len().abs_diff(written.len()) <= TYPING_ERRORS)
+        .map(|candidate| (distance(&found, &plain(candidate)), candidate))
+        .filter(|(edits, candidate)| *edits <= TYPING_ERRORS && *edits * 2 < candidate.len())
+        .min_by_key(|(edits, _)| *edits)
+        .map(|(_, candidate)| candidate)
+        .filter(|candidate| *candidate != written)
+}
+
+/// Edits that one typing error or two make.
+const TYPING_ERRORS: usize = 2;
+/// Longer than every name of a field, plugin or setting.
+const NAME_BYTES_MAX: usize = 128;
+
 /// Insertions, deletions, replacements and swaps of neighbours that turn one text into the other.
 fn distance(one: &str, other: &str) -> usize {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
@@ -59,5 +85,23 @@ mod tests {
         assert_eq!(nearest("x", ["n"]), None);
         assert_eq!(nearest("Request-Id", ["request_id"]), Some("request_id"));
         assert_eq!(nearest("key_aut", ["key-auth"]), Some("key-auth"));
+    }
+
+    #[test]
+    fn misspelt_names_are_within_two_edits() {
+        let check = |written: &str, expected: Option<&str>| {
+            assert_eq!(misspelt(written, ["count", "key", "redis_host", "_meta"]), expected, "{written}");
+        };
+        check("cuont", Some("count"));
+        check("cnt", Some("count"));
+        check("redishost", Some("redis_host"));
+        check("redis-hots", Some("redis_host"));
+        check("kye", Some("key"));
+        check("uri", None);
+        check("amount", None);
+        check("count", None);
+        check("_mata", Some("_meta"));
+        check("$comment", None);
+        check(&"x".repeat(10_000), None);
     }
 }

@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ipnet::IpNet;
+use model::check::{CheckOptions, UnknownFields};
 use model::settings::{PathSettings, RouterMode, SharedSettings, UpstreamTimeout};
 
 pub(crate) use arguments::SettingsArguments;
@@ -75,6 +76,10 @@ settings! {
         /// Answer 200 at `/status/ready` although faults of the configuration have kept routes or global rules out of force
         /// since the start. Faults that arise later never make an instance unready.
         ready_with_faults: bool = parse::switch("true|false", "false"),
+        /// Treatment of a field that is unknown where APISIX accepts unknown ones (plugins' configuration and metadata,
+        /// secrets): `warn` accepts it with a warning, unless it is a typing error of a known one; `refuse` refuses every
+        /// such field, as `strict` does; `accept` accepts it silently, as APISIX does. An accepted field has no effect.
+        unknown_fields: UnknownFields = parse::unknown_fields("refuse|warn|accept", "warn"),
         /// Where resources come from: `store`, the embedded store of this node; `file`, the file that `resources` names;
         /// `etcd`, a cluster of nodes that share what is in etcd; `auto`, the file if one is named, else the store.
         source: Source = parse::source("auto|store|file|etcd", "auto"),
@@ -397,6 +402,13 @@ impl Settings {
             },
             strict: self.strict,
         }
+    }
+
+    /// The settings that checks of objects depend on.
+    #[must_use]
+    pub(crate) fn check_options(&self) -> CheckOptions {
+        let unknown_fields = if self.strict { UnknownFields::Refuse } else { self.unknown_fields };
+        CheckOptions { unknown_fields, router: self.router_mode, ..CheckOptions::default() }
     }
 
     /// Parses every value, then checks those that depend on each other.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::header::HeaderName;
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
-use model::{Catalog, Kind};
+use model::{Catalog, Key, Kind};
 use serde_json::{Map, Value};
 
 use super::auth::Role;
@@ -127,6 +127,8 @@ async fn put(parts: &Arc<AdminParts>, head: &Parts, body: &Bytes, author: Author
             Ok(Err(reason)) => return bad(&reason),
             Err(_) => return respond::empty(StatusCode::INTERNAL_SERVER_ERROR),
         };
+        let items = collections.iter().flat_map(|collection| &collection.items);
+        let keys: Vec<Key> = items.map(|(key, ..)| key.clone()).collect();
         let put = Put {
             digest: digest.clone(),
             follows: Arc::clone(&view.configs),
@@ -134,7 +136,11 @@ async fn put(parts: &Arc<AdminParts>, head: &Parts, body: &Bytes, author: Author
             author: Arc::clone(&author),
         };
         match parts.reconcile.change(move |reconciler| reconciler.put_configs(put)).await {
-            Some(Ok(Ok(()))) => return respond::empty(StatusCode::ACCEPTED),
+            Some(Ok(Ok(()))) => {
+                let mut response = respond::empty(StatusCode::ACCEPTED);
+                respond::warn_of(&mut response, &parts.view.load().snapshot, &keys);
+                return response;
+            }
             // Another set came in between: what this one follows is looked at anew.
             Some(Ok(Err(_))) => {}
             Some(Err(refused)) => return refusal(refused, None),

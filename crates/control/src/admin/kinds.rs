@@ -96,7 +96,10 @@ pub(crate) fn shown(kind: Kind, text: &str) -> Cow<'_, RawValue> {
     }
     let mut object: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
     for name in PRIVATE_FIELDS {
-        object.shift_remove(name);
+        // A reference to a secret is no secret, and is shown as it was written.
+        if !object.get(name).is_some_and(is_only_references) {
+            object.shift_remove(name);
+        }
     }
     raw(&Value::Object(object))
 }
@@ -125,6 +128,15 @@ pub(super) fn hide_secrets(catalog: &Catalog, key: &Key, object: &mut Value) {
     }
 }
 
+/// Whether a value is a reference to a secret, or a list of nothing else.
+fn is_only_references(value: &Value) -> bool {
+    match value {
+        Value::String(text) => is_reference(text),
+        Value::Array(items) => !items.is_empty() && items.iter().all(is_only_references),
+        _ => false,
+    }
+}
+
 fn raw(value: &Value) -> Cow<'static, RawValue> {
     Cow::Owned(serde_json::value::to_raw_value(value).expect("a value serializes"))
 }
@@ -145,6 +157,9 @@ mod tests {
         check(Kind::Route, r#"{ "uri":"/" , "key":1}"#, r#"{ "uri":"/" , "key":1}"#);
         check(Kind::Ssl, r#"{"cert":"c","key":"k","sni":"s","keys":["k"]}"#, r#"{"cert":"c","sni":"s"}"#);
         check(Kind::Route, "broken", r#""broken""#);
+        let references = r#"{"cert":"$env://C","key":"$env://K","keys":["$secret://vault/1/a/b"]}"#;
+        check(Kind::Ssl, references, references);
+        check(Kind::Ssl, r#"{"key":"$env://K","keys":["$env://K","k"]}"#, r#"{"key":"$env://K"}"#);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode, header};
-use model::{Catalog, Key, Kind, Written, check};
+use model::{Catalog, Key, Kind, Warning, Written, check};
 use serde_json::{Map, Value, json};
 
 use super::auth::Role;
@@ -157,7 +157,9 @@ async fn finish(parts: &AdminParts, write: Write, author: Author) -> Response<By
             let status = if created && !is_patch { StatusCode::CREATED } else { StatusCode::OK };
             let value = kinds::shown_as_stored(&parts.sealer, &key, &text);
             let body = json!({ "key": shown_key(&key), "value": value });
-            stamped(respond::json(status, &body), revision)
+            let mut response = stamped(respond::json(status, &body), revision);
+            respond::warn(&mut response, &warnings(parts, &key, &text));
+            response
         }
         Ok(Done::Deleted { key, revision }) => {
             let body = json!({ "deleted": "1", "key": shown_key(&key) });
@@ -165,6 +167,17 @@ async fn finish(parts: &AdminParts, write: Write, author: Author) -> Response<By
         }
         Err(refused) => refusal_of_write(refused),
     }
+}
+
+/// The warnings of an object that was just written. Another write may have come in between: then the text is
+/// checked again.
+fn warnings(parts: &AdminParts, key: &Key, text: &str) -> Vec<Warning> {
+    let view = parts.view.load();
+    if view.written(key).is_some_and(|written| *written.text == *text) {
+        return view.snapshot.warnings_at(key).to_vec();
+    }
+    let value = serde_json::from_str(text).unwrap_or_default();
+    check::object(&parts.catalog, key, &value).map(|checked| checked.warnings.into_vec()).unwrap_or_default()
 }
 
 /// The answer to a write that was not done.

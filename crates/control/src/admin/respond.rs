@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
+use model::{Key, Snapshot, Warning};
 use serde::Serialize;
 use serde_json::json;
 
@@ -87,6 +88,37 @@ pub(crate) fn empty(status: StatusCode) -> Response<Bytes> {
     with_body(status, Bytes::new())
 }
 
+/// Puts what has no effect in a written object into `X-Weir-Warning`, one field for each warning.
+pub(crate) fn warn(response: &mut Response<Bytes>, warnings: &[Warning]) {
+    for warning in warnings.iter().take(MAX_WARNINGS) {
+        // A field has visible ASCII only (RFC 9110 section 5.5); names in a warning come from users.
+        let text: String = warning
+            .to_string()
+            .chars()
+            .map(|character| if character == ' ' || character.is_ascii_graphic() { character } else { '?' })
+            .take(MAX_WARNING_BYTES)
+            .collect();
+        if let Ok(value) = HeaderValue::from_str(&text) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
+}
+
+/// As [`warn`], of the objects under those keys, each warning behind its object's key.
+pub(crate) fn warn_of<'k>(
+    response: &mut Response<Bytes>,
+    snapshot: &Snapshot,
+    keys: impl IntoIterator<Item = &'k Key>,
+) {
+    let of_object = |key: &'k Key| {
+        let place = move |warning: &Warning| format!("{}{}", key.path(), warning.pointer);
+        let warnings = snapshot.warnings_at(key).iter();
+        warnings.map(move |warning| Warning { pointer: place(warning), reason: warning.reason.clone() })
+    };
+    let warnings: Vec<Warning> = keys.into_iter().flat_map(of_object).take(MAX_WARNINGS).collect();
+    warn(response, &warnings);
+}
+
 fn with_body(status: StatusCode, body: Bytes) -> Response<Bytes> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
@@ -94,6 +126,11 @@ fn with_body(status: StatusCode, body: Bytes) -> Response<Bytes> {
 }
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const WARNING: HeaderName = HeaderName::from_static("x-weir-warning");
+/// Fields of one answer, so that its head stays below the 8 KiB that many clients read at most; the verdict has all.
+const MAX_WARNINGS: usize = 10;
+/// Bytes of one field, for the same reason.
+const MAX_WARNING_BYTES: usize = 400;
 const API_VERSION: HeaderName = HeaderName::from_static("x-api-version");
 const CORS: [(HeaderName, &str); 4] = [
     (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use model::{Change, Fault, Key, Kind, Policy, Written};
+use model::{Change, Fault, Key, Kind, Policy, Snapshot, Written};
 
 use super::{Reconciler, Refused, Source};
 use crate::source::file::{Document, FileFault};
@@ -49,6 +49,9 @@ impl Reconciler {
         let all = if strict { applied.faults.clone() } else { applied.snapshot.faults() };
         let faults = Self::faults_of(document, &all);
         let refused = strict && !faults.is_empty();
+        if !refused {
+            warn(document, &applied.snapshot, &changes);
+        }
         if !refused && (!changes.is_empty() || self.snapshot.revision() == 0) {
             self.announce(revision, changes.len());
             self.publish(applied);
@@ -120,6 +123,20 @@ impl Reconciler {
         tracing::info!(%path, revision, changes, "took over the resource file");
     }
 }
+
+/// Logs what has no effect in the objects that are new or differ.
+fn warn(document: &Document, snapshot: &Snapshot, changes: &[Change]) {
+    let lines = changes.iter().flat_map(|change| {
+        let warnings = snapshot.warnings_at(&change.key).iter();
+        warnings.filter_map(move |warning| document.warning(&change.key, &warning.pointer, &warning.reason))
+    });
+    for line in lines.take(MAX_WARNING_LINES) {
+        tracing::warn!("{line}");
+    }
+}
+
+/// Warnings logged for one version of a file; `weir check` shows all.
+const MAX_WARNING_LINES: usize = 100;
 
 fn lines(faults: Vec<FileFault>) -> Vec<String> {
     faults.iter().map(ToString::to_string).collect()

@@ -238,7 +238,7 @@ fn a_file_applies_as_far_as_it_is_good() {
     file.check(GOOD, &[], &["/a"]);
     file.check("routes: [", &["weir.yaml:1: "], &["/a"]);
     let more = format!("{GOOD}- {{id: b, uri: /b, upstream_id: u}}\n");
-    file.check(&more, &["weir.yaml:3: routes[1].upstream_id: failed to fetch upstream info"], &["/a"]);
+    file.check(&more, &["weir.yaml:3: routes[1].upstream_id: upstream \"u\" does not exist"], &["/a"]);
     file.check(
         &format!("{more}upstreams:\n- {{id: u, nodes: {{\"h:1\": 1}}, type: roundrobin}}\n"),
         &[],
@@ -326,7 +326,7 @@ fn a_check_finds_what_a_start_would() {
     let check = |text: &str, faults: &[&str]| {
         let path: &Path = &directory.path().join("weir.yaml");
         std::fs::write(path, text).unwrap();
-        let found = crate::source::file::check(path, &crate::testing::catalog());
+        let found = crate::source::file::check(path, &crate::testing::catalog()).faults;
         let found: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(found.len(), faults.len(), "{found:#?}");
         for (fault, part) in found.iter().zip(faults) {

@@ -127,19 +127,45 @@ impl Ending {
     }
 }
 
-/// Every fault of the file at `path`, in the order of lines, as a gateway with these plugins would find them.
+/// The findings of a check of a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FileCheck {
+    /// Why objects of it, or all of it, cannot be used.
+    pub faults: Vec<FileFault>,
+    /// Parts of it that have no effect; each reason begins with `warning: `.
+    pub warnings: Vec<FileFault>,
+}
+
+/// Every fault and warning of the file at `path`, in the order of lines, as a gateway with these plugins would find them.
 /// Neither the running configuration nor anything on disk is touched.
-pub fn check(path: &Path, catalog: &Catalog) -> Vec<FileFault> {
+pub fn check(path: &Path, catalog: &Catalog) -> FileCheck {
     let document = match read(path) {
         Ok(document) => document,
-        Err(faults) => return faults,
+        Err(faults) => return FileCheck { faults, warnings: Vec::new() },
     };
     let changes: Vec<Change> = document.objects.iter().map(|object| object.change(FIRST_REVISION)).collect();
     let applied = Snapshot::default().apply(catalog, &changes, FIRST_REVISION, Policy::Lenient);
     let mut faults = document.faults.clone();
     faults.extend(applied.faults.iter().filter_map(|fault| document.place(fault)));
     faults.sort_by_key(|fault| fault.line);
-    faults
+    FileCheck { faults, warnings: warnings(&document, &applied.snapshot) }
+}
+
+/// The warnings of a document, in the order of lines.
+pub(crate) fn warnings(document: &Document, snapshot: &Snapshot) -> Vec<FileFault> {
+    let of_objects = document.objects.iter().flat_map(|object| {
+        let warnings = snapshot.warnings_at(&object.key).iter();
+        warnings.filter_map(move |warning| document.warning(&object.key, &warning.pointer, &warning.reason))
+    });
+    let mut warnings: Vec<FileFault> = of_objects.collect();
+    warnings.extend(snapshot.equal_routes(MAX_EQUAL_ROUTES).into_iter().filter_map(|(later, first)| {
+        let first = &first.id;
+        let reason =
+            format!("it matches the same requests as route `{first}`, so that one of them never serves");
+        document.warning(later, "", &reason)
+    }));
+    warnings.sort_by_key(|warning| warning.line);
+    warnings
 }
 
 /// The value of a YAML or JSON text, within the same limits as a file; the error names its line.
@@ -180,7 +206,7 @@ fn text(path: &Path, opened: io::Result<File>) -> Result<String, Vec<FileFault>>
 }
 
 /// Whether a text holds nothing but comments.
-fn is_blank(text: &str) -> bool {
+pub fn is_blank(text: &str) -> bool {
     text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#'))
 }
 
@@ -201,6 +227,8 @@ fn state(path: &Path) -> io::Result<State> {
 const MAX_FILE_BYTES: u64 = 256 << 20;
 /// Closes a file, so that a reader can tell a half of it from the whole (contract 2.2).
 const END_MARK: &str = "#END";
+/// Equal routes that are reported; the first hundred say what the rest would.
+const MAX_EQUAL_ROUTES: usize = 100;
 /// A document that is only checked has no history.
 const FIRST_REVISION: u64 = 1;
 

@@ -4,20 +4,20 @@ use model::{Fault, Key, Kind};
 use serde_json::{Value, json};
 
 use crate::source::store::{Expect, Store};
-use crate::testing::{Rig, ask, block_on};
+use crate::testing::{Rig, ask, block_on, certificate};
 
 /// Where an object of each kind lies in the store, and a good one: `{}` stands for its id.
 fn good(kind: Kind) -> (&'static str, Value) {
     let upstream = json!({"nodes": {"127.0.0.1:8080": 1}, "type": "roundrobin"});
     let plugins = json!({"plugins": {"count": {"count": 1}}});
-    let pem = "x".repeat(128);
+    let (cert, key) = certificate();
     match kind {
         Kind::Upstream => ("upstreams/{}", upstream),
         Kind::PluginConfig => ("plugin_configs/{}", plugins),
         Kind::ConsumerGroup => ("consumer_groups/{}", plugins),
         Kind::GlobalRule => ("global_rules/{}", json!({"plugins": {}})),
         Kind::PluginMetadata => ("plugin_metadata/{}", json!({"size": 1})),
-        Kind::Ssl => ("ssls/{}", json!({"sni": "a.example", "cert": pem, "key": pem})),
+        Kind::Ssl => ("ssls/{}", json!({"sni": "a.example", "cert": cert, "key": key})),
         Kind::Proto => ("protos/{}", json!({"content": "syntax = \"proto3\";"})),
         Kind::Secret => {
             ("secrets/vault/{}", json!({"uri": "http://127.0.0.1:8200", "prefix": "kv", "token": "t"}))
@@ -84,7 +84,7 @@ fn a_bad_object_of_the_store_blocks_no_other_in_any_kind() {
     let bad_texts: [fn(&Value) -> String; 3] = [
         |_| "{ this is not JSON".to_owned(),
         |_| "[1, 2]".to_owned(),
-        // No kind has such a field; the metadata of a plugin without a schema has no rules, so it gets no object.
+        // No kind has such a field; metadata and secrets accept it with a warning, so they get no object.
         |good| {
             let mut bad = good.clone();
             bad["no_such_field"] = json!(1);
@@ -95,7 +95,7 @@ fn a_bad_object_of_the_store_blocks_no_other_in_any_kind() {
         let directory = tempfile::tempdir().unwrap();
         let mut texts = Vec::new();
         let free = |kind: Kind, text: &str| {
-            matches!(kind, Kind::PluginMetadata)
+            matches!(kind, Kind::PluginMetadata | Kind::Secret)
                 && serde_json::from_str::<Value>(text).is_ok_and(|v| v.is_object())
         };
         for kind in Kind::ALL {
@@ -173,6 +173,7 @@ fn a_bad_object_of_a_file_keeps_its_last_good_form_and_blocks_no_other_in_any_ki
     let break_it = |kind: Kind, id: &str, mut value: Value| {
         match (id, kind) {
             ("good", Kind::PluginMetadata) => value["size"] = json!("x"),
+            ("good", Kind::Secret) => value["prefix"] = json!(1),
             ("good", _) => value["no_such_field"] = json!(1),
             _ => {}
         }

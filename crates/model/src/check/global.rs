@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::{Checked, unknown};
 use crate::Refusal;
 use crate::catalog::{Catalog, SchemaType};
 use crate::fault::{Findings, Stage};
@@ -9,7 +10,7 @@ use crate::resource::Resource;
 use crate::resource::{PluginMetadata, own_fields};
 
 /// Checks and reads the metadata of that plugin.
-pub(super) fn plugin_metadata(catalog: &Catalog, plugin: &str, value: &Value) -> Result<Resource, Refusal> {
+pub(super) fn plugin_metadata(catalog: &Catalog, plugin: &str, value: &Value) -> Result<Checked, Refusal> {
     let Some(entry) = catalog.get(plugin) else {
         return Err(Refusal::single(None, "", "invalid plugin name"));
     };
@@ -18,12 +19,20 @@ pub(super) fn plugin_metadata(catalog: &Catalog, plugin: &str, value: &Value) ->
         let reason = "invalid configuration: wrong type: expected object";
         return Err(Refusal::single(None, "", reason));
     };
-    let own = own_fields(Map::clone(fields));
-    for fault in entry.check(SchemaType::Metadata, &own) {
-        let contract = format!("invalid configuration: {}", fault.contract_message());
-        let reason = fault.full_reason();
-        findings.add_worded(Stage::Schema, fault.pointer, reason, contract);
+    let mut own = own_fields(Map::clone(fields));
+    let policy = catalog.options().unknown_fields;
+    let checked = entry.check(SchemaType::Metadata, &own, policy);
+    for fault in &checked.faults {
+        let contract = format!("invalid configuration: {}", fault.hinted_message());
+        findings.add_schema_fault(Stage::Schema, "", fault, contract);
     }
-    findings.into_result()?;
-    Ok(Resource::PluginMetadata(Box::new(PluginMetadata { value: own })))
+    for field in &checked.ignored {
+        findings.accept_unknown("", field, policy);
+    }
+    let passed = findings.finish()?;
+    for pointer in &passed.ignored {
+        unknown::remove(&mut own, pointer);
+    }
+    let resource = Resource::PluginMetadata(Box::new(PluginMetadata { value: own }));
+    Ok(Checked { resource, warnings: passed.warnings })
 }

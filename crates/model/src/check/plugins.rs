@@ -6,7 +6,7 @@ use crate::catalog::{Catalog, SchemaType, Subsystem};
 use crate::fault::{Findings, Stage, below};
 use crate::unsupported;
 
-use super::expression;
+use super::{expression, plugin_names};
 
 /// What precedes a plugin fault in the contract's line for consumers and credentials.
 const fn invalid_plugins_prefix(schema_type: SchemaType) -> &'static str {
@@ -59,15 +59,19 @@ fn one(
         return;
     }
     let Some(plugin) = catalog.get(name).filter(|plugin| plugin.info().serves(subsystem)) else {
-        let reason = format!("unknown plugin [{name}]");
+        let reason = plugin_names::unknown(catalog, subsystem, name);
         findings.add_worded(Stage::Plugins, pointer, reason.clone(), format!("{prefix}{reason}"));
         return;
     };
-    for fault in plugin.check(schema_type, config) {
+    let policy = catalog.options().unknown_fields;
+    let checked = plugin.check(schema_type, config, policy);
+    for fault in &checked.faults {
         let message = fault.plugin_message();
         let contract = format!("{prefix}failed to check the configuration of plugin {name} err: {message}");
-        let reason = fault.full_reason();
-        findings.add_worded(Stage::Plugins, format!("{pointer}{}", fault.pointer), reason, contract);
+        findings.add_schema_fault(Stage::Plugins, &pointer, fault, contract);
+    }
+    for field in &checked.ignored {
+        findings.accept_unknown(&pointer, field, policy);
     }
     if let Some(filter) = config.pointer("/_meta/filter").filter(|filter| filter.is_array()) {
         expression::check_filter(filter, name, &format!("{pointer}/_meta/filter"), findings);

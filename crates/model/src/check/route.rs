@@ -2,6 +2,7 @@
 
 use router::cidr;
 use router::hosts::HostPattern;
+use router::rule::HOSTS_MAX;
 use router::{Rule, RuleError, RuleField, RuleInput};
 use serde_json::Value;
 
@@ -9,6 +10,7 @@ use super::{expression, plugins, upstream};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Stage};
 use crate::resource::{PRIORITIES, PRIORITY_LABEL};
+use crate::settings::RouterMode;
 use crate::unsupported;
 
 /// Fields of which only one may be written. The contract checks them before the schema.
@@ -29,6 +31,7 @@ pub(super) fn check(catalog: &Catalog, route: &Value, findings: &mut Findings) {
     common(catalog, route, findings);
     rule(route, findings);
     addresses(route, findings);
+    paths_without_effect(catalog, route, findings);
     if let Some(vars) = route.get("vars").filter(|vars| vars.is_array()) {
         expression::check(vars, "/vars", findings);
     }
@@ -84,13 +87,39 @@ fn rule(route: &Value, findings: &mut Findings) {
             RuleField::Paths(index) => ("the path", uri_places.get(index)),
             RuleField::Hosts(index) => ("the host", host_places.get(index)),
         };
-        findings.add(Stage::Expressions, pointer.cloned().unwrap_or_default(), format!("{what} {reason}"));
+        // A list that is too long is no matter of one entry.
+        let reason =
+            if reason.starts_with("a route has") { reason.to_owned() } else { format!("{what} {reason}") };
+        findings.add(Stage::Expressions, pointer.cloned().unwrap_or_default(), reason);
+    }
+}
+
+/// Paths that can be written and match no request, or not as they were probably meant.
+fn paths_without_effect(catalog: &Catalog, route: &Value, findings: &mut Findings) {
+    let (uris, places) = texts(route, "uri", "uris");
+    for (uri, place) in uris.iter().zip(places) {
+        if !uri.starts_with(['/', '*']) {
+            let reason = format!("no request matches this path, because a path begins with `/`: `/{uri}`");
+            findings.warn(place, reason);
+        } else if catalog.options().router != RouterMode::RadixtreeUriWithParameter
+            && let Some(parameter) = uri.split('/').find(|step| step.len() > 1 && step.starts_with(':'))
+        {
+            let reason = format!(
+                "`{parameter}` matches only these letters; parameters in paths need the setting \
+                 `router_mode: radixtree_uri_with_parameter`"
+            );
+            findings.warn(place, reason);
+        }
     }
 }
 
 /// A service's hosts are of the form that the router takes.
 fn hosts(service: &Value, findings: &mut Findings) {
     let (hosts, places) = texts(service, "host", "hosts");
+    if hosts.len() > HOSTS_MAX {
+        findings.add(Stage::Expressions, "/hosts", "a service has at most 10,000 hosts");
+        return;
+    }
     for (host, pointer) in hosts.iter().zip(places) {
         if let Err(reason) = HostPattern::parse(host) {
             findings.add(Stage::Expressions, pointer, format!("the host {reason}"));
@@ -111,6 +140,10 @@ fn texts(object: &Value, one: &str, many: &str) -> (Vec<String>, Vec<String>) {
 fn addresses(route: &Value, findings: &mut Findings) {
     let (client, client_places) = texts(route, "remote_addr", "remote_addrs");
     let (server, server_places) = texts(route, "server_addr", "server_addrs");
+    if client.len() > ADDRESSES_MAX {
+        findings.add(Stage::Expressions, "/remote_addrs", "a route has at most 10,000 client addresses");
+        return;
+    }
     let places = client_places.into_iter().chain(server_places);
     for (text, pointer) in client.into_iter().chain(server).zip(places) {
         if cidr::network(&text).is_none() {
@@ -119,3 +152,7 @@ fn addresses(route: &Value, findings: &mut Findings) {
         }
     }
 }
+
+/// Client addresses and networks of one route, as many as it may have hosts: longer lists belong to `ip-restriction`, and
+/// each entry is parsed while other writes wait.
+const ADDRESSES_MAX: usize = 10_000;

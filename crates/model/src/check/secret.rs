@@ -2,19 +2,25 @@
 
 use serde_json::Value;
 
+use super::unknown;
+use crate::catalog::Catalog;
 use crate::fault::{Findings, Stage};
 use crate::{Key, schema};
 
 /// Checks a secret by the schema of its manager.
-pub(super) fn check(key: &Key, value: &Value, findings: &mut Findings) {
+pub(super) fn check(catalog: &Catalog, key: &Key, value: &Value, findings: &mut Findings) {
     let manager = key.id.split('/').next().unwrap_or_default();
-    let Some((_, validator)) = schema::secret_manager(manager) else {
+    let Some((schema, validator)) = schema::secret_manager(manager) else {
         findings.add(Stage::Alternatives, "", format!("invalid secret manager: {manager}"));
         return;
     };
-    for fault in validator.faults(value) {
-        let contract = format!("invalid configuration: {}", fault.contract_message());
-        let reason = fault.full_reason();
-        findings.add_worded(Stage::Schema, fault.pointer, reason, contract);
+    let policy = catalog.options().unknown_fields;
+    let unknown_fields = unknown::find(schema, value);
+    for fault in unknown::check(value, &unknown_fields, policy, |known| validator.faults(known)) {
+        let contract = format!("invalid configuration: {}", fault.hinted_message());
+        findings.add_schema_fault(Stage::Schema, "", &fault, contract);
+    }
+    for field in unknown_fields.iter().filter(|field| !field.is_refused(policy)) {
+        findings.accept_unknown("", field, policy);
     }
 }

@@ -6,6 +6,7 @@ mod upstreams;
 
 use serde_json::{Value, json};
 
+use super::certificate::testing;
 use crate::catalog::{Catalog, PluginInfo, SchemaType, Subsystem};
 use crate::{Key, Kind, check};
 
@@ -61,6 +62,10 @@ pub(super) fn merged(mut base: Value, fields: Value) -> Value {
     base
 }
 
+/// The refusal of a plugin that neither this catalog nor APISIX has.
+const UNKNOWN_X: &str =
+    "unknown plugin [x]: neither Weir nor APISIX has a plugin of this name; this gateway has auth, count";
+
 #[test]
 fn services_and_shared_plugins() {
     check(Kind::Service, json!({}), "");
@@ -75,7 +80,8 @@ fn services_and_shared_plugins() {
         concat!(
             "invalid configuration: ",
             "property \"hosts\" validation failed: failed to validate item 1: ",
-            "failed to match pattern \"^\\\\*$|^\\\\*?[0-9a-zA-Z-._\\\\[\\\\]:]+$\" with \"a b\""
+            "failed to match pattern \"^\\\\*$|^\\\\*?[0-9a-zA-Z-._\\\\[\\\\]:]+$\" with \"a b\"; ",
+            "the host holds a character that no host name has"
         ),
     );
     check(
@@ -94,7 +100,7 @@ fn services_and_shared_plugins() {
     for kind in [Kind::PluginConfig, Kind::ConsumerGroup, Kind::GlobalRule] {
         check(kind, json!({"id": 1, "plugins": {}}), "");
         check(kind, json!({"plugins": {}}), "invalid configuration: property \"id\" is required");
-        check(kind, json!({"id": "1", "plugins": {"x": {}}}), "unknown plugin [x]");
+        check(kind, json!({"id": "1", "plugins": {"x": {}}}), UNKNOWN_X);
         check(kind, json!({"id": "1", "plugins": {"count": 1}}), "invalid plugin conf 1 for plugin [count]");
         check(
             kind,
@@ -123,7 +129,8 @@ fn services_and_shared_plugins() {
         concat!(
             "failed to check the configuration of plugin count err: ",
             "property \"_meta\" validation failed: property \"error_response\" validation failed: ",
-            "value should match only one schema, but matches none"
+            "value should match only one schema, but matches none; ",
+            "wrong type: expected string or object, got boolean"
         ),
     );
     meta(
@@ -157,7 +164,7 @@ fn consumers_and_credentials() {
     check(
         Kind::Consumer,
         json!({"username": "a", "plugins": {"x": {}}}),
-        "invalid plugins configuration: unknown plugin [x]",
+        &format!("invalid plugins configuration: {UNKNOWN_X}"),
     );
     check(Kind::Credential, json!({"plugins": {"auth": {"key": "a"}}, "name": "n"}), "");
     check(
@@ -174,16 +181,7 @@ fn consumers_and_credentials() {
 
 #[test]
 fn the_rest() {
-    let pem = "x".repeat(128);
-    check(Kind::Ssl, json!({"sni": "a.com", "cert": pem, "key": pem}), "");
-    check(Kind::Ssl, json!({"sni": "a.com", "cert": "$secret://vault/1/a/b", "key": "$env://KEY"}), "");
-    check(Kind::Ssl, json!({"type": "client", "cert": pem, "key": pem}), "");
-    check(Kind::Ssl, json!({"cert": pem, "key": pem}), "invalid configuration: then clause did not match");
-    check(
-        Kind::Ssl,
-        json!({"sni": "a", "cert": pem, "key": pem, "certs": [pem]}),
-        "mismatched number of certs and keys",
-    );
+    certificates();
     check(Kind::Proto, json!({"content": "syntax = \"proto3\";"}), "");
     check(Kind::Proto, json!({}), "invalid configuration: property \"content\" is required");
     check(
@@ -192,12 +190,60 @@ fn the_rest() {
         "",
     );
     check(Kind::StreamRoute, json!({"upstream_id": 1, "plugins": {"count": {"count": 1}}}), "");
-    check(Kind::StreamRoute, json!({"upstream_id": 1, "plugins": {"auth": {}}}), "unknown plugin [auth]");
+    check(
+        Kind::StreamRoute,
+        json!({"upstream_id": 1, "plugins": {"auth": {}}}),
+        "unknown plugin [auth]: it serves HTTP only, not layer 4",
+    );
     check(
         Kind::StreamRoute,
         json!({"color": 1}),
         "invalid configuration: additional properties forbidden, found color",
     );
+}
+
+fn certificates() {
+    let (cert, key) = testing::pair();
+    let (_, other_key) = testing::pair();
+    let junk = "x".repeat(200);
+    let ssl = |fields: Value, expected: &str| {
+        check(Kind::Ssl, merged(json!({"sni": "a.com", "cert": cert, "key": key}), fields), expected);
+    };
+    let no_cert = "failed to parse cert: it has no PEM block that begins with -----BEGIN CERTIFICATE-----";
+    let no_key =
+        "failed to parse key: it has no PEM block of a private key, such as -----BEGIN PRIVATE KEY-----";
+    let not_its_own = "failed to parse key: it does not belong to the certificate";
+    ssl(json!({}), "");
+    ssl(json!({"cert": "$secret://vault/1/a/b", "key": "$env://KEY"}), "");
+    ssl(json!({"sni": null, "type": "client"}), "");
+    ssl(json!({"certs": [cert, "$env://C"], "keys": [key, "$env://K"], "client": {"ca": cert}}), "");
+    ssl(
+        json!({"sni": null}),
+        "invalid configuration: a certificate needs cert and key, and sni or snis unless its type is client (then clause \
+         did not match)",
+    );
+    ssl(json!({"certs": [cert]}), "mismatched number of certs and keys");
+    ssl(json!({"cert": junk}), no_cert);
+    ssl(json!({"key": junk}), no_key);
+    ssl(json!({"type": "client", "key": junk}), no_key);
+    ssl(json!({"key": other_key}), not_its_own);
+    ssl(
+        json!({"cert": "short"}),
+        &format!(
+            "invalid configuration: property \"cert\" validation failed: string too short, expected at least 128, got \
+             5; {no_cert}"
+        ),
+    );
+    let second = "failed to handle cert-key pair[2]: ";
+    ssl(json!({"certs": [cert, junk], "keys": [key, key]}), &format!("{second}{no_cert}"));
+    ssl(json!({"certs": [cert, cert], "keys": [key, other_key]}), &format!("{second}{not_its_own}"));
+    ssl(json!({"client": {"ca": junk}}), &format!("failed to validate client_cert: {no_cert}"));
+    let tls = |cert: &str, key: &str, expected: &str| {
+        upstream(json!({"tls": {"client_cert": cert, "client_key": key}}), expected);
+    };
+    tls(&junk, &key, no_cert);
+    tls(&cert, &other_key, not_its_own);
+    tls(&cert, &key, "tls of an upstream is not supported yet: origins are reached over plain http");
 }
 
 /// As `check`, of an object with its key.

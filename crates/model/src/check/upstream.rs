@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::ssl;
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Stage, below};
 use crate::resource::split_authority;
@@ -12,6 +13,7 @@ pub(super) fn check(catalog: &Catalog, upstream: &Value, pointer: &str, findings
     nodes(upstream, pointer, findings);
     host(upstream, pointer, findings);
     hash_key(upstream, pointer, findings);
+    ssl::check_upstream(upstream, pointer, findings);
     unsupported::upstream(upstream, pointer, catalog, findings);
 }
 
@@ -65,7 +67,6 @@ fn hash_key(upstream: &Value, pointer: &str, findings: &mut Findings) {
     };
     for fault in validator.faults(key) {
         let contract = format!("invalid configuration: {}", fault.contract_message());
-        let reason = fault.full_reason();
-        findings.add_worded(Stage::Upstream, at.clone(), reason, contract);
+        findings.add_schema_fault(Stage::Upstream, &at, &fault, contract);
     }
 }

@@ -53,8 +53,15 @@ impl Nodes {
 /// Splits `host`, `host:port`, `[v6]` and `[v6]:port`.
 ///
 /// # Errors
-/// A sentence, when the port is not 1 to 65535, a bracket is open, or an IPv6 address has no brackets.
+/// A sentence, when there is a scheme, the port is not 1 to 65535, a bracket is open, or an IPv6 address has no brackets.
 pub(crate) fn split_authority(text: &str) -> Result<(&str, Option<u16>), String> {
+    if let Some((scheme, rest)) = text.split_once("://") {
+        let authority = rest.split('/').next().unwrap_or_default();
+        return Err(format!(
+            "{text:?}: a node is HOST:PORT, without a scheme: write {authority:?}, and `scheme: {scheme}` beside \
+             `nodes`"
+        ));
+    }
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (host, after) =

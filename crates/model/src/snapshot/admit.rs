@@ -17,13 +17,13 @@ impl Snapshot {
     /// # Errors
     /// Every fault, and the contract's line for the first.
     pub fn admit(&self, catalog: &Catalog, key: &Key, value: &Value) -> Result<(), Refusal> {
-        let resource = check::object(catalog, key, value)?;
+        let resource = check::object(catalog, key, value)?.resource;
         let mut findings = Findings::default();
         // A credential may be written before its consumer; it serves once the consumer is there.
         if key.kind != Kind::Credential {
             for reference in reference::of(key, &resource) {
                 if !self.contains(&reference.target) {
-                    findings.add(Stage::Reference, reference.pointer, reference.missing());
+                    reference::add_missing(&reference, &mut findings);
                 }
             }
         }

@@ -90,7 +90,7 @@ impl Work<'_> {
         let mut findings = Findings::default();
         for reference in reference::of(key, &object.resource) {
             if !self.next.contains(&reference.target) {
-                findings.add(Stage::Reference, reference.pointer, reference.missing());
+                reference::add_missing(&reference, &mut findings);
             }
         }
         let mut is_anothers = false;

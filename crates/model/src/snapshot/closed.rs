@@ -18,14 +18,16 @@ pub(super) fn form(catalog: &Catalog, written: &Written, value: &Value) -> Optio
         Kind::GlobalRule => json!({ "id": written.key.own_id(), "plugins": {} }),
         _ => return None,
     };
-    let resource = check::object(catalog, &written.key, &form);
-    let resource = match (resource, written.key.kind) {
-        (Ok(resource), _) => resource,
+    let checked = check::object(catalog, &written.key, &form);
+    let checked = match (checked, written.key.kind) {
+        (Ok(checked), _) => checked,
         // Its hosts cannot be read: its routes are closed for every host.
         (Err(_), Kind::Service) => check::object(catalog, &written.key, &json!({})).ok()?,
         (Err(_), _) => return None,
     };
-    Some(Arc::new(Object { written: written.clone(), resource, skipped: Box::default() }))
+    let resource = checked.resource;
+    let (skipped, warnings) = (Box::default(), Box::default());
+    Some(Arc::new(Object { written: written.clone(), resource, skipped, warnings }))
 }
 
 /// What a route matches. The service is kept for its hosts; where the reference is faulty, the route matches every host.

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{Change, Object, closed};
 use crate::catalog::Catalog;
-use crate::resource::Resource;
+use crate::check::Checked;
 use crate::{Fault, Id, Key, Kind, Refusal, Written, check};
 
 /// What a key is to become.
@@ -55,8 +55,9 @@ fn one(catalog: &Catalog, change: &Change) -> Candidate {
         }
     };
     match read(catalog, &written.key, &value) {
-        Ok((resource, skipped)) => {
-            Candidate::Good(Arc::new(Object { written: written.clone(), resource, skipped }))
+        Ok((Checked { resource, warnings }, skipped)) => {
+            let written = written.clone();
+            Candidate::Good(Arc::new(Object { written, resource, skipped, warnings }))
         }
         Err(refusal) => {
             let closed = closed::form(catalog, written, &value);
@@ -88,14 +89,14 @@ fn settle_id(key: &Key, value: &mut Value) {
 
 /// Checks an object on its own. Where the setting allows it, an object is taken without its faulty plugins, which are
 /// given back.
-fn read(catalog: &Catalog, key: &Key, value: &Value) -> Result<(Resource, Box<[Fault]>), Refusal> {
+fn read(catalog: &Catalog, key: &Key, value: &Value) -> Result<(Checked, Box<[Fault]>), Refusal> {
     let refusal = match check::object(catalog, key, value) {
-        Ok(resource) => return Ok((resource, Box::default())),
+        Ok(checked) => return Ok((checked, Box::default())),
         Err(refusal) => refusal,
     };
     let Some(rest) = without_ignored(catalog, value, &refusal) else { return Err(refusal) };
     match check::object(catalog, key, &rest) {
-        Ok(resource) => Ok((resource, refusal.into_faults(key, false).into())),
+        Ok(checked) => Ok((checked, refusal.into_faults(key, false).into())),
         Err(_) => Err(refusal),
     }
 }

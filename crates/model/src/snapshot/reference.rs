@@ -4,8 +4,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Snapshot;
+use crate::fault::{Findings, Stage};
 use crate::resource::Resource;
-use crate::{Id, Key, Kind};
+use crate::{Fault, Id, Key, Kind};
 
 /// A reference from one object to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +24,34 @@ impl Reference {
         let kind = self.target.kind.in_words();
         format!("failed to fetch {kind} info by {kind} id [{}], response code: 404", self.target.id)
     }
+
+    /// The target and its state, in words.
+    fn words(&self, state: &str) -> String {
+        format!("{} {:?} {state}", self.target.kind.in_words(), &*self.target.id)
+    }
 }
+
+/// Adds a fault for a reference whose target is not in force.
+pub(super) fn add_missing(reference: &Reference, findings: &mut Findings) {
+    let reason = reference.words(DOES_NOT_EXIST);
+    let contract = format!("{}; {reason}", reference.missing());
+    findings.add_worded(Stage::Reference, reference.pointer, reason, contract);
+}
+
+/// Says of faults that a target is there and faulty, where it is by now: which of the two arrives first must not matter.
+pub(super) fn tell_faulty_targets(snapshot: &Snapshot, key: &Key, resource: &Resource, faults: &mut [Fault]) {
+    for reference in of(key, resource) {
+        if snapshot.faulty_at(&reference.target).is_none() {
+            continue;
+        }
+        let before = reference.words(DOES_NOT_EXIST);
+        for fault in faults.iter_mut().filter(|fault| fault.reason == before) {
+            fault.reason = reference.words("is not in force, because it is faulty");
+        }
+    }
+}
+
+const DOES_NOT_EXIST: &str = "does not exist";
 
 /// The references of an object, in the order in which the contract checks them.
 pub(super) fn of(key: &Key, resource: &Resource) -> Vec<Reference> {

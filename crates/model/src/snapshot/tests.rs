@@ -113,7 +113,7 @@ fn a_route_waits_for_its_upstream() {
     let applied = apply(&Snapshot::empty(), &[route("1", "u")]);
     check(&applied, "", "routes/1", "routes/1");
     let fault = &applied.faults[0];
-    assert_eq!(fault.reason, "failed to fetch upstream info by upstream id [u], response code: 404");
+    assert_eq!(fault.reason, "upstream \"u\" does not exist");
     assert_eq!((fault.pointer.as_str(), fault.kept), ("/upstream_id", false));
     let applied = apply(&applied.snapshot, &[upstream("u")]);
     check(&applied, "upstreams/u routes/1", "", "upstreams/u routes/1");
@@ -360,7 +360,9 @@ fn admission_looks_at_the_others_too() {
         assert_eq!(message, expected, "{path} {object}");
     };
     let missing = |kind: &str, field: &str| {
-        format!("failed to fetch {kind} info by {kind} id [{field}], response code: 404")
+        format!(
+            "failed to fetch {kind} info by {kind} id [{field}], response code: 404; {kind} \"{field}\" does not exist"
+        )
     };
     for (field, kind) in
         [("upstream_id", "upstream"), ("service_id", "service"), ("plugin_config_id", "plugin config")]

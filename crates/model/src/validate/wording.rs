@@ -1,4 +1,11 @@
 //! The wording and order of schema faults, as users of APISIX's Lua validator know them. Knows no schema of ours.
+//!
+//! `$comment` beside alternatives of required names, `then` or `else` says in one sentence what an object needs; beside
+//! `pattern` and other alternatives it completes "… is not".
+
+mod alternatives;
+
+use std::collections::{HashMap, HashSet};
 
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Kind;
@@ -6,7 +13,7 @@ use jsonschema::paths::{Location, LocationSegment};
 use serde_json::Value;
 use stdx::nearest::nearest;
 
-use super::SchemaFault;
+use super::{Clarity, SchemaFault};
 
 /// The faults of a value, first the one at which the Lua validator stops.
 pub(super) fn faults<'a>(
@@ -21,7 +28,13 @@ pub(super) fn faults<'a>(
         })
         .collect();
     ranked.sort_by(|left, right| left.0.cmp(&right.0));
-    ranked.into_iter().map(|(_, fault)| fault).collect()
+    let mut faults: Vec<SchemaFault> = ranked.into_iter().map(|(_, fault)| fault).collect();
+    let mut seen = HashSet::new();
+    faults.retain(|fault| seen.insert((fault.pointer.clone(), fault.reason.clone())));
+    // A sentence of the schema says what lists of alternatives at the same place would say.
+    let said: HashSet<String> = faults.iter().filter_map(alternatives::place_of_sentence).collect();
+    faults.retain(|fault| fault.clarity != Clarity::Listed || !said.contains(&fault.pointer));
+    faults
 }
 
 /// Where along the Lua validator's walk a fault is met: a rank for each step down the schema.
@@ -63,35 +76,36 @@ fn worded(error: &ValidationError<'_>, schema: &Value, value: &Value) -> Vec<Sch
     let pointer = error.instance_path().to_string();
     let (way, clause) = way(error, value);
     if let Some(clause) = clause {
-        return vec![SchemaFault {
-            pointer,
-            reason: clause.to_owned(),
-            way,
-            contract: None,
-            hint: String::new(),
-        }];
+        return vec![alternatives::clause(clause, pointer, way, error, schema)];
     }
-    let at = |reason: String| SchemaFault {
-        pointer: pointer.clone(),
-        reason,
-        way: way.clone(),
-        contract: None,
-        hint: String::new(),
-    };
-    let forbidden = |name: &String| SchemaFault {
-        pointer: crate::fault::below(&pointer, name),
-        reason: format!("additional properties forbidden, found {name}"),
-        way: way.clone(),
-        contract: None,
-        hint: hint(name, error, schema),
+    let at = |reason: String| SchemaFault { way: way.clone(), ..SchemaFault::at(pointer.clone(), reason) };
+    let forbidden = |name: &String| {
+        let meant_name = meant_name(name, error, schema);
+        SchemaFault {
+            pointer: crate::fault::below(&pointer, name),
+            hint: meant_name.as_ref().map_or(String::new(), |near| format!("; did you mean `{near}`?")),
+            meant_name,
+            ..at(format!("additional properties forbidden, found {name}"))
+        }
     };
     match error.kind() {
-        Kind::AnyOf { context } => match meant(context, &pointer) {
-            Some(branch) => inside(branch, schema, value, &format!("{way}{}", reason(error, schema))),
-            None => vec![at(reason(error, schema))],
-        },
+        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
+            match alternatives::meant(context, &pointer) {
+                Some(branch) => {
+                    let own_words = alternatives::is_of_one_type(error, schema);
+                    let contract = format!("{way}{}", reason(error, schema));
+                    inside(branch, schema, value, (!own_words).then_some(&contract))
+                }
+                None => vec![alternatives::none(at(reason(error, schema)), error, schema)],
+            }
+        }
+        Kind::OneOfMultipleValid { context } => {
+            vec![alternatives::several(at(reason(error, schema)), context, error, schema)]
+        }
+        Kind::Enum { .. } => vec![alternatives::enumeration(at(reason(error, schema)), error, schema)],
+        Kind::Pattern { .. } => vec![alternatives::pattern(at(reason(error, schema)), error, schema)],
         Kind::AdditionalProperties { unexpected } => unexpected.iter().map(forbidden).collect(),
-        // What the library says when the schema names no property at all: every one is too many.
+        // The library reports a false schema when the schema names no property at all: every property is unknown.
         Kind::FalseSchema if error.schema_path().as_str().ends_with("/additionalProperties") => {
             let object = value.pointer(&pointer).and_then(Value::as_object);
             object.into_iter().flat_map(|fields| fields.keys()).map(forbidden).collect()
@@ -100,42 +114,34 @@ fn worded(error: &ValidationError<'_>, schema: &Value, value: &Value) -> Vec<Sch
     }
 }
 
-/// What was probably meant by a property that is not known, of those that the same schema names.
-fn hint(name: &str, error: &ValidationError<'_>, schema: &Value) -> String {
-    let place = error.schema_path().as_str().rsplit_once('/').and_then(|(place, _)| schema.pointer(place));
-    let known = place.and_then(|place| place.get("properties")).and_then(Value::as_object);
-    let near = known.and_then(|known| nearest(name, known.keys().map(String::as_str)));
-    near.map_or(String::new(), |near| format!("; did you mean `{near}`?"))
+/// The known property that was probably meant by an unknown one, of those that the same schema names.
+fn meant_name(name: &str, error: &ValidationError<'_>, schema: &Value) -> Option<String> {
+    let known = place(error, schema).and_then(|place| place.get("properties")).and_then(Value::as_object);
+    known.and_then(|known| nearest(name, known.keys().map(String::as_str))).map(str::to_owned)
 }
 
-/// The alternative of an `anyOf` that was meant: the only one of the value's type.
-fn meant<'e>(
-    alternatives: &'e [Vec<ValidationError<'static>>],
-    pointer: &str,
-) -> Option<&'e [ValidationError<'static>]> {
-    let of_another_type = |error: &ValidationError<'_>| {
-        matches!(error.kind(), Kind::Type { .. }) && error.instance_path().as_str() == pointer
-    };
-    let mut fitting = alternatives.iter().filter(|errors| !errors.iter().any(of_another_type));
-    match (fitting.next(), fitting.next()) {
-        (Some(only), None) => Some(only),
-        _ => None,
-    }
+/// The schema that has the keyword that failed.
+fn place<'s>(error: &ValidationError<'_>, schema: &'s Value) -> Option<&'s Value> {
+    let (place, _) = error.schema_path().as_str().rsplit_once('/')?;
+    schema.pointer(place)
 }
 
-/// The faults within one alternative, each with its own place; APISIX's validator has one line for all of them.
+/// The faults within one alternative, each with its own place; APISIX's validator has one line for all of them, if any.
 fn inside(
     errors: &[ValidationError<'static>],
     schema: &Value,
     value: &Value,
-    contract: &str,
+    contract: Option<&String>,
 ) -> Vec<SchemaFault> {
+    let has_own_words = contract.is_none();
     let faults = |error: &ValidationError<'_>| {
         let range = range(error, schema).unwrap_or_default();
-        let told = move |fault: SchemaFault| SchemaFault {
-            reason: format!("{}{range}", fault.reason),
-            contract: Some(contract.to_owned()),
-            ..fault
+        let told = move |fault: SchemaFault| {
+            let reason = format!("{}{range}", fault.reason);
+            let contract = contract.map(|contract| format!("{contract}; {reason}")).or(fault.contract);
+            // Where the alternatives are of one type, the checks behind the schema say more.
+            let clarity = if has_own_words { Clarity::Vague } else { fault.clarity };
+            SchemaFault { reason, contract, clarity, ..fault }
         };
         worded(error, schema, value).into_iter().map(told).collect::<Vec<_>>()
     };
@@ -144,8 +150,7 @@ fn inside(
 
 /// What a number may be, where the schema bounds it on both sides.
 fn range(error: &ValidationError<'_>, schema: &Value) -> Option<String> {
-    let (place, _) = error.schema_path().as_str().rsplit_once('/')?;
-    let place = schema.pointer(place)?;
+    let place = place(error, schema)?;
     let (least, most) = (place.get("minimum")?, place.get("maximum")?);
     let number = if place.get("type")? == "integer" { "whole number" } else { "number" };
     let name = place.get("title").and_then(Value::as_str).map(str::to_owned);
@@ -342,12 +347,12 @@ fn characters(value: &Value) -> usize {
     value.as_str().map_or(0, |text| text.chars().count())
 }
 
-/// The first two items that are equal, counted from one.
+/// The first two items that are equal, counted from one. By hash, because a list may have a hundred thousand items.
 fn equal_items(value: &Value) -> (usize, usize) {
-    let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
-    for (second, item) in items.iter().enumerate() {
-        if let Some(first) = items[..second].iter().position(|earlier| earlier == item) {
-            return (first + 1, second + 1);
+    let mut seen: HashMap<&Value, usize> = HashMap::new();
+    for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+        if let Some(first) = seen.insert(item, index) {
+            return (first + 1, index + 1);
         }
     }
     (0, 0)

@@ -92,6 +92,12 @@ fn amount(attribute: &str, written: &WrittenAmount) -> Result<Amount, String> {
         WrittenAmount::Number(number) => whole(*number)
             .map(Amount::Fixed)
             .ok_or_else(|| format!("{attribute} must be a whole number from 1 to {NUMBER_MAX}")),
+        WrittenAmount::Text(text) if !text.contains('$') => match text.parse().ok().and_then(whole) {
+            Some(number) => Ok(Amount::Fixed(number)),
+            None => Err(format!(
+                "{attribute} must be a whole number from 1 to {NUMBER_MAX}, or a text with variables"
+            )),
+        },
         WrittenAmount::Text(text) => template(attribute, text).map(Amount::Rendered),
     }
 }

@@ -34,6 +34,9 @@ fn configurations() {
     );
     check(json!({}), Err("should match only one schema, but matches none"));
     check(json!({ "count": 1 }), Err("should match only one schema"));
+    check(with(json!({ "count": "many" })), Err("\"many\" is not a whole number or a text with variables"));
+    check(with(json!({ "count": "0" })), Err("count must be a whole number from 1"));
+    check(with(json!({ "count": "5" })), Ok(()));
     check(with(json!({ "count": 0 })), Err("count"));
     check(with(json!({ "time_window": -1 })), Err("time_window"));
     check(with(json!({ "rejected_code": 600 })), Err("rejected_code"));

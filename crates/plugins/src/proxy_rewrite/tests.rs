@@ -14,7 +14,8 @@ fn configurations() {
         }
     };
     check(json!({ "uri": "/a/$arg_x" }), Ok(()));
-    check(json!({ "uri": "/a", "scheme": "http", "_meta": { "disable": false } }), Ok(()));
+    check(json!({ "uri": "/a", "_meta": { "disable": false } }), Ok(()));
+    check(json!({ "uri": "/a", "scheme": "http" }), Err("unknown field `scheme`"));
     check(json!({ "method": "PROPFIND", "host": "a-b.example:8080" }), Ok(()));
     check(json!({ "regex_uri": ["^/a/(.*)", "/$1", "^/b", "/$0$$"] }), Ok(()));
     check(json!({ "headers": { "X-A": 1, "X-B": "$host" } }), Ok(()));

@@ -5,21 +5,31 @@ use std::borrow::Cow;
 use gateway::plugin::{Phase, PluginKind};
 use model::Catalog;
 use model::catalog::{PluginInfo, RunPolicy, Subsystem};
+use model::check::CheckOptions;
 
 use crate::settings::Settings;
 
 /// The catalog for these settings.
 pub(crate) fn catalog_for(settings: &Settings) -> Catalog {
-    let catalog = catalog(settings.plugins.as_deref()).ignoring(&settings.ignore_faulty_plugins);
+    catalog_with(settings, settings.check_options())
+}
+
+/// The catalog for these settings, with other settings that checks depend on.
+pub(crate) fn catalog_with(settings: &Settings, options: CheckOptions) -> Catalog {
+    let catalog = catalog(settings.plugins.as_deref(), options).ignoring(&settings.ignore_faulty_plugins);
     if settings.admin_stream_routes { catalog } else { catalog.without_stream_routes() }
 }
 
-/// The catalog of the plugins that may be used: those of these names, or all.
-pub(crate) fn catalog(usable: Option<&[String]>) -> Catalog {
+/// The catalog of the plugins that may be used, those of these names or all, with the settings that checks depend on.
+pub(crate) fn catalog(usable: Option<&[String]>, options: CheckOptions) -> Catalog {
     let is_usable = |kind: &PluginKind| usable.is_none_or(|names| names.iter().any(|name| name == kind.name));
-    let infos = plugins::ALL.iter().filter(|kind| is_usable(kind)).map(|kind| info(kind)).collect();
+    let (usable, off): (Vec<&PluginKind>, Vec<&PluginKind>) =
+        plugins::ALL.iter().copied().partition(|kind| is_usable(kind));
+    let switched_off = off.into_iter().map(|kind| kind.name.into()).collect();
+    let infos = usable.into_iter().map(info).collect();
     // A test of the plugins' crate makes the same catalog, so a faulty schema never leaves the workshop.
-    Catalog::new(infos).expect("the plugins' schemas compile and their names are unique")
+    let catalog = Catalog::new(infos).expect("the plugins' schemas compile and their names are unique");
+    catalog.with_options(CheckOptions { switched_off, ..options })
 }
 
 fn info(kind: &'static PluginKind) -> PluginInfo {
@@ -58,18 +68,18 @@ fn phases(phases: &'static [Phase]) -> &'static [&'static str] {
 
 #[cfg(test)]
 mod tests {
-    use super::catalog;
+    use super::{CheckOptions, catalog};
 
     #[test]
     fn the_openapi_document_is_up_to_date() {
-        let document = control::admin::openapi::document(&catalog(None));
+        let document = control::admin::openapi::document(&catalog(None, CheckOptions::default()));
         let text = serde_json::to_string_pretty(&document).unwrap() + "\n";
         crate::settings::check_page("openapi.json", &text);
     }
 
     #[test]
     fn the_examples_of_the_document_are_what_a_node_takes() {
-        let catalog = catalog(None);
+        let catalog = catalog(None, CheckOptions::default());
         let document = control::admin::openapi::document(&catalog);
         let mut seen = 0;
         for kind in model::Kind::ALL {

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use control::source::file;
+use control::source::file::{self, FileCheck, FileFault};
 use model::Catalog;
+use model::check::{CheckOptions, UnknownFields};
 
 use crate::boot;
 use crate::settings::{FileKind, Loaded, Settings, kind_of};
@@ -13,49 +14,86 @@ use crate::terminal::{Paint, print};
 /// Check a settings file, a resources file or a `config.yaml` of APISIX
 ///
 /// Prints every fault as `file:line: path: reason` and ends with 1, or ends with 0. What kind of file it is shows in
-/// its content; a `config.yaml` of APISIX is one too, and what of it has no effect here is printed as a warning. The
-/// resources file that a settings file names is checked too.
+/// its content; a `config.yaml` of APISIX is one too. What has no effect is printed as a warning: keys of APISIX, unknown
+/// fields of plugins, paths that match no request, equal routes. The resources file that a settings file names is checked
+/// too.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CheckArguments {
     /// Files to check
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Refuse what is only a warning otherwise, as the setting `strict` does with unknown fields
+    #[arg(long)]
+    strict: bool,
 }
 
 /// Checks each file.
 pub(crate) fn run(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
     let mut is_good = true;
     for path in &arguments.files {
-        let faults = faults_of(path);
-        faults.iter().for_each(print);
-        is_good &= faults.is_empty();
-        if faults.is_empty() {
+        let Found { faults, warnings } = check_file(path, arguments.strict);
+        warnings.iter().chain(&faults).for_each(print);
+        let is_file_good = faults.is_empty() && (warnings.is_empty() || !arguments.strict);
+        is_good &= is_file_good;
+        if is_file_good {
             print(format_args!("{}: {}", path.display(), Paint::for_stdout().good("ok")));
         }
     }
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The faults of one file, each as a line; warnings are printed here.
-fn faults_of(path: &Path) -> Vec<String> {
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) => return vec![format!("{}: cannot be read: {error}", path.display())],
-    };
-    if kind_of(&text) == FileKind::Resources {
-        return faults_of_resources(path, &boot::catalog(None).without_stream_routes());
-    }
-    match Settings::from_file_text(path, &text) {
-        Ok(Loaded { settings, remarks }) => {
-            remarks.lines().for_each(print);
-            let catalog = boot::catalog_for(&settings);
-            settings.resources.as_deref().map(|path| faults_of_resources(path, &catalog)).unwrap_or_default()
-        }
-        Err(faults) => faults.0.iter().map(ToString::to_string).collect(),
+/// The findings of a check of one file, each as a line.
+#[derive(Default)]
+struct Found {
+    faults: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl Found {
+    fn fault(line: String) -> Found {
+        Found { faults: vec![line], warnings: Vec::new() }
     }
 }
 
-/// The faults of a resources file for a gateway of that catalog.
-fn faults_of_resources(path: &Path, catalog: &Catalog) -> Vec<String> {
-    file::check(path, catalog).iter().map(ToString::to_string).collect()
+fn check_file(path: &Path, strict: bool) -> Found {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) => return Found::fault(format!("{}: cannot be read: {error}", path.display())),
+    };
+    if file::is_blank(&text) {
+        let line =
+            format!("{}:1: warning: the file is empty: it has neither settings nor objects", path.display());
+        return Found { faults: Vec::new(), warnings: vec![line] };
+    }
+    if kind_of(&text) == FileKind::Resources {
+        let options = strictly(CheckOptions::default(), strict);
+        return check_resources(path, &boot::catalog(None, options).without_stream_routes());
+    }
+    match Settings::from_file_text(path, &text) {
+        Ok(Loaded { settings, remarks }) => {
+            let catalog = boot::catalog_with(&settings, strictly(settings.check_options(), strict));
+            let resources = settings.resources.as_deref();
+            let mut found = resources.map(|path| check_resources(path, &catalog)).unwrap_or_default();
+            found.warnings = remarks.lines().chain(found.warnings).collect();
+            found
+        }
+        Err(faults) => {
+            Found { faults: faults.0.iter().map(ToString::to_string).collect(), warnings: Vec::new() }
+        }
+    }
+}
+
+/// The options, or stricter ones where `strict` is given.
+fn strictly(mut options: CheckOptions, strict: bool) -> CheckOptions {
+    if strict {
+        options.unknown_fields = UnknownFields::Refuse;
+    }
+    options
+}
+
+/// Checks a resources file for a gateway of that catalog.
+fn check_resources(path: &Path, catalog: &Catalog) -> Found {
+    let FileCheck { faults, warnings } = file::check(path, catalog);
+    let lines = |found: Vec<FileFault>| found.iter().map(ToString::to_string).collect();
+    Found { faults: lines(faults), warnings: lines(warnings) }
 }

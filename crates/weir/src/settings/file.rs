@@ -4,7 +4,7 @@ use std::path::Path;
 
 use control::regular_file;
 use saphyr::{LoadableYamlNode, MarkedYaml, Scalar, YamlData};
-use stdx::nearest::nearest;
+use stdx::nearest::{misspelt, nearest};
 
 use super::fault::{Fault, Place};
 use super::remark::Remarks;
@@ -30,11 +30,21 @@ pub(crate) fn kind_of(text: &str) -> FileKind {
     let has = |names: &[&str]| keys.iter().any(|key| names.contains(&key.as_str()));
     if has(&APISIX_KEYS) {
         FileKind::ApisixConfig
-    } else if has(&RESOURCE_KEYS) {
+    } else if has(&RESOURCE_KEYS) || names_misspelt_resource(&keys) {
         FileKind::Resources
     } else {
         FileKind::Settings
     }
+}
+
+/// Whether no key is a setting and one is a typing error of a kind of object (`route:` for `routes:`), not of a setting.
+fn names_misspelt_resource(keys: &[String]) -> bool {
+    let is_setting = |key: &str| SETTINGS.iter().any(|setting| setting.is_called(key));
+    let is_resource = |key: &str| {
+        misspelt(key, RESOURCE_KEYS).is_some()
+            && misspelt(key, SETTINGS.iter().map(Setting::shown_name)).is_none()
+    };
+    !keys.iter().any(|key| is_setting(key)) && keys.iter().any(|key| is_resource(key))
 }
 
 /// Reads and parses the file at `path`, or the one that `APISIX_PROFILE` names in its place where it is one of APISIX.
@@ -168,7 +178,12 @@ fn unknown(name: &str) -> String {
     }
     match nearest(name, SETTINGS.iter().filter(|setting| !setting.is_secret()).map(Setting::shown_name)) {
         Some(near) => format!("no such setting; did you mean `{near}`?"),
-        None => "no such setting; `weir run --help` lists them".to_owned(),
+        None => match misspelt(name, RESOURCE_KEYS) {
+            Some(near) => {
+                format!("no such setting; the kind of object is `{near}`, in a file that `resources` names")
+            }
+            None => "no such setting; `weir run --help` lists them".to_owned(),
+        },
     }
 }
 

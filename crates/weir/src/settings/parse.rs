@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use control::Role;
 use ipnet::IpNet;
+use model::check::UnknownFields;
 use model::settings::RouterMode;
 use stdx::nearest::nearest;
 use tracing_subscriber::filter::Targets;
@@ -96,6 +97,16 @@ pub(super) fn source(given: &Given) -> Result<Source, String> {
         "file" => Ok(Source::File),
         "etcd" => Ok(Source::Etcd),
         other => Err(format!("`{other}` is no source; write `store`, `file`, `etcd` or `auto`")),
+    }
+}
+
+/// The treatment of unknown fields.
+pub(super) fn unknown_fields(given: &Given) -> Result<UnknownFields, String> {
+    match single(given)? {
+        "refuse" => Ok(UnknownFields::Refuse),
+        "warn" => Ok(UnknownFields::Warn),
+        "accept" => Ok(UnknownFields::Accept),
+        other => Err(format!("`{other}` is none of `refuse`, `warn` and `accept`")),
     }
 }
 

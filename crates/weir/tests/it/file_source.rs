@@ -75,7 +75,7 @@ fn a_faulty_object_keeps_its_last_good_form_and_the_rest_applies() {
     let told = faults(&weir);
     let line = |wanted: &str| text.lines().position(|line| line.contains(wanted)).unwrap() + 1;
     for (expected_line, reason) in
-        [(line("colour"), "found colour"), (line("nowhere"), "upstream id [nowhere]")]
+        [(line("colour"), "found colour"), (line("nowhere"), "upstream \"nowhere\" does not exist")]
     {
         let place = format!("resources.yaml:{expected_line}: ");
         assert!(
@@ -85,7 +85,7 @@ fn a_faulty_object_keeps_its_last_good_form_and_the_rest_applies() {
     }
     wait_until("the log says so, too", || {
         let logged = weir.stderr().join("\n");
-        logged.contains("found colour") && logged.contains("[nowhere]")
+        logged.contains("found colour") && logged.contains("\"nowhere\" does not exist")
     });
 
     weir.rewrite_resources(&routes(&origin, &[("1", "/a2"), ("3", "/c")]));

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use serde_json::{Value, json};
-use testkit::{ADMIN_KEY, Client, Weir, wait_until};
+use testkit::{ADMIN_KEY, Certificates, Client, Weir, wait_until};
 
 use crate::command::{Outcome, weir as run_in};
 
@@ -119,7 +119,7 @@ fn what_cannot_be_used_is_told_by_its_line_and_nothing_is_done() {
         check(
             "routes:\n- id: b\n  uri: /b\n  colour: blue\n  plugins: {cors: {}}\n- {id: a, uri: /a, upstream_id: none}\n",
             "weir.yaml:4: routes[0].colour: additional properties forbidden, found colour\n\
-             weir.yaml:6: routes[1].upstream_id: failed to fetch upstream info by upstream id [none], response code: 404\n",
+             weir.yaml:6: routes[1].upstream_id: upstream \"none\" does not exist\n",
         );
         check(
             "things: []\n",
@@ -164,8 +164,11 @@ fn what_runs_can_be_written_as_a_file_and_is_no_difference_to_itself() {
 fn a_secret_is_in_no_plan() {
     let weir = Weir::start(BINARY);
     let user = User::of(&weir);
-    let (certificate, key) = ("c".repeat(200), "k".repeat(200));
-    user.write(&format!("ssls: [{{id: s, snis: [a.example], cert: {certificate}, key: {key}}}]\n"));
+    let made = Certificates::make();
+    let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap();
+    let (certificate, key) = (read(made.certificate()), read(made.key()));
+    let set = json!({"ssls": [{"id": "s", "snis": ["a.example"], "cert": certificate, "key": key}]});
+    user.write(&set.to_string());
     for arguments in [
         &["plan", "weir.yaml"][..],
         &["plan", "weir.yaml", "--json"],
@@ -174,7 +177,7 @@ fn a_secret_is_in_no_plan() {
     ] {
         let outcome = user.run(arguments);
         assert!(
-            outcome.stdout.contains("(hidden)") && !outcome.stdout.contains("kkk"),
+            outcome.stdout.contains("(hidden)") && !outcome.stdout.contains("PRIVATE KEY"),
             "{arguments:?} {outcome:?}"
         );
     }

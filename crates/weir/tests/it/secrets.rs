@@ -322,21 +322,23 @@ fn two_references_to_one_key_are_the_first_consumers() {
 
 #[test]
 fn nothing_on_the_disk_holds_a_secret_where_there_is_a_keyring() {
-    const SECRETS: [&str; 3] = ["c0nsum3r-s3cr3t", "h34d3r-s3cr3t", "pr1v4t3-k3y-0f-4-c3rt1f1c4t3"];
+    const SECRETS: [&str; 2] = ["c0nsum3r-s3cr3t", "h34d3r-s3cr3t"];
     let origin = Origin::answering("ok");
     let mut weir = Weir::builder(BINARY).environment("WEIR_ENCRYPTION_KEYRING", KEYRING).start();
     protect(&weir, &origin, SECRETS[0]);
     let log = json!({"uri": "http://127.0.0.1:1/", "auth_header": SECRETS[1]});
     weir.put("services/s", json!({"plugins": {"http-logger": log}}));
-    let certificate = format!("-----BEGIN CERTIFICATE-----\n{}", "c".repeat(128));
-    let key = format!("-----BEGIN PRIVATE KEY-----\n{}{}", SECRETS[2], "k".repeat(128));
+    let made = Certificates::make();
+    let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap();
+    let (certificate, key) = (read(made.certificate()), read(made.key()));
+    let middle_of_key = key.lines().nth(1).unwrap();
     weir.put("ssls/1", json!({"sni": "a.test", "cert": certificate, "key": key}));
     assert_eq!(status_with(&weir, SECRETS[0]), 200);
     weir.kill();
     for file in std::fs::read_dir(weir.data()).unwrap() {
         let path = file.unwrap().path();
         let Ok(bytes) = std::fs::read(&path) else { continue };
-        for secret in SECRETS.into_iter().chain([KEYRING]) {
+        for secret in SECRETS.into_iter().chain([KEYRING, middle_of_key]) {
             let found = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
             assert!(!found, "{} holds {secret}", path.display());
         }
@@ -347,4 +349,33 @@ fn nothing_on_the_disk_holds_a_secret_where_there_is_a_keyring() {
     assert_eq!(service["value"]["plugins"]["http-logger"]["auth_header"], SECRETS[1]);
     let dump = Client::connect(weir.address("control")).get("/v1/services").text();
     assert!(dump.contains("\"auth_header\":\"***\"") && !dump.contains(SECRETS[1]), "{dump}");
+}
+
+#[test]
+fn certificates_and_keys_are_checked_when_written() {
+    let weir = Weir::start(BINARY);
+    let made = [Certificates::make(), Certificates::make()];
+    let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap();
+    let (cert, key, other_key) = (read(made[0].certificate()), read(made[0].key()), read(made[1].key()));
+    let put = |cert: &str, key: &str| {
+        let (status, answer) =
+            weir.admin("PUT", "ssls/1", json!({"snis": ["a.example"], "cert": cert, "key": key}));
+        (status, answer["error_msg"].as_str().unwrap_or_default().to_owned())
+    };
+    let refused = |cert: &str, key: &str, expected: &str| {
+        let (status, message) = put(cert, key);
+        assert!(status == 400 && message.starts_with(expected), "{status} {message}");
+    };
+    refused(&"x".repeat(200), &"y".repeat(200), "failed to parse cert: ");
+    refused(&cert, &"y".repeat(200), "failed to parse key: ");
+    let framed = format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", "AAAA".repeat(32));
+    refused(&cert, &framed, "failed to parse key: ");
+    refused(&cert, &other_key, "failed to parse key: it does not belong to the certificate");
+    assert_eq!(put(&cert, &key), (201, String::new()));
+    let (_, shown) = weir.admin("GET", "ssls/1", Value::Null);
+    assert_eq!(shown["value"].get("key"), None);
+    assert_eq!(put("$env://CERT", "$secret://vault/1/tls/key"), (200, String::new()));
+    let (_, shown) = weir.admin("GET", "ssls/1", Value::Null);
+    let expected = (&json!("$env://CERT"), &json!("$secret://vault/1/tls/key"));
+    assert_eq!((&shown["value"]["cert"], &shown["value"]["key"]), expected);
 }

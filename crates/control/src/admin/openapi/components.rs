@@ -32,6 +32,12 @@ pub(super) fn all(catalog: &Catalog) -> Value {
                 "required": true,
                 "schema": { "type": "string", "pattern": "^[0-9]+$" },
             },
+            "Warning": {
+                "description": "On the answer to a write: something in the object that has no effect, such as an unknown \
+                                field of a plugin. One field for each warning.",
+                "required": false,
+                "schema": { "type": "string" },
+            },
         },
         "parameters": parameters(catalog),
         "responses": responses(),
@@ -244,9 +250,15 @@ fn verdict() -> Value {
                 "items": schema("Fault"),
                 "description": "Faulty plugins that `ignore_faulty_plugins` names; the object runs without them.",
             },
+            "warnings": {
+                "type": "array",
+                "items": schema("Fault"),
+                "description": "What has no effect in it, such as unknown fields of plugins; at most 21.",
+            },
         },
-        "required":
-            ["kind", "id", "state", "revision_in_force", "revision_written", "faults", "skipped_plugins"],
+        "required": [
+            "kind", "id", "state", "revision_in_force", "revision_written", "faults", "skipped_plugins", "warnings",
+        ],
         "additionalProperties": false,
     })
 }

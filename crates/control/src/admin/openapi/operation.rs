@@ -128,5 +128,6 @@ pub(super) fn headers() -> Value {
         "Server": reference("headers", "Server"),
         "X-API-VERSION": reference("headers", "ApiVersion"),
         "X-Weir-Revision": reference("headers", "Revision"),
+        "X-Weir-Warning": reference("headers", "Warning"),
     })
 }

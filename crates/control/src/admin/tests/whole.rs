@@ -120,7 +120,12 @@ fn a_set_with_a_fault_is_not_applied_at_all() {
         talk.refused(&format!("{target}?keep_others=perhaps"), FILE, 400, "true or false");
         talk.refused(&format!("{target}?expect=x&to=x"), FILE, 400, "number from 0 up");
         // The upstream is not named and would go, while the route leans on it.
-        talk.refused(target, "routes: [{id: uses, uri: /u, upstream_id: u}]\n", 400, "upstream id [u]");
+        talk.refused(
+            target,
+            "routes: [{id: uses, uri: /u, upstream_id: u}]\n",
+            400,
+            r#"upstream \"u\" does not exist"#,
+        );
     }
     talk.check("apply", "{}", &["-routes/uses", "-upstreams/u"]);
 }
@@ -132,7 +137,7 @@ fn an_object_that_was_faulty_before_is_faulty_in_the_set_too() {
     talk.put("routes/uses", &json!({"uri": "/u", "upstream_id": "u"}));
     assert_eq!(talk.rig.json("DELETE", "/apisix/admin/upstreams/u?force=true", &Value::Null).0, 200);
     let uses = "routes: [{id: uses, uri: /u, upstream_id: u}]\n";
-    talk.refused("apply", uses, 400, "upstream id [u]");
+    talk.refused("apply", uses, 400, r#"upstream \"u\" does not exist"#);
     talk.check("apply", &format!("{uses}upstreams: [{{id: u, nodes: {{\"h:1\": 1}}}}]\n"), &["+upstreams/u"]);
     assert!(talk.rig.view.load().snapshot.faults().is_empty());
 }
@@ -197,7 +202,7 @@ fn a_version_that_could_not_be_used_any_more_is_taken_by_force_only() {
     talk.put("routes/uses", &json!({"uri": "/u", "upstream_id": "u"}));
     assert_eq!(talk.rig.json("DELETE", "/apisix/admin/upstreams/u?force=true", &Value::Null).0, 200);
     assert_eq!(talk.rig.json("DELETE", "/apisix/admin/routes/uses", &Value::Null).0, 200);
-    talk.refused("rollback?to=3", "", 400, "upstream id [u]");
+    talk.refused("rollback?to=3", "", 400, r#"upstream \"u\" does not exist"#);
     talk.check("rollback?to=3&force=true", "", &["+routes/uses"]);
     assert_eq!(talk.rig.view.load().snapshot.faults().len(), 1);
 }

@@ -92,7 +92,12 @@ async fn done(
 ) -> Result<Response<Bytes>, Refusal> {
     let taken = parts.reconcile.change(move |reconciler| reconciler.take_whole(&order)).await;
     match taken.ok_or_else(busy)? {
-        Ok(outcome) => Ok(told(&outcome)),
+        Ok(outcome) => {
+            let mut response = told(&outcome);
+            let keys = document.iter().flat_map(|document| &document.objects).map(|object| &object.key);
+            respond::warn_of(&mut response, &parts.view.load().snapshot, keys);
+            Ok(response)
+        }
         Err(refused) => Err(Box::new(refusal(refused, document.as_ref()))),
     }
 }

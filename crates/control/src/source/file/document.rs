@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use model::{Change, Fault, Key, Kind, Written};
+use stdx::nearest::nearest;
 
 use super::FileFault;
 use super::expand::{Expanded, Unset, expand};
@@ -132,6 +133,12 @@ impl Document {
         Some(self.fault(&format!("{object}{}", fault.pointer), reason))
     }
 
+    /// The place of a warning about one of the objects; none when the object is not in this document.
+    pub(crate) fn warning(&self, key: &Key, pointer: &str, reason: &str) -> Option<FileFault> {
+        let object = self.pointers.get(key)?;
+        Some(self.fault(&format!("{object}{pointer}"), format!("warning: {reason}")))
+    }
+
     fn collection(&mut self, name: &str, items: Value) {
         let pointer = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
         let kind = match Kind::from_collection(name) {
@@ -233,7 +240,10 @@ fn unknown_collection(name: &str) -> String {
                 .filter(|kind| *kind != Kind::Credential)
                 .map(Kind::collection)
                 .collect();
-            format!("`{name}` is no kind of object; known are {}", known.join(", "))
+            match nearest(name, known.iter().copied()) {
+                Some(near) => format!("`{name}` is no kind of object; did you mean `{near}`?"),
+                None => format!("`{name}` is no kind of object; known are {}", known.join(", ")),
+            }
         }
     }
 }

@@ -23,21 +23,26 @@ fn routes() {
     route(
         json!({"upstream": null}),
         concat!(
-            "invalid configuration: object matches none of the required: ",
+            "invalid configuration: a route needs uri or uris, and one of upstream, upstream_id, service_id, plugins ",
+            "(object matches none of the required: ",
             r#"["plugins","uri"] or ["upstream","uri"] or ["upstream_id","uri"] or ["service_id","uri"] or "#,
             r#"["plugins","uris"] or ["upstream","uris"] or ["upstream_id","uris"] or ["service_id","uris"] or "#,
-            r#"["script","uri"] or ["script","uris"]"#,
+            r#"["script","uri"] or ["script","uris"])"#,
         ),
     );
     route(
         json!({"uri": null}),
-        "invalid configuration: allOf 1 failed: value should match only one schema, but matches none",
+        concat!(
+            "invalid configuration: a route needs uri or uris, and one of upstream, upstream_id, service_id, plugins ",
+            "(allOf 1 failed: value should match only one schema, but matches none)",
+        ),
     );
     route(
         json!({"uris": ["/b"]}),
         concat!(
             "invalid configuration: allOf 1 failed: ",
-            "value should match only one schema, but matches both schemas 1 and 2"
+            "value should match only one schema, but matches both schemas 1 and 2; ",
+            "only one may be written: `uri` or `uris`"
         ),
     );
     route(
@@ -55,7 +60,8 @@ fn routes() {
         json!({"methods": ["GETT"]}),
         concat!(
             "invalid configuration: property \"methods\" validation failed: ",
-            "failed to validate item 1: matches none of the enum values"
+            "failed to validate item 1: matches none of the enum values; ",
+            "allowed are GET, POST, PUT, DELETE, PATCH, HEAD, OPTIONS, CONNECT, TRACE, PURGE"
         ),
     );
     route(
@@ -74,7 +80,8 @@ fn routes() {
         json!({"remote_addr": "localhost"}),
         concat!(
             "invalid configuration: ",
-            "property \"remote_addr\" validation failed: object matches none of the required"
+            "property \"remote_addr\" validation failed: object matches none of the required; ",
+            "\"localhost\" is neither an IP address nor a network (ADDRESS/BITS)"
         ),
     );
     route(
@@ -83,7 +90,10 @@ fn routes() {
     );
     route(
         json!({"id": "a b"}),
-        "invalid configuration: property \"id\" validation failed: object matches none of the required",
+        concat!(
+            "invalid configuration: property \"id\" validation failed: object matches none of the required; ",
+            "\"a b\" is not an id: 1 to 64 letters, digits, '-', '_' and '.'"
+        ),
     );
     route(
         json!({"priority": "1"}),
@@ -94,7 +104,7 @@ fn routes() {
     );
     route(
         json!({"status": 2}),
-        "invalid configuration: property \"status\" validation failed: matches none of the enum values",
+        "invalid configuration: property \"status\" validation failed: matches none of the enum values; allowed are 1, 0",
     );
     route(
         json!({"timeout": {"connect": 1}}),
@@ -131,4 +141,46 @@ fn routes() {
     let nested =
         check::value(&catalog(), Kind::Route, &json!({"uri": "/", "plugins": {}, "vars": [["a", "~", 1]]}));
     assert!(nested.unwrap_err().contract_message().starts_with("failed to validate the 'vars' expression: "));
+}
+
+#[test]
+fn lists_of_hosts_and_addresses_are_limited() {
+    let hosts = |count: usize| (0..count).map(|number| format!("h{number}.example")).collect::<Vec<_>>();
+    route(json!({"hosts": hosts(10_000)}), "");
+    route(json!({"hosts": hosts(100_000)}), "a route has at most 10,000 hosts");
+    let service = |count: usize| check::value(&catalog(), Kind::Service, &json!({"hosts": hosts(count)}));
+    assert!(service(10_000).is_ok());
+    let refused = service(10_001).unwrap_err();
+    assert_eq!(refused.contract_message(), "a service has at most 10,000 hosts");
+    let addresses = |count: u32| {
+        (0..count).map(|number| std::net::Ipv4Addr::from(number).to_string()).collect::<Vec<_>>()
+    };
+    route(json!({"remote_addrs": addresses(10_000)}), "");
+    route(json!({"remote_addrs": addresses(10_001)}), "a route has at most 10,000 client addresses");
+}
+
+#[test]
+fn misspelt_field_hides_no_other_fault() {
+    let check = |route: serde_json::Value, expected: &[(&str, &str)]| {
+        let refusal = check::value(&catalog(), Kind::Route, &route).unwrap_err();
+        let found: Vec<(&str, &str)> =
+            refusal.faults().iter().map(|fault| (&*fault.pointer, &*fault.reason)).collect();
+        assert_eq!(found, expected, "{route}");
+    };
+    let unknown = "additional properties forbidden, found";
+    check(
+        json!({"urri": "/a", "plugins": {}}),
+        &[("/urri", &format!("{unknown} urri; did you mean `uri`?"))],
+    );
+    check(
+        json!({"uri": "/a", "upstraem": {"nodes": {"a:80": -1}, "tpye": "chash"}}),
+        &[
+            ("/upstraem", &format!("{unknown} upstraem; did you mean `upstream`?")),
+            (
+                "/upstraem/nodes/a:80",
+                "expected -1 to be at least 0; the weight is a whole number from 0 to 4294967295",
+            ),
+            ("/upstraem/tpye", &format!("{unknown} tpye; did you mean `type`?")),
+        ],
+    );
 }

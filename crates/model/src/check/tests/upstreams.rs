@@ -18,11 +18,13 @@ fn upstreams() {
     upstream(json!({"pass_host": "rewrite", "upstream_host": "a"}), "");
     upstream(
         json!({"nodes": null}),
-        "invalid configuration: value should match only one schema, but matches none",
+        "invalid configuration: an upstream needs nodes, or service_name with discovery_type (value should match only one \
+         schema, but matches none)",
     );
     upstream(
         json!({"service_name": "a", "discovery_type": "dns"}),
-        "invalid configuration: value should match only one schema, but matches both schemas 1 and 2",
+        "invalid configuration: value should match only one schema, but matches both schemas 1 and 2; only one may be \
+         written: `nodes` or `service_name` with `discovery_type`",
     );
     upstream(
         json!({"nodes": null, "service_name": "a", "discovery_type": "eureka"}),
@@ -43,7 +45,8 @@ fn upstreams() {
     );
     upstream(
         json!({"type": "random"}),
-        "invalid configuration: property \"type\" validation failed: matches none of the enum values",
+        "invalid configuration: property \"type\" validation failed: matches none of the enum values; allowed are chash, \
+         roundrobin, ewma, least_conn",
     );
     upstream(json!({"pass_host": "rewrite"}), "`upstream_host` can't be empty when `pass_host` is `rewrite`");
     upstream(
@@ -55,14 +58,16 @@ fn upstreams() {
         json!({"nodes": {"a:80": -1}}),
         concat!(
             "invalid configuration: property \"nodes\" validation failed: ",
-            "object matches none of the required"
+            "object matches none of the required; ",
+            "expected -1 to be at least 0; the weight is a whole number from 0 to 4294967295"
         ),
     );
     upstream(
         json!({"nodes": [{"host": "a", "weight": 1.5}]}),
         concat!(
             "invalid configuration: property \"nodes\" validation failed: ",
-            "object matches none of the required"
+            "object matches none of the required; ",
+            "wrong type: expected integer, got number; the weight is a whole number from 0 to 4294967295"
         ),
     );
     upstream(
@@ -75,7 +80,8 @@ fn upstreams() {
     upstream(json!({"scheme": "https"}), "scheme https of an upstream is not supported yet: only http");
     upstream(
         json!({"scheme": "ftp"}),
-        "invalid configuration: property \"scheme\" validation failed: matches none of the enum values",
+        "invalid configuration: property \"scheme\" validation failed: matches none of the enum values; allowed are grpc, \
+         grpcs, http, https, tcp, tls, udp, kafka",
     );
     upstream(
         json!({"checks": {"active": {}}}),
@@ -86,7 +92,8 @@ fn upstreams() {
         concat!(
             "invalid configuration: ",
             "property \"checks\" validation failed: object matches none of the required: ",
-            "[\"active\"] or [\"active\",\"passive\"]"
+            "[\"active\"] or [\"active\",\"passive\"]; ",
+            "needs `active` or `active` with `passive`"
         ),
     );
     upstream(

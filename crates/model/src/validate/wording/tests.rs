@@ -29,7 +29,7 @@ fn the_wording_is_that_of_the_lua_validator() {
         json!({"x": 1}),
         "additional properties forbidden, found x",
     );
-    check(json!({"enum": ["a"]}), json!("b"), "matches none of the enum values");
+    check(json!({"enum": ["a"]}), json!("b"), "matches none of the enum values; allowed are a");
     check(json!({"minimum": 1}), json!(0), "expected 0 to be at least 1");
     check(json!({"exclusiveMinimum": 0}), json!(0), "expected 0 to be greater than 0");
     check(json!({"maximum": 5}), json!(6), "expected 6 to be at most 5");
@@ -59,7 +59,7 @@ fn the_wording_is_that_of_the_lua_validator() {
     check(
         json!({"allOf": [{}, {"oneOf": [{"required": ["a"]}]}]}),
         json!({}),
-        "allOf 2 failed: value should match only one schema, but matches none",
+        "allOf 2 failed: value should match only one schema, but matches none; needs `a`",
     );
     check(
         json!({"oneOf": [{"required": ["z"]}, {}, {}]}),
@@ -69,7 +69,7 @@ fn the_wording_is_that_of_the_lua_validator() {
     check(
         json!({"anyOf": [{"required": ["a", "b"]}, {"required": ["c"]}]}),
         json!({}),
-        "object matches none of the required: [\"a\",\"b\"] or [\"c\"]",
+        "object matches none of the required: [\"a\",\"b\"] or [\"c\"]; needs `a` with `b` or `c`",
     );
     check(json!({"not": {}}), json!(1), "value wasn't supposed to match schema");
     check(

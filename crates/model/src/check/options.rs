@@ -1,0 +1,28 @@
+//! The settings that checks depend on beside the object: settings of this gateway. Knows neither the settings file nor the flags.
+
+use std::collections::BTreeSet;
+
+use crate::settings::RouterMode;
+
+/// The treatment of a field that is unknown where APISIX accepts unknown ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnknownFields {
+    /// It is refused.
+    Refuse,
+    /// A typing error of a known name is refused, any other is accepted with a warning.
+    #[default]
+    Warn,
+    /// It is accepted, as in APISIX.
+    Accept,
+}
+
+/// The settings that checks depend on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckOptions {
+    /// Unknown fields of plugins and secrets.
+    pub unknown_fields: UnknownFields,
+    /// How routes are looked up: it decides whether `:name` in a path is a parameter.
+    pub router: RouterMode,
+    /// Plugins that are built in and switched off by a setting.
+    pub switched_off: BTreeSet<Box<str>>,
+}
