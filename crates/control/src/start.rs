@@ -343,7 +343,7 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
         .build()
 }
 
-/// The version of APISIX whose interface is emulated (decision 0033).
+/// The version of APISIX whose interface is emulated (decision 0029).
 pub const EMULATED_VERSION: &str = "3.18.0";
 /// One that listens while the other serves; the data plane needs the cores.
 const RUNTIME_THREADS: usize = 2;

@@ -7,7 +7,7 @@
 //!   case, dot segments resolved, repeated slashes merged, everything else as sent (RFC 3986 section 6.2.2).
 //! * [`CanonicalPath::decoded`]: the same with its escapes decoded. An encoded slash becomes a slash here, merged with
 //!   its neighbours as nginx and APISIX do, while the forward form keeps it as `%2F`; with `match_uri_encoded_slash` it
-//!   stays `%2F` in both forms (decision 0031).
+//!   stays `%2F` in both forms (decision 0027).
 //!
 //! A spelling that some origin would read as another path is refused rather than guessed at (all are answered 400):
 //! a backslash, raw or as `%5C`, because Windows origins take it for a slash; a dot segment that only shows once an

@@ -2,7 +2,7 @@
 //!
 //! After an upgrade the old process still answers requests on its kept connections, by the configuration that it had. A
 //! write that was acknowledged is in force for every request that begins after the answer, so the writes wait until the
-//! old process begins no request any more (docs/decisions/0025-writes-after-an-upgrade.md).
+//! old process begins no request any more (docs/decisions/0026-writes-after-an-upgrade.md).
 
 use tokio::sync::watch;
 

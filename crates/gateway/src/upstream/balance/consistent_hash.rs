@@ -1,6 +1,6 @@
 //! Consistent hashing on the ring of APISIX (lua-resty-chash, with the points of nginx's `hash … consistent`): a key
 //! meets the same endpoint here as there, and an endpoint that comes or goes moves only its own share of the keys. The
-//! ring is built once per set of nodes and shared by the workers. See decision 0032.
+//! ring is built once per set of nodes and shared by the workers. See decision 0028.
 
 use std::collections::BTreeMap;
 

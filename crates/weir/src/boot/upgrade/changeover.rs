@@ -3,7 +3,7 @@
 //!
 //! In this time the old process follows a file or etcd by itself. The store belongs to the new process: it lets writes wait
 //! until the old process begins no request any more, and has it hurry when a write comes
-//! (docs/decisions/0025-writes-after-an-upgrade.md).
+//! (docs/decisions/0026-writes-after-an-upgrade.md).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
