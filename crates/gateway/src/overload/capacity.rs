@@ -52,12 +52,19 @@ pub(crate) struct Capacity {
     /// Connections that were told, or whose worker was asked, to give way and that have not ended.
     leaving: AtomicUsize,
     paces: [Pace; Shortage::ALL.len()],
+    /// Of the line that says that nothing can be accepted.
+    exhaustion: Pace,
 }
 
 impl Default for Capacity {
     fn default() -> Capacity {
         let pace = || Pace::every_ms(WARN_EVERY_MS);
-        Capacity { few_from: AtomicU64::new(u64::MAX), leaving: AtomicUsize::new(0), paces: [pace(), pace()] }
+        Capacity {
+            few_from: AtomicU64::new(u64::MAX),
+            leaving: AtomicUsize::new(0),
+            paces: [pace(), pace()],
+            exhaustion: pace(),
+        }
     }
 }
 
@@ -87,6 +94,11 @@ impl Capacity {
     /// So many of them have ended, or do not end after all.
     pub(crate) fn settled(&self, count: usize) {
         self.leaving.fetch_sub(count, Ordering::Relaxed);
+    }
+
+    /// Whether it is time to say again that no connection can be accepted.
+    pub(crate) fn is_worth_a_line(&self, now_ms: u64) -> bool {
+        self.exhaustion.add(1, now_ms).is_some()
     }
 
     /// Warns that `count` connections gave way, at most every [`WARN_EVERY_MS`].

@@ -154,7 +154,6 @@ fn refuse_what_is_incomplete(run: &Run<'_>, chains: &Chains<'_>) -> Result<(), F
 }
 
 /// Runs one chain's instances of a phase until one replies.
-#[expect(clippy::too_many_arguments, reason = "a plugin's turn needs all of an exchange")]
 async fn one<S: ServerStream>(
     run: &Run<'_>,
     server: &mut S,

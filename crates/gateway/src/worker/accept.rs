@@ -24,9 +24,6 @@ const SKEW_MIN: usize = 2;
 const SKEW_SHARE: usize = 8;
 /// How long a worker stops accepting when no descriptor is left and no connection gives way: retrying at once would spin.
 const EXHAUSTED_PAUSE_MS: u64 = 50;
-/// How many connections give way when `accept` finds no descriptor: as many as nginx closes at once, so that the next
-/// clients and their connections to nodes find some.
-const EVICTED_FOR_DESCRIPTORS: usize = 32;
 /// Of connections that come in one go the first are begun one by one, with everybody else's events in between: beginning
 /// one, with its head and its connection to a node, takes some 70 µs, and all at once would hold up whoever has something
 /// to read or to write. The longer a burst goes on, the more at once, one for each so many of it, ...
@@ -77,10 +74,10 @@ pub(super) async fn accept_loop(
                 }
                 place(&worker, &peers, stream, peer, &open);
             }
-            Err(error) if lacks_descriptors(&error) && make_way(&worker).await => {}
+            Err(error) if lacks_descriptors(&error) && worker.free_descriptors().await => {}
             Err(error) if is_exhaustion(&error) => {
-                // Said once, not twenty times a second.
-                if !exhausted {
+                // Said once, not twenty times a second; nor each time when silent clients come again at once.
+                if !exhausted && worker.shared.capacity.is_worth_a_line(worker.now_ms()) {
                     exhausted = true;
                     let local = open.listener.address();
                     tracing::error!(%error, %local, "cannot accept a connection; raise the limit on open files");
@@ -91,14 +88,6 @@ pub(super) async fn accept_loop(
             Err(_) => {}
         }
     }
-}
-
-/// Lets connections give way because `accept` found no descriptor, and waits for them to end; false if none does.
-async fn make_way(worker: &Worker) -> bool {
-    worker.shared.capacity.read_limit();
-    let wanted = EVICTED_FOR_DESCRIPTORS.saturating_sub(worker.shared.capacity.leaving());
-    let evicted = worker.evict(Shortage::OpenFiles, wanted);
-    worker.wait_for_evicted(evicted).await
 }
 
 /// Serves the connections in the kernel's queue, which the kernel has accepted on the gateway's behalf; the socket can be

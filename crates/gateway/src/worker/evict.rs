@@ -9,7 +9,8 @@ use super::{Command, Handle, Worker};
 use crate::env;
 use crate::overload::capacity::Shortage;
 
-/// The most connections that are told at once: closing one takes some 40 µs, and all others would wait meanwhile.
+/// The most connections that are told at once, as many as nginx closes: enough for the next clients and their connections
+/// to nodes. Closing one takes some 40 µs, and all others wait meanwhile.
 const AT_ONCE: usize = 32;
 /// How long a connection that has sent nothing, or that has its last response, must have been silent before it gives way.
 /// The request of an honest client comes within a few milliseconds of its handshake; without this, clients that compete
@@ -58,16 +59,18 @@ impl Worker {
         let mut evicted = Evicted::default();
         while evicted.count() < wanted.min(AT_ONCE) {
             let Some((silence, index)) = longest_silent(peers, now_ms) else { break };
+            // Before it is asked for, because another worker may be done at once.
+            self.shared.capacity.told(1);
             if index != self.index {
                 ask(&peers[index], shortage);
                 evicted.elsewhere += 1;
             } else if self.tell(silence, shortage, now_ms) {
                 evicted.here += 1;
             } else {
+                self.shared.capacity.settled(1);
                 break;
             }
         }
-        self.shared.capacity.told(evicted.count());
         if evicted.here > 0 {
             self.shared.capacity.warn(shortage, evicted.here, now_ms);
         }
@@ -105,8 +108,22 @@ impl Worker {
         true
     }
 
+    /// As [`Worker::evict`], because a call found no descriptor, and waits for the connections to end. If no client
+    /// connection gives way, this worker's idle connections to nodes do. False if nothing was found.
+    #[cold]
+    pub(super) async fn free_descriptors(&self) -> bool {
+        self.shared.capacity.read_limit();
+        let wanted = AT_ONCE.saturating_sub(self.shared.capacity.leaving());
+        let evicted = self.evict(Shortage::OpenFiles, wanted);
+        if self.wait_for_evicted(evicted).await {
+            return true;
+        }
+        let now_ms = self.now_ms();
+        self.pools.borrow_mut().close_idle(u64::from(USED_LEAST_MS), now_ms) > 0
+    }
+
     /// Waits until connections that were told to give way may have ended; false if there are none.
-    pub(super) async fn wait_for_evicted(&self, evicted: Evicted) -> bool {
+    async fn wait_for_evicted(&self, evicted: Evicted) -> bool {
         if evicted.here > 0 {
             env::yield_to_events().await;
         } else if evicted.elsewhere > 0 || self.shared.capacity.leaving() > 0 {
@@ -137,12 +154,7 @@ impl Worker {
                     self.keep_reserve(stream.descriptor());
                     return Ok(stream);
                 }
-                Err(error) if lacks_descriptors(&error) => {
-                    let evicted = self.evict(Shortage::OpenFiles, AT_ONCE);
-                    if !self.wait_for_evicted(evicted).await {
-                        return Err(error);
-                    }
-                }
+                Err(error) if lacks_descriptors(&error) && self.free_descriptors().await => {}
                 Err(error) => return Err(error),
             }
         }
