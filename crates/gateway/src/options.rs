@@ -48,8 +48,6 @@ pub struct Limits {
     pub rate_window_ms: u64,
     /// From the first byte of a request to the last of its response; 0 is without limit.
     pub request_timeout_ms: u64,
-    /// Without a byte either way in a tunnel.
-    pub tunnel_idle_timeout_ms: u64,
     /// A request body; 0 is without limit.
     pub max_body_bytes: u64,
     /// A request body that is read before a node is chosen because a variable looks into it.
@@ -84,8 +82,6 @@ impl Default for Limits {
             rate_window_ms: 30_000,
             // How long an answer may take is the route's to say; a stream of events may go on for hours.
             request_timeout_ms: 0,
-            // WebSockets are quiet for long; an hour of silence is nobody there.
-            tunnel_idle_timeout_ms: 3_600_000,
             max_body_bytes: 0,
             // What such variables are about are forms and calls, not uploads; each request under way may hold as much.
             max_matched_body_bytes: 1024 * 1024,

@@ -57,12 +57,20 @@ pub struct Timeouts {
     pub send_ms: u64,
     /// Between two reads from the node.
     pub read_ms: u64,
+    /// Without a byte either way in a tunnel: what a route or upstream says of reading, else a setting of its own.
+    pub tunnel_idle_ms: u64,
 }
 
 impl Default for Timeouts {
     fn default() -> Self {
-        // The defaults of the contract's data plane: a minute each.
-        Timeouts { connect_ms: 60_000, send_ms: 60_000, read_ms: 60_000 }
+        Timeouts {
+            // The defaults of the contract's data plane: a minute each.
+            connect_ms: 60_000,
+            send_ms: 60_000,
+            read_ms: 60_000,
+            // One hour, because WebSocket clients commonly send nothing between pings, and those may be rare.
+            tunnel_idle_ms: 3_600_000,
+        }
     }
 }
 

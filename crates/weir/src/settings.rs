@@ -279,6 +279,10 @@ settings! {
         upstream_read_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
     }
 }
+        /// Milliseconds without a byte either way after which a tunnel (WebSocket) is closed, where the route and upstream say
+        /// nothing; otherwise their `timeout.read` counts, as in APISIX. Long, because WebSocket clients commonly send
+        /// nothing between pings.
+        tunnel_idle_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "3600000"),
 
 /// Where settings come from, besides the environment: read at the start, and again when the node is told to.
 #[derive(Debug)]

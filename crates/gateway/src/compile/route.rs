@@ -198,5 +198,11 @@ fn priority(written: &WrittenRoute, service: Option<&Service>) -> Priority {
 /// The contract's seconds as milliseconds; a timeout of less than one counts as one, since 0 means without limit.
 pub(super) fn timeouts(timeout: &Timeout) -> Timeouts {
     let ms = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).max(1);
-    Timeouts { connect_ms: ms(timeout.connect), send_ms: ms(timeout.send), read_ms: ms(timeout.read) }
+    Timeouts {
+        connect_ms: ms(timeout.connect),
+        send_ms: ms(timeout.send),
+        read_ms: ms(timeout.read),
+        // The contract's data plane reads on a tunnel as on any response.
+        tunnel_idle_ms: ms(timeout.read),
+    }
 }

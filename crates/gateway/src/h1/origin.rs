@@ -94,8 +94,9 @@ impl OriginStream {
     }
 
     /// The raw connection and what was already read of it, for a tunnel, and the write buffer for reuse.
-    pub(crate) fn into_tunnel(self) -> (OriginTunnel, Vec<u8>) {
-        let tunnel = OriginTunnel { stream: self.connection.stream, buffer: self.intake.buffer };
+    pub(crate) fn into_tunnel(self, idle_timeout_ms: u64) -> (OriginTunnel, Vec<u8>) {
+        let (stream, buffer) = (self.connection.stream, self.intake.buffer);
+        let tunnel = OriginTunnel { stream, buffer, idle_timeout_ms };
         (tunnel, self.writer.into_buffer())
     }
 

@@ -19,6 +19,8 @@ use crate::exchange::Exchange;
 pub(crate) struct OriginTunnel {
     pub(crate) stream: Stream,
     pub(crate) buffer: Buffer,
+    /// How long nothing may pass before the tunnel is closed.
+    pub(crate) idle_timeout_ms: u64,
 }
 
 /// One way of a tunnel.
@@ -99,7 +101,7 @@ pub(crate) async fn run(
     mut origin: OriginTunnel,
 ) {
     let worker = alarm.worker();
-    let timeout_ms = worker.options.limits.tunnel_idle_timeout_ms;
+    let timeout_ms = origin.idle_timeout_ms;
     let mut up = Way::new(connection.input.take());
     let mut down = Way::new(Some(origin.buffer));
     let client = &mut connection.stream;

@@ -88,7 +88,7 @@ pub(super) async fn one_try<S: ServerStream>(
         }
         Ok(Ended::Tunnel) => {
             finish_try(exchange, under_way, None);
-            let Some((tunnel, bytes)) = one.origin.into_tunnel() else {
+            let Some((tunnel, bytes)) = one.origin.into_tunnel(timeouts.tunnel_idle_ms) else {
                 let failure =
                     Failure::new(Cause::BadResponse, "it switched protocols on a shared connection");
                 return Err((failure.at(address), before));

@@ -176,10 +176,9 @@ fn plan() -> Plan {
             idle_timeout_ms: 1_500,
             body_timeout_ms: 1_000,
             send_timeout_ms: 1_000,
-            tunnel_idle_timeout_ms: 3_000,
             ..Limits::default()
         },
-        timeouts: Timeouts { connect_ms: 500, send_ms: 1_000, read_ms: 1_000 },
+        timeouts: Timeouts { connect_ms: 500, send_ms: 1_000, read_ms: 1_000, tunnel_idle_ms: 3_000 },
         client_link: Link::default(),
         node_link: Link::default(),
         faults: Faults::default(),

@@ -93,7 +93,7 @@ impl Plan {
             nodes_up,
             routes: random.between(1, 3) as usize,
             limits: limits(random),
-            timeouts: Timeouts { connect_ms: 500, send_ms: 1_000, read_ms: 1_000 },
+            timeouts: Timeouts { connect_ms: 500, send_ms: 1_000, read_ms: 1_000, tunnel_idle_ms: 3_000 },
             client_link: link(random),
             node_link: link(random),
             faults: Faults::default(),
@@ -137,7 +137,6 @@ fn limits(random: &mut Random) -> Limits {
         idle_timeout_ms: 1_500,
         body_timeout_ms: 1_000,
         send_timeout_ms: 1_000,
-        tunnel_idle_timeout_ms: 3_000,
         max_requests_per_connection: *random.pick(&[0, 0, 1, 2, 3]),
         max_connections: *random.pick(&[100_000, 100_000, 100_000, 3]),
         ..Limits::default()

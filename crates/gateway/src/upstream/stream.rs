@@ -44,10 +44,11 @@ impl NodeStream {
         }
     }
 
-    /// The bare connection beneath it and what was read of it, for a tunnel; nothing where others share the connection.
-    pub(crate) fn into_tunnel(self) -> Option<(OriginTunnel, Vec<u8>)> {
+    /// The bare connection beneath it and what was read of it, for a tunnel that is closed after `idle_timeout_ms` without
+    /// a byte; nothing where others share the connection.
+    pub(crate) fn into_tunnel(self, idle_timeout_ms: u64) -> Option<(OriginTunnel, Vec<u8>)> {
         match self {
-            NodeStream::Http1(stream) => Some(stream.into_inner().into_tunnel()),
+            NodeStream::Http1(stream) => Some(stream.into_inner().into_tunnel(idle_timeout_ms)),
             #[cfg(test)]
             NodeStream::Scripted(_) => None,
         }

@@ -34,6 +34,7 @@ pub(super) fn engine(settings: &Settings) -> Options {
             connect_ms: settings.upstream_connect_timeout_ms,
             send_ms: settings.upstream_send_timeout_ms,
             read_ms: settings.upstream_read_timeout_ms,
+            tunnel_idle_ms: settings.tunnel_idle_timeout_ms,
         },
         pin: settings.pin,
     }

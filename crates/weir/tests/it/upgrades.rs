@@ -2,7 +2,7 @@
 
 use testkit::{Client, Origin, Reply, Signal, Step, Weir, raw_exchange};
 
-use crate::support::{gateway, route, upstream};
+use crate::support::{builder, gateway, route, upstream};
 
 /// The handshake of RFC 6455 section 1.2, ready for more fields.
 const HANDSHAKE: &str = "GET /chat HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
@@ -65,6 +65,50 @@ fn each_way_of_a_tunnel_ends_by_itself() {
     client.send(b"more");
     go.set();
     origin.wait_for_closed(1);
+}
+
+#[test]
+fn quiet_tunnel_is_closed_by_timeout_read() {
+    let check = |fields: &str, more: &str| {
+        let origin = Origin::start(|_| Reply::raw(SWITCHING.as_bytes()).then(Step::Echo).close());
+        let fields = format!("uri: /*, enable_websocket: true{fields}");
+        let weir = gateway(&route(&fields, &upstream(&[origin.address()], more)));
+        let mut client = shake_hands(&weir);
+        client.send(b"hello");
+        assert_eq!(client.read_bytes(5), b"hello");
+        assert!(client.closes_cleanly(), "{fields} {more}");
+        origin.wait_for_closed(1);
+    };
+    check("", "timeout: {connect: 60, send: 60, read: 0.3}");
+    check(", timeout: {connect: 60, send: 60, read: 0.3}", "");
+    check(", timeout: {connect: 60, send: 60, read: 0.3}", "timeout: {connect: 60, send: 60, read: 60}");
+}
+
+#[test]
+fn quiet_tunnel_is_closed_by_its_setting() {
+    let origin = Origin::start(|_| Reply::raw(SWITCHING.as_bytes()).then(Step::Echo).close());
+    let fields = |id: &str, uri: &str, more: &str| {
+        let upstream = upstream(&[origin.address()], more);
+        format!("  - {{id: '{id}', uri: {uri}, enable_websocket: true, upstream: {upstream}}}\n")
+    };
+    let explicit = "timeout: {connect: 60, send: 60, read: 60}";
+    let resources = format!("routes:\n{}{}", fields("1", "/chat", ""), fields("2", "/other", explicit));
+    // The default time between two reads from a node does not count for tunnels.
+    let arguments = ["--tunnel-idle-timeout-ms", "300", "--upstream-read-timeout-ms", "60000"];
+    let weir = builder(&resources).arguments(&arguments).start();
+    let mut patient = weir.client();
+    patient.send(HANDSHAKE.replace("/chat", "/other").as_bytes());
+    assert_eq!(patient.read_response(false).unwrap().status, 101);
+    assert!(shake_hands(&weir).closes_cleanly());
+    patient.send(b"hello");
+    assert_eq!(patient.read_bytes(5), b"hello", "timeout.read of its upstream is longer");
+    let weir = builder(&resources).arguments(&["--upstream-read-timeout-ms", "100"]).start();
+    let mut long = shake_hands(&weir);
+    // Longer than that time: a tunnel with a time of its own is closed first.
+    let weir = builder(&resources).arguments(&["--tunnel-idle-timeout-ms", "300"]).start();
+    assert!(shake_hands(&weir).closes_cleanly());
+    long.send(b"hello");
+    assert_eq!(long.read_bytes(5), b"hello", "an hour by default");
 }
 
 #[test]

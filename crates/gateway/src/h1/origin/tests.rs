@@ -135,7 +135,7 @@ fn a_tunnel_reads_on_where_the_head_ends() {
         let mut head = ResponseHead::default();
         poll_fn(|cx| origin.poll_head(cx, &mut head, LOOK)).await.unwrap();
         assert_eq!(head.status, 101);
-        let (mut tunnel, _) = origin.into_tunnel();
+        let (mut tunnel, _) = origin.into_tunnel(1_000);
         assert_eq!(tunnel.buffer.capacity(), 0);
         let mut room = [0; 64];
         let count = poll_fn(|cx| tunnel.stream.poll_read(cx, &mut room)).await.unwrap();
