@@ -1,5 +1,5 @@
-//! The metrics listener (contract 2.6): one path, one text, the gateway's and the configuration's. It refuses to know any
-//! metric.
+//! The metrics listener (contract 2.6): one text under two paths, the gateway's and the configuration's. It refuses to
+//! know any metric.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::source::etcd;
 use crate::verdict;
 use crate::view::SharedView;
 
-/// Answers `/apisix/prometheus/metrics`.
+/// Answers `/metrics` and `/apisix/prometheus/metrics`.
 pub struct Metrics {
     metrics: Arc<dyn MetricsText>,
     view: SharedView,
@@ -43,7 +43,7 @@ impl Handler for Metrics {
     }
 
     fn answer(&self, request: Request<Bytes>) -> Answer {
-        if request.uri().path() != METRICS_PATH {
+        if !METRICS_PATHS.contains(&request.uri().path()) {
             return Box::pin(std::future::ready(respond::empty(StatusCode::NOT_FOUND)));
         }
         let (metrics, view) = (Arc::clone(&self.metrics), self.view.load());
@@ -68,8 +68,8 @@ impl Handler for Metrics {
     }
 }
 
-/// Where APISIX's exporter answers.
-const METRICS_PATH: &str = "/apisix/prometheus/metrics";
+/// The path that scrapers ask for unless told otherwise, and where APISIX's exporter answers.
+const METRICS_PATHS: [&str; 2] = ["/metrics", "/apisix/prometheus/metrics"];
 /// The Prometheus text exposition format.
 const TEXT_FORMAT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn one_path_one_text() {
+    fn both_paths_have_the_text() {
         let check = |method: &str, path: &str, expected: (u16, &str)| {
             let metrics = Metrics::new(Arc::new(One), SharedView::default());
             let (code, _, body) = block_on(ask(&metrics, method, path, &[], ""));
@@ -97,7 +97,10 @@ mod tests {
         };
         check("GET", "/apisix/prometheus/metrics", (200, "apisix_up 1\n"));
         check("GET", "/apisix/prometheus/metrics?x=1", (200, "apisix_up 1\n"));
-        check("GET", "/metrics", (404, ""));
+        check("GET", "/metrics", (200, "apisix_up 1\n"));
+        check("HEAD", "/metrics", (200, "apisix_up 1\n"));
+        check("GET", "/metrics/", (404, ""));
+        check("GET", "/", (404, ""));
         check("POST", "/apisix/prometheus/metrics", (405, ""));
     }
 }

@@ -53,7 +53,7 @@ settings! {
         control: Option<SocketAddr> = parse::listener("ADDR", "127.0.0.1:9090"),
         /// Address of `/status` and `/status/ready` for probes, or `off`.
         status: Option<SocketAddr> = parse::listener("ADDR", "127.0.0.1:7085"),
-        /// Address of the metrics for Prometheus, at `/apisix/prometheus/metrics`, or `off`.
+        /// Address of the metrics for Prometheus, at `/metrics` and at APISIX's `/apisix/prometheus/metrics`, or `off`.
         metrics: Option<SocketAddr> = parse::listener("ADDR", "127.0.0.1:9091"),
     }
     section "Configuration source" {

@@ -145,7 +145,7 @@ pub(super) const KEYS: &[Key] = &[
     key("stream_plugins", Ignore, "layer 4 is not served yet"),
     key("plugin_attr.prometheus.export_addr", Honour(listeners::metrics), "`metrics`"),
     key("plugin_attr.prometheus.enable_export_server", Honour(listeners::enable_export_server), "`false`: `metrics: off`"),
-    key("plugin_attr.prometheus.export_uri", Same("/apisix/prometheus/metrics"), "metrics are at /apisix/prometheus/metrics"),
+    key("plugin_attr.prometheus.export_uri", Same("/apisix/prometheus/metrics"), "metrics are at /apisix/prometheus/metrics and /metrics"),
     key("plugin_attr.prometheus.metric_prefix", Same("apisix_"), "names begin with apisix_"),
     key("plugin_attr.prometheus.refresh_interval", Moot, "figures are those of the moment they are asked for"),
     key("plugin_attr.prometheus.*", Ignore, "metrics have the labels and buckets they have"),
