@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use stdx::timers::TimerId;
 
-use crate::worker::Worker;
+use crate::worker::{Silence, Worker};
 
 /// A timer on a worker's wheel, released when dropped.
 pub(crate) struct Alarm {
@@ -57,17 +57,25 @@ impl Alarm {
         bound.is_some_and(|bound_ms| self.worker.now_ms() >= bound_ms)
     }
 
-    /// What `future` comes to; nothing if the bound passes before that.
-    pub(crate) async fn within_bound<F: Future + Unpin>(&self, mut future: F) -> Option<F::Output> {
-        std::future::poll_fn(|cx| match Pin::new(&mut future).poll(cx) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if self.is_overdue() => Poll::Ready(None),
-            Poll::Pending => {
-                self.set(cx, 0);
-                Poll::Pending
-            }
-        })
-        .await
+    /// The client's connection whose alarm this is waits without a request in flight from now on, and gives way to others
+    /// when seats or descriptors run out. The alarm must be set before the task waits: its waker is used.
+    #[inline]
+    pub(crate) fn fall_silent(&self, silence: Silence) {
+        self.worker.silent.borrow_mut().enter(self.id.index(), silence, self.worker.now_ms());
+    }
+
+    /// It has a request in flight again, or has ended.
+    #[inline]
+    pub(crate) fn end_silence(&self) {
+        if self.worker.silent.borrow_mut().leave(self.id.index()) {
+            self.worker.shared.capacity.settled(1);
+        }
+    }
+
+    /// Whether the connection is to end, because it has been silent longest and others need its place.
+    #[inline]
+    pub(crate) fn gives_way(&self) -> bool {
+        self.worker.silent.borrow().gives_way(self.id.index())
     }
 
     /// Whether the deadline has passed.
@@ -78,6 +86,7 @@ impl Alarm {
 }
 
 impl Drop for Alarm {
+        self.end_silence();
     fn drop(&mut self) {
         self.worker.timers.borrow_mut().release(self.id);
     }

@@ -21,10 +21,21 @@ use memory as chosen;
 use tokio_env as chosen;
 
 pub use chosen::{
-    BoundSocket, Listener, Socket, Stream, bind, connect, monotonic_ns, random_u64, sleep_ms, spawn,
-    wall_clock,
+    BoundSocket, Listener, Socket, Stream, bind, connect, monotonic_ns, open_files_limit, random_u64,
+    sleep_ms, spawn, wall_clock,
 };
 pub(crate) use chosen::{block_on, service, wait_while, yield_to_events, yield_when_spent};
 
 /// Whether sockets, clocks and tasks are those of the simulation.
 pub const IS_SIMULATED: bool = cfg!(feature = "simulation");
+
+/// What is known of the other end of a stream, bytes in front of its end aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerEnd {
+    /// It may send more.
+    Open,
+    /// It has closed its sending side.
+    Closed,
+    /// The connection is broken.
+    Reset,
+}

@@ -2,10 +2,12 @@
 //! connections an address has, how much memory is left, how much a node can take. It decides; refusing is for others.
 
 pub(crate) mod addresses;
+pub mod capacity;
 pub(crate) mod limiter;
 pub(crate) mod memory;
 
 use addresses::AddressCounts;
+use capacity::Capacity;
 use memory::MemoryLevel;
 
 use crate::failure::{Cause, Failure};
@@ -48,15 +50,19 @@ impl Priority {
 pub(crate) struct Shared {
     pub(crate) addresses: AddressCounts,
     pub(crate) memory: MemoryLevel,
+    pub(crate) capacity: Capacity,
 }
 
 impl Shared {
     /// As the options ask for.
     pub(crate) fn new(options: &Options) -> Shared {
         let most = options.limits.max_connections_per_address;
+        let capacity = Capacity::default();
+        capacity.read_limit();
         Shared {
             addresses: AddressCounts::new(most, options.forward.trusted_addresses.clone()),
             memory: MemoryLevel::default(),
+            capacity,
         }
     }
 

@@ -4,14 +4,16 @@
 mod accept;
 mod chains;
 mod command;
+mod evict;
 mod listeners;
 mod run;
+mod silence;
 mod upstreams;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 
 use router::path::PathScratch;
@@ -25,6 +27,7 @@ pub(crate) use listeners::{FAREWELL_MS, OpenListener, Queue};
 #[cfg(feature = "simulation")]
 pub(crate) use run::body;
 pub(crate) use run::run;
+pub use silence::{Silence, SilentCounts};
 pub(crate) use upstreams::{Lent, LentNode};
 
 use crate::env;
@@ -36,6 +39,7 @@ use crate::observe::failures::FailureCounts;
 use crate::observe::metrics::WorkerMetrics;
 use crate::options::Options;
 use crate::overload::Shared;
+use crate::overload::capacity::Shortage;
 use crate::plugin::outbound::HttpClient;
 use crate::runtime::{Generation, Runtime};
 use crate::upstream::pool::Pools;
@@ -65,8 +69,20 @@ pub struct Status {
     pub revision: AtomicU64,
     /// Milliseconds of the monotonic clock when it last turned its loop.
     pub beat_ms: AtomicU64,
-    /// What failed and what was refused.
+    /// What failed, what was refused, and which connections gave way to others.
     pub failures: FailureCounts,
+    /// Client connections without a request in flight.
+    pub silent: SilentCounts,
+    /// How many of them other workers want to give way, by what there is too little of.
+    pub(crate) asked: [AtomicU32; Shortage::ALL.len()],
+}
+
+impl Status {
+    /// Takes back what other workers have asked for, where there is no worker that could do it.
+    pub(crate) fn ignore_asked(&self, shared: &Shared) {
+        let asked: u32 = self.asked.iter().map(|asked| asked.swap(0, Ordering::Relaxed)).sum();
+        shared.capacity.settled(asked as usize);
+    }
 }
 
 /// See the module.
@@ -94,6 +110,9 @@ pub struct Worker {
     chains: RefCell<chains::Merged>,
     access_log: Option<(AccessLog, RefCell<LineWriter>)>,
     listeners: RefCell<listeners::Listeners>,
+    pub(crate) silent: RefCell<silence::SilentConnections>,
+    /// All workers, this one among them; set when it begins to run.
+    peers: OnceCell<Rc<[Handle]>>,
     draining: Cell<bool>,
     /// A task that it cannot do without has panicked.
     maimed: tokio::sync::Notify,
@@ -147,6 +166,8 @@ impl Worker {
             chains: RefCell::default(),
             access_log: parts.access_log.map(|(log, writer)| (log, RefCell::new(writer))),
             listeners: RefCell::new(listeners::Listeners::new(parts.listeners)),
+            silent: RefCell::new(silence::SilentConnections::new(parts.status.clone())),
+            peers: OnceCell::new(),
             draining: Cell::new(false),
             maimed: tokio::sync::Notify::new(),
             swept_revision: Cell::new(0),

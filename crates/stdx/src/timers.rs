@@ -42,6 +42,13 @@ struct Entry {
     waker: Option<Waker>,
 }
 
+impl TimerId {
+    /// The timer's place in its table, which another timer takes over once this one is released.
+    pub fn index(self) -> u32 {
+        self.index
+    }
+}
+
 impl Timers {
     /// No timers yet; the time is `now_ms`.
     pub fn new(now_ms: u64) -> Self {
@@ -135,6 +142,12 @@ impl Timers {
     /// look around, as at its end.
     pub fn wake_all(&self, wakers: &mut Vec<Waker>) {
         wakers.extend(self.entries.iter().filter_map(|entry| entry.waker.clone()));
+    }
+
+    /// The waker that the timer at `index` was last set with, to wake its task before the deadline. None if the timer was
+    /// never set, or has expired, in which case the task was woken.
+    pub fn waker_at(&self, index: u32) -> Option<Waker> {
+        self.entries.get(index as usize)?.waker.clone()
     }
 
     /// True when the wheel holds anything: without that the worker need not tick.
@@ -300,6 +313,23 @@ mod tests {
         timers.advance(1000, &mut wakers);
         wakers.into_iter().for_each(Waker::wake);
         assert_eq!((first.0.load(Ordering::Relaxed), second.0.load(Ordering::Relaxed)), (0, 1));
+    }
+
+    #[test]
+    fn waker_is_at_hand_until_expiry_or_release() {
+        let mut timers = Timers::new(0);
+        let id = timers.register();
+        assert!(timers.waker_at(id.index()).is_none(), "never set");
+        timers.set(id, 100, Waker::noop());
+        timers.clear(id);
+        assert!(timers.waker_at(id.index()).is_some());
+        timers.set(id, 100, Waker::noop());
+        assert_eq!(fired(&mut timers, 100 + TICK_MS), 1);
+        assert!(timers.waker_at(id.index()).is_none(), "expired");
+        timers.set(id, 1_000, Waker::noop());
+        timers.release(id);
+        assert!(timers.waker_at(id.index()).is_none(), "released");
+        assert!(timers.waker_at(7).is_none(), "no such timer");
     }
 
     #[derive(Debug, Clone)]

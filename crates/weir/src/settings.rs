@@ -242,7 +242,9 @@ settings! {
         wait_for_body_bytes: usize = parse::size::<0, 1_048_576>("BYTES", "2048"),
         /// Requests after which a connection is closed; 0 is no limit.
         max_requests_per_connection: u64 = parse::number::<0, { i64::MAX as u64 }>("N", "0"),
-        /// Most open client connections of the whole process. Past it, new ones are closed at once.
+        /// Most open client connections of the whole process. Past it, the connection that has been silent longest is closed
+        /// for a new one: first one that has never sent a byte, then an idle one. Where all have a request in flight, the
+        /// new one is closed at once.
         max_connections: usize = parse::size::<1, 16_777_216>("N", "100000"),
         /// Most open connections of one client address (of one /64 for IPv6) in the whole process; 0 is no limit. Past it,
         /// new ones are closed at once. Peers in `trusted_addresses` are not counted. Off, since behind a balancer all
@@ -277,12 +279,12 @@ settings! {
         upstream_send_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
         /// Milliseconds between two reads from a node, where the route and upstream say nothing.
         upstream_read_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
-    }
-}
         /// Milliseconds without a byte either way after which a tunnel (WebSocket) is closed, where the route and upstream say
         /// nothing; otherwise their `timeout.read` counts, as in APISIX. Long, because WebSocket clients commonly send
         /// nothing between pings.
         tunnel_idle_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "3600000"),
+    }
+}
 
 /// Where settings come from, besides the environment: read at the start, and again when the node is told to.
 #[derive(Debug)]

@@ -42,6 +42,11 @@ pub fn random_u64() -> u64 {
     world().executor().random().next()
 }
 
+/// Here there is no end of descriptors.
+pub fn open_files_limit() -> u64 {
+    u64::MAX
+}
+
 /// Nothing: here tasks take turns in an order that the seed decides.
 pub(crate) async fn yield_when_spent() {}
 

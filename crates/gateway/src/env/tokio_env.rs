@@ -6,6 +6,7 @@ mod running;
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -14,9 +15,10 @@ use rustix::net::{RecvFlags, SendFlags, sockopt};
 use tokio::io::{AsyncWrite, Interest};
 use tokio::net::{TcpSocket, TcpStream};
 
+use super::PeerEnd;
 pub use listening::{BoundSocket, Listener, bind};
 pub(crate) use running::{block_on, service, wait_while, yield_to_events, yield_when_spent};
-pub use running::{monotonic_ns, random_u64, sleep_ms, spawn, wall_clock};
+pub use running::{monotonic_ns, open_files_limit, random_u64, sleep_ms, spawn, wall_clock};
 
 /// A connected socket on its way from one worker to another: on no event loop.
 pub type Socket = std::net::TcpStream;
@@ -224,6 +226,29 @@ impl Stream {
             rustix::ioctl::ioctl(&self.0, getter)
         };
         bytes.map_or(0, |bytes| u64::try_from(bytes).unwrap_or(0))
+    }
+
+    /// The number of its descriptor.
+    pub fn descriptor(&self) -> u64 {
+        // Never negative while it is open.
+        u64::from(self.0.as_raw_fd().unsigned_abs())
+    }
+
+    /// Whether the peer has closed its sending side or reset the connection, even if there are bytes in front of that.
+    /// A system call.
+    pub fn peer_end(&self) -> PeerEnd {
+        let mut looked = [PollFd::new(&self.0, PollFlags::RDHUP)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // If it fails the end is seen later, when the bytes in front of it were read.
+        let _ = poll(&mut looked, Some(&at_once));
+        let found = looked[0].revents();
+        if found.intersects(PollFlags::ERR | PollFlags::HUP) {
+            PeerEnd::Reset
+        } else if found.contains(PollFlags::RDHUP) {
+            PeerEnd::Closed
+        } else {
+            PeerEnd::Open
+        }
     }
 
     /// The address of this end.

@@ -11,6 +11,7 @@ use http1::{HeadError, HeadLimits, HeadStatus, Method, asks_for_head, is_still_p
 use stdx::buffer::Buffer;
 use stdx::pooled::PooledBox;
 
+use super::linger::linger;
 use super::room::KeptRoom;
 use super::server::{After, H1Server};
 use super::tunnel;
@@ -20,13 +21,7 @@ use crate::exchange::reuse::Lease;
 use crate::exchange::{Address, ConnectionContext, Exchange, Scheme};
 use crate::failure::{Cause, Failure};
 use crate::pipeline::{self, Outcome};
-use crate::worker::{Counted, OpenListener};
-
-/// After the last response the peer may still be sending; reading on for so long keeps its end from being reset while
-/// the response is still on its way (RFC 9112 section 9.6).
-const LINGER_MS: u64 = 2_000;
-/// The most bytes read and dropped while lingering.
-const LINGER_MAX_BYTES: usize = 256 * 1024;
+use crate::worker::{Counted, OpenListener, Silence};
 
 /// A client's connection between exchanges: small, and without a buffer while it is idle. It lives in a box of its own,
 /// since an `async fn` would keep two copies of what it is given, one as its argument and one as its variable.
@@ -134,6 +129,7 @@ impl Connection {
                 // The end of the stream can be read again, by whoever tells the client.
                 Poll::Ready(Ok(_)) => return Poll::Ready(true),
                 Poll::Ready(Err(_)) => return Poll::Ready(false),
+                Poll::Pending if alarm.gives_way() => return Poll::Ready(false),
                 Poll::Pending if alarm.rang() => return Poll::Ready(true),
                 Poll::Pending => return Poll::Pending,
             }
@@ -150,6 +146,7 @@ impl Drop for Connection {
 /// Serves a connection until it ends.
 pub(crate) async fn serve(mut connection: Box<Connection>, alarm: Alarm) {
     while wait_for_request(&mut connection, &alarm).await {
+        alarm.end_silence();
         // Requests sent ahead that are answered here could follow each other without end.
         yield_when_spent().await;
         // The exchange's state is large; it lives in memory that workers reuse, not in this task.
@@ -178,14 +175,25 @@ async fn wait_for_request(connection: &mut Connection, alarm: &Alarm) -> bool {
     let limits = &worker.options.limits;
     let timeout_ms = if connection.requests == 0 { limits.head_timeout_ms } else { limits.idle_timeout_ms };
     let mut armed = false;
+    let mut silent = false;
     let mut farewell = Farewell::default();
     poll_fn(|cx| {
+        let falls_silent = !std::mem::replace(&mut silent, true);
         if connection.partial.is_some() {
-            return connection.poll_rest_of_head(cx, alarm);
+            let rest = connection.poll_rest_of_head(cx, alarm);
+            if falls_silent && rest.is_pending() {
+                alarm.fall_silent(Silence::Head);
+            }
+            return rest;
         }
         // A look first: it is cheaper than the question that leaves a waker.
         if connection.stream.is_readable() || connection.stream.poll_read_ready(cx).is_ready() {
             return Poll::Ready(true);
+        }
+        if falls_silent {
+            alarm.fall_silent(if connection.requests == 0 { Silence::Unspoken } else { Silence::Idle });
+        } else if alarm.gives_way() {
+            return Poll::Ready(connection.take_arrived());
         }
         if connection.listener.is_closing() {
             return farewell.poll(cx, connection, alarm, timeout_ms);
@@ -392,38 +400,6 @@ fn head_failure(error: &HeadError) -> Failure {
         _ => Cause::BadRequest,
     };
     Failure::new(cause, error.reason())
-}
-
-/// Closes the sending side and reads on for a while, so that the client gets the last response whole.
-async fn linger(connection: &mut Connection, alarm: &Alarm) {
-    let mut room = connection.input.take().unwrap_or_else(Connection::take_input);
-    let mut dropped_bytes = 0;
-    let mut armed = false;
-    poll_fn(|cx| {
-        if !armed {
-            armed = true;
-            if !matches!(connection.stream.poll_shutdown(cx), Poll::Ready(Ok(()))) {
-                return Poll::Ready(());
-            }
-            alarm.set(cx, LINGER_MS);
-        }
-        loop {
-            let filled = room.filled().len();
-            room.consume(filled);
-            match connection.stream.poll_read(cx, room.spare_mut()) {
-                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(()),
-                Poll::Ready(Ok(count)) => {
-                    dropped_bytes += count;
-                    if dropped_bytes > LINGER_MAX_BYTES {
-                        return Poll::Ready(());
-                    }
-                }
-                Poll::Pending if alarm.rang() => return Poll::Ready(()),
-                Poll::Pending => return Poll::Pending,
-            }
-        }
-    })
-    .await;
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ use super::failures::Refusal;
 use super::histogram::{BOUNDS_MS, Histogram, HistogramTotals};
 use super::metrics::{Labels, Series, SharedSeries};
 use crate::failure::Cause;
-use crate::worker::Status;
+use crate::overload::capacity::Shortage;
+use crate::worker::{Silence, Status};
 
 #[derive(Default)]
 struct Totals {
@@ -106,9 +107,13 @@ fn write_histogram(text: &mut String, kind: &str, labels: &Labels, totals: &Hist
 /// Appends the counters that every worker keeps whether or not anybody asked for more.
 pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
     write_failures(workers.clone(), text);
-    let (mut active, mut accepted, mut requests, mut idle) = (0, 0, 0, 0);
+    let (mut active, mut reading, mut waiting) = (0_u64, 0, 0);
+    let (mut accepted, mut requests, mut idle) = (0, 0, 0);
     for worker in workers {
-        active += worker.connections.load(Ordering::Relaxed);
+        let silent = |silence| u64::from(worker.silent.count(silence));
+        active += worker.connections.load(Ordering::Relaxed) as u64;
+        reading += silent(Silence::Head);
+        waiting += silent(Silence::Unspoken) + silent(Silence::Idle);
         accepted += worker.accepted.load(Ordering::Relaxed);
         requests += worker.requests.load(Ordering::Relaxed);
         idle += worker.idle_upstream.load(Ordering::Relaxed);
@@ -116,7 +121,18 @@ pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text:
     header(text, "apisix_http_requests_total", "gauge", "Requests served since the start.");
     let _ = writeln!(text, "apisix_http_requests_total {requests}");
     header(text, "apisix_nginx_http_current_connections", "gauge", "Client connections.");
-    for (state, count) in [("accepted", accepted), ("active", active as u64), ("handled", accepted)] {
+    // As nginx counts them (ngx_http_stub_status_module): every active connection reads a request head, waits for one, or
+    // does something else, which is called writing. The counters of a worker are not read at one moment.
+    let writing = active.saturating_sub(reading + waiting);
+    let states = [
+        ("accepted", accepted),
+        ("active", active),
+        ("handled", accepted),
+        ("reading", reading),
+        ("waiting", waiting),
+        ("writing", writing),
+    ];
+    for (state, count) in states {
         let _ = writeln!(text, "apisix_nginx_http_current_connections{{state=\"{state}\"}} {count}");
     }
     header(
@@ -141,6 +157,17 @@ fn write_failures<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &
     for refusal in Refusal::ALL {
         let count: u64 = workers.clone().map(|worker| worker.failures.refusals(*refusal)).sum();
         let _ = writeln!(text, "{name}{{limit=\"{}\"}} {count}", refusal.code());
+    }
+    let name = "weir_connections_evicted_total";
+    let help = "Silent connections closed so that others could be served, by the limit that was reached.";
+    header(text, name, "counter", help);
+    for shortage in Shortage::ALL {
+        for silence in Silence::ALL {
+            let count: u64 =
+                workers.clone().map(|worker| worker.failures.evictions(*shortage, *silence)).sum();
+            let (limit, state) = (shortage.code(), silence.code());
+            let _ = writeln!(text, "{name}{{limit=\"{limit}\",state=\"{state}\"}} {count}");
+        }
     }
 }
 

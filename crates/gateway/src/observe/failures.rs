@@ -1,10 +1,12 @@
 //! Counters of what was refused and what failed, by cause: requests by the table of causes, connections by the limit that
-//! refused them. One worker writes each with plain loads and stores; a scrape reads them. It knows no label and no text.
+//! refused them or that made them give way. One worker writes each with plain loads and stores; a scrape reads them. It knows no label and no text.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::histogram::bump;
 use crate::failure::Cause;
+use crate::overload::capacity::Shortage;
+use crate::worker::Silence;
 
 /// A connection that was closed before a byte of it was read, by the limit that asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,12 +39,18 @@ impl Refusal {
 pub struct FailureCounts {
     causes: Box<[AtomicU64]>,
     refusals: Box<[AtomicU64]>,
+    /// By shortage, then by silence.
+    evictions: Box<[AtomicU64]>,
 }
 
 impl Default for FailureCounts {
     fn default() -> FailureCounts {
         let zeros = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
-        FailureCounts { causes: zeros(Cause::ALL.len()), refusals: zeros(Refusal::ALL.len()) }
+        FailureCounts {
+            causes: zeros(Cause::ALL.len()),
+            refusals: zeros(Refusal::ALL.len()),
+            evictions: zeros(Shortage::ALL.len() * Silence::ALL.len()),
+        }
     }
 }
 
@@ -55,6 +63,20 @@ impl FailureCounts {
     /// Counts a connection that was refused.
     pub(crate) fn refused(&self, refusal: Refusal) {
         bump(&self.refusals[refusal as usize], 1);
+    }
+
+    /// Counts a silent connection that gave way to others.
+    pub(crate) fn evicted(&self, shortage: Shortage, silence: Silence) {
+        bump(self.eviction(shortage, silence), 1);
+    }
+
+    fn eviction(&self, shortage: Shortage, silence: Silence) -> &AtomicU64 {
+        &self.evictions[shortage as usize * Silence::ALL.len() + silence as usize]
+    }
+
+    /// How many silent connections gave way because of `shortage`.
+    pub fn evictions(&self, shortage: Shortage, silence: Silence) -> u64 {
+        self.eviction(shortage, silence).load(Ordering::Relaxed)
     }
 
     /// How many exchanges failed with `cause`.
@@ -85,5 +107,15 @@ mod tests {
             counts.refused(*refusal);
             assert_eq!(counts.refusals(*refusal), 1, "{refusal:?}");
         }
+        for (number, (shortage, silence)) in pairs().enumerate() {
+            (0..=number).for_each(|_| counts.evicted(shortage, silence));
+        }
+        for (number, (shortage, silence)) in pairs().enumerate() {
+            assert_eq!(counts.evictions(shortage, silence), number as u64 + 1, "{shortage:?} {silence:?}");
+        }
+    }
+
+    fn pairs() -> impl Iterator<Item = (Shortage, Silence)> {
+        Shortage::ALL.iter().flat_map(|shortage| Silence::ALL.iter().map(|silence| (*shortage, *silence)))
     }
 }

@@ -16,6 +16,8 @@ use crate::env::monotonic_ns;
 const PAUSE_NS: u64 = 60_000_000;
 /// Longer than the gateway waits for anything here, in nanoseconds.
 const TOO_LONG_NS: u64 = 1_300_000_000;
+/// How long a kept connection has at least been idle before it gives way where there are few seats, in nanoseconds.
+const IDLE_LEAST_NS: u64 = 1_000_000_000;
 /// How long a client waits for `100` before it sends its body all the same, in nanoseconds.
 const CONTINUE_NS: u64 = 300_000_000;
 /// Requests sent at once at most.
@@ -368,7 +370,7 @@ fn nothing(client: &Client, line: &Line) -> Ending {
         || client.ledger.is_upset_since(line.before_ns)
         || line.early
         || line.shut
-        || client.plan.limits.max_connections < 1_000 && line.answers == 0
+        || client.plan.limits.max_connections < 1_000 && (line.answers == 0 || idle_ns >= IDLE_LEAST_NS)
         || idle_ns >= client.plan.limits.idle_timeout_ms * 1_000_000;
     Ending::Nothing { expected }
 }

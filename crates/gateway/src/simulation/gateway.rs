@@ -25,11 +25,12 @@ use crate::forward::ForwardOptions;
 use crate::listener::{self, ListenerSet, Protocols, Wanted};
 use crate::observe::metrics::WorkerMetrics;
 use crate::options::Options;
+use crate::overload::Shared;
 use crate::plugin::outbound::OutboundPolicy;
 use crate::plugin::services::Services;
 use crate::runtime::Runtime;
 use crate::upstream::dns::Resolver;
-use crate::worker::{self, Command, Handle, Parts, Queue, Worker};
+use crate::worker::{self, Command, Handle, Parts, Queue, Silence, Worker};
 
 /// See the module.
 pub(crate) struct Gateway {
@@ -43,6 +44,7 @@ pub(crate) struct Gateway {
     lives: RefCell<Vec<Life>>,
     handles: Vec<Handle>,
     listeners: Arc<Published<ListenerSet>>,
+    shared: Arc<Shared>,
 }
 
 /// The control side.
@@ -145,6 +147,7 @@ impl Gateway {
             lives: RefCell::default(),
             handles,
             listeners: Arc::new(Published::new(Arc::new(listeners))),
+            shared: Arc::default(),
         };
         for (index, receiver) in receivers.into_iter().enumerate() {
             let life = gateway.start(index, Rc::new(Cell::new(Some(receiver))));
@@ -163,7 +166,7 @@ impl Gateway {
             status: self.handles[index].status.clone(),
             metrics: WorkerMetrics::default(),
             access_log: None,
-            shared: Arc::default(),
+            shared: self.shared.clone(),
         });
         let (inner, home, peers) = (worker.clone(), commands.clone(), self.handles.clone());
         let group = spawn_worker(async move {
@@ -249,6 +252,10 @@ impl Gateway {
 
     /// Nothing is under way: are all counts back, is all memory?
     pub(crate) fn judge_at_rest(&self) {
+        let leaving = self.shared.capacity.leaving();
+        if leaving != 0 {
+            self.ledger.violation(format!("{leaving} connections are about to give way when all is over"));
+        }
         if self.plan.planted == Some(Plant::CountLeaks) {
             self.handles[0].status.connections.fetch_add(1, Ordering::Relaxed);
         }
@@ -269,6 +276,8 @@ impl Gateway {
             );
             check("streams", index, streams_of(life.group), pooled);
             check("timers", index, worker.timers.borrow().registered(), 0);
+            let silent = |silence: &Silence| self.handles[index].status.silent.count(*silence) as usize;
+            check("silent connections", index, Silence::ALL.iter().map(silent).sum(), 0);
             check("requests under way at nodes", index, worker.tries_under_way(), 0);
         }
     }

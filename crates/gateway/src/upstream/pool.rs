@@ -86,6 +86,15 @@ impl Pools {
         });
     }
 
+    /// Closes what has been idle for at least `least_ms`; how many connections that were.
+    pub(crate) fn close_idle(&mut self, least_ms: u64, now_ms: u64) -> usize {
+        let before = self.len();
+        for pool in self.idle.values_mut() {
+            pool.connections.retain(|connection| now_ms.saturating_sub(connection.idle_since_ms) < least_ms);
+        }
+        before - self.len()
+    }
+
     /// Closes everything.
     pub(crate) fn clear(&mut self) {
         self.idle.clear();
@@ -128,7 +137,10 @@ mod tests {
                 assert!(pools.idle[&endpoint.id].connections.capacity() > 0, "at {now_ms} ms");
                 pools.give(lent, now_ms);
             }
-            drop(pools.take(endpoint.id).unwrap());
+            let connection = pools.take(endpoint.id).unwrap();
+            pools.give(connection, now_ms);
+            assert_eq!((pools.close_idle(1_000, now_ms + 999), pools.len()), (0, 1));
+            assert_eq!((pools.close_idle(1_000, now_ms + 1_000), pools.len()), (1, 0));
             pools.sweep(now_ms + ROOM_KEPT_MS - 1);
             assert_eq!(pools.idle.len(), 1);
             pools.sweep(now_ms + ROOM_KEPT_MS);

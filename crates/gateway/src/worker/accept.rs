@@ -9,18 +9,20 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::evict::lacks_descriptors;
 use super::{Command, Handle, OpenListener, Queue, Worker};
 use crate::alarm::Alarm;
 use crate::env::{self, Socket, Stream};
 use crate::h1::connection::{self, Connection};
 use crate::listener::{Application, Listener};
 use crate::observe::failures::Refusal;
+use crate::overload::capacity::Shortage;
 
 /// A worker hands over when it holds this many connections more than the least loaded one, or an eighth of its number
 /// more, whichever is greater: hand-over costs a wake-up of another thread, so small differences are left alone.
 const SKEW_MIN: usize = 2;
 const SKEW_SHARE: usize = 8;
-/// How long a worker stops accepting when the machine has no descriptor left: retrying at once would spin.
+/// How long a worker stops accepting when no descriptor is left and no connection gives way: retrying at once would spin.
 const EXHAUSTED_PAUSE_MS: u64 = 50;
 /// Of connections that come in one go the first are begun one by one, with everybody else's events in between: beginning
 /// one, with its head and its connection to a node, takes some 70 µs, and all at once would hold up whoever has something
@@ -72,9 +74,10 @@ pub(super) async fn accept_loop(
                 }
                 place(&worker, &peers, stream, peer, &open);
             }
+            Err(error) if lacks_descriptors(&error) && worker.free_descriptors().await => {}
             Err(error) if is_exhaustion(&error) => {
-                // Said once, not twenty times a second.
-                if !exhausted {
+                // Said once, not twenty times a second; nor each time when silent clients come again at once.
+                if !exhausted && worker.shared.capacity.is_worth_a_line(worker.now_ms()) {
                     exhausted = true;
                     let local = open.listener.address();
                     tracing::error!(%error, %local, "cannot accept a connection; raise the limit on open files");
@@ -131,6 +134,7 @@ fn is_exhaustion(error: &io::Error) -> bool {
 
 fn place(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAddr, open: &Rc<OpenListener>) {
     let counts = || peers.iter().map(|peer| peer.status.connections.load(Ordering::Relaxed));
+    worker.keep_reserve(stream.descriptor());
     if let Some(refusal) = refusal(worker, counts().sum(), peer) {
         // Closed before a byte was read: the client may try again elsewhere.
         worker.status.failures.refused(refusal);
@@ -158,15 +162,24 @@ fn place(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAddr
 
 /// Why a connection from `peer` must not be served, if so; otherwise it is counted for its address from here on.
 fn refusal(worker: &Worker, connections: usize, peer: SocketAddr) -> Option<Refusal> {
-    if connections >= worker.options.limits.max_connections {
-        Some(Refusal::MaxConnections)
-    } else if worker.shared.memory.refuses_connections() {
+    if worker.shared.memory.refuses_connections() {
         Some(Refusal::Memory)
     } else if !worker.shared.addresses.claim(peer.ip()) {
         Some(Refusal::MaxConnectionsPerAddress)
+    } else if !has_seat(worker, connections) {
+        worker.shared.addresses.release(peer.ip());
+        Some(Refusal::MaxConnections)
     } else {
         None
     }
+}
+
+/// Whether one more connection may be served beside `connections`, if need be because a silent one gives way to it. That
+/// one ends a moment later, so that the limit is passed by as many as are about to end.
+fn has_seat(worker: &Worker, connections: usize) -> bool {
+    let seats = worker.options.limits.max_connections.saturating_add(worker.shared.capacity.leaving());
+    let missing = (connections + 1).saturating_sub(seats);
+    missing == 0 || worker.evict(Shortage::MaxConnections, missing).count() >= missing
 }
 
 fn hand_over(worker: &Worker, to: &Handle, socket: Socket, peer: SocketAddr, listener: Arc<Listener>) {

@@ -16,6 +16,8 @@ pub(crate) enum Command {
     Serve(Socket, SocketAddr, Arc<Listener>),
     /// Another set of listeners was published.
     Listeners,
+    /// Let silent connections give way, as many as [`Status::asked`] says.
+    Evict,
     /// Accept no more, and end connections once their exchange is done.
     Drain {
         /// How long idle connections may wait for one more request.

@@ -38,6 +38,8 @@ pub(crate) fn run(
 /// All that a worker does, on whatever loop runs it; the tasks it has spawned end with that loop.
 pub(crate) async fn body(worker: Rc<Worker>, peers: Vec<Handle>, commands: &mut UnboundedReceiver<Command>) {
     let peers: Rc<[Handle]> = peers.into();
+    // Never set before: a worker runs once.
+    let _ = worker.peers.set(peers.clone());
     worker.take_up_listeners(&peers);
     worker.spawn_vital(slow_loop(worker.clone()));
     tokio::select! {
@@ -60,6 +62,7 @@ async fn obey(worker: &Rc<Worker>, peers: &Rc<[Handle]>, commands: &mut Unbounde
                 }
             },
             Some(Command::Listeners) => worker.take_up_listeners(peers),
+            Some(Command::Evict) => worker.evict_asked(),
             Some(Command::Drain { farewell_ms, queue }) => worker.drain(farewell_ms, queue),
             Some(Command::Panic) => worker.spawn_vital(async { panic!("a test asked for it") }),
             Some(Command::Stop) | None => return worker.flush_log(),
@@ -152,6 +155,7 @@ impl Worker {
         self.status.idle_upstream.store(pools.len(), Ordering::Relaxed);
         drop(pools);
         self.http.sweep();
+        self.shared.capacity.read_limit();
         self.wall_offset.set(wall_offset());
         let generation = self.generation();
         if self.swept_revision.replace(generation.revision) != generation.revision {

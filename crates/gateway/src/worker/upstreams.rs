@@ -128,7 +128,7 @@ impl Worker {
         timeout_ms: u64,
     ) -> Result<NodeStream, Failure> {
         // Boxed: it is large, and would make every exchange's state as large whether it connects or not.
-        let mut connecting = PooledBox::pin(env::connect(endpoint.address));
+        let mut connecting = PooledBox::pin(self.open(endpoint.address));
         let mut armed = false;
         let stream = poll_fn(|cx| match connecting.as_mut().poll(cx) {
             Poll::Ready(Ok(stream)) => Poll::Ready(Ok(stream)),

@@ -3,6 +3,7 @@
 
 mod memory;
 mod ports;
+mod silent_clients;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +14,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use testkit::{Client, Origin, Reply, Signal, Weir, wait_for, wait_until};
 
-use crate::support::{builder, in_front_of, upstream};
+use crate::support::{TUNNEL, builder, gateway, in_front_of, lasting_origin, route, upstream};
 
 /// Lets a gateway open nothing more.
 fn let_open_nothing(weir: &Weir) {
@@ -43,20 +44,22 @@ fn cpu_ticks(weir: &Weir) -> u64 {
 }
 
 #[test]
-fn without_descriptors_who_is_there_is_served_and_who_comes_waits() {
-    let origin = Origin::answering("hello");
-    let weir = in_front_of(&origin);
+fn without_descriptors_new_clients_wait_for_one() {
+    // A tunnel has something in flight, so that it does not give way.
+    let origin = lasting_origin(&Signal::new(), &Signal::new());
+    let weir = gateway(&route("uri: /*, enable_websocket: true", &upstream(&[origin.address()], "")));
     let mut held = weir.client();
-    assert_eq!(held.get("/").status, 200);
+    assert_eq!(held.request("GET", "/", &TUNNEL, b"").status, 101);
     let_open_nothing(&weir);
-    // The kernel completes their handshakes; nobody takes them over.
+    // The kernel completes their handshakes; the gateway cannot accept them.
     let mut waiting: Vec<Client> = (0..5).map(|_| weir.client()).collect();
     waiting.iter_mut().for_each(|client| client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"));
     let told = |part: &str| weir.stderr().iter().filter(|line| line.contains(part)).count();
     wait_until("the gateway says so", || told("raise the limit on open files") == 1);
     let before = cpu_ticks(&weir);
     for _ in 0..50 {
-        assert_eq!(held.get("/").status, 200, "its connections to client and node are there");
+        held.send(b"hello");
+        assert_eq!(held.read_bytes(5), b"hello", "its connections to client and node are there");
         // Ten rounds of the pause between two tries.
         std::thread::sleep(Duration::from_millis(10));
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use testkit::{Client, Origin, Reply, Response, Weir, WeirBuilder, wait_for, wait_until};
+use testkit::{Client, Origin, Reply, Response, Signal, Weir, WeirBuilder, wait_for, wait_until};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_weir");
 
@@ -152,6 +152,60 @@ fn metrics_count_what_happened() {
         "{response:?}"
     );
     assert_eq!(ask(&weir, "metrics", "GET", "/other", "").status, 404);
+}
+
+#[test]
+fn connections_are_counted_by_state() {
+    let go = Signal::new();
+    let origin = Origin::start({
+        let go = go.clone();
+        move |request| match request.header("x-wait") {
+            Some(_) => Reply::new().wait(&go).send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),
+            None => Reply::ok("hello"),
+        }
+    });
+    let weir = start(&origin, |builder| builder.arguments(&["--workers", "2"]));
+    let mut metrics = Client::connect(weir.address("metrics"));
+    let mut expect = |what: &str, states: [(&str, usize); 6]| {
+        wait_until(what, || {
+            let text = metrics.get("/metrics").text();
+            states.iter().all(|(state, count)| {
+                let line = format!("apisix_nginx_http_current_connections{{state=\"{state}\"}} {count}");
+                text.lines().any(|found| found == line)
+            })
+        });
+    };
+    let state = |accepted, reading, writing, waiting| {
+        let active = reading + writing + waiting;
+        [
+            ("accepted", accepted),
+            ("handled", accepted),
+            ("active", active),
+            ("reading", reading),
+            ("writing", writing),
+            ("waiting", waiting),
+        ]
+    };
+    expect("nothing is there", state(0, 0, 0, 0));
+    let _silent = [weir.client(), weir.client()];
+    expect("two have said nothing", state(2, 0, 0, 2));
+    let mut idle = weir.client();
+    assert_eq!(idle.get("/a").status, 200);
+    expect("one is idle", state(3, 0, 0, 3));
+    let mut head = weir.client();
+    head.send(b"GET /a HTTP/1.1\r\nHost");
+    expect("a part of a head has come", state(4, 1, 0, 3));
+    let mut busy = weir.client();
+    busy.send(b"GET /a HTTP/1.1\r\nHost: h\r\nX-Wait: 1\r\n\r\n");
+    origin.wait_for_requests(2);
+    expect("one waits for its answer", state(5, 1, 1, 3));
+    go.set();
+    assert_eq!(busy.read_response(false).unwrap().text(), "ok");
+    head.send(b": h\r\n\r\n");
+    assert_eq!(head.read_response(false).unwrap().text(), "hello");
+    expect("both are idle", state(5, 0, 0, 5));
+    drop((idle, head, busy));
+    expect("three have closed", state(5, 0, 0, 2));
 }
 
 /// Every sample has a type told before it, and every value is a number.

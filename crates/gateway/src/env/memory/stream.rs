@@ -6,6 +6,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use crate::env::PeerEnd;
+
 use super::connection::Connection;
 use super::executor::WORLD;
 use super::world::{world, world_left};
@@ -142,6 +144,16 @@ impl Stream {
     /// Bytes that were written and that have not arrived at the other end.
     pub fn unacknowledged_bytes(&self) -> u64 {
         lock(&self.connection).flying_from(self.end)
+    }
+
+    /// The number of its descriptor: here there are none.
+    pub fn descriptor(&self) -> u64 {
+        0
+    }
+
+    /// Whether the other end has closed or was reset, and this end has been told, even if there are bytes in front of it.
+    pub fn peer_end(&self) -> PeerEnd {
+        lock(&self.connection).peer_end(self.end)
     }
 
     /// The address of this end.

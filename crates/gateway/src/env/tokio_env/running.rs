@@ -18,6 +18,11 @@ pub fn wall_clock() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
+/// How many descriptors this process may have open (getrlimit(2), RLIMIT_NOFILE, the soft limit).
+pub fn open_files_limit() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
 /// A number nobody can foretell from earlier ones at sight; not for keys.
 #[inline]
 pub fn random_u64() -> u64 {

@@ -5,6 +5,7 @@ use std::io;
 use std::task::{Context, Poll};
 
 use super::{Connection, Flight, LAG_NS_MAX};
+use crate::env::PeerEnd;
 
 impl Connection {
     pub(in super::super) fn poll_read_ready(&mut self, end: usize, cx: &Context<'_>) -> Poll<()> {
@@ -18,6 +19,15 @@ impl Connection {
 
     pub(in super::super) fn is_readable(&self, end: usize) -> bool {
         self.ends[end].readable
+    }
+
+    pub(in super::super) fn peer_end(&self, end: usize) -> PeerEnd {
+        let this = &self.ends[end];
+        match (this.reset, this.finished) {
+            (true, _) => PeerEnd::Reset,
+            (false, true) => PeerEnd::Closed,
+            (false, false) => PeerEnd::Open,
+        }
     }
 
     pub(in super::super) fn poll_read(

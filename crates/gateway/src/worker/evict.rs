@@ -1,0 +1,193 @@
+//! Making client connections give way when seats or descriptors run out: the one that has been silent longest in the
+//! whole process, never-spoken ones first. A connection with a request in flight never gives way.
+
+use std::io;
+use std::sync::atomic::Ordering;
+
+use super::silence::Silence;
+use super::{Command, Handle, Worker};
+use crate::env;
+use crate::overload::capacity::Shortage;
+
+/// The most connections that are told at once, as many as nginx closes: enough for the next clients and their connections
+/// to nodes. Closing one takes some 40 µs, and all others wait meanwhile.
+const AT_ONCE: usize = 32;
+/// How long a connection that has sent nothing, or that has its last response, must have been silent before it gives way.
+/// The request of an honest client comes within a few milliseconds of its handshake; without this, clients that compete
+/// for the last seats would put each other out before any of them is served.
+const UNUSED_LEAST_MS: u32 = 100;
+/// The same for connections that have been of use, or whose request has begun. Longer, so that a flood of new connections,
+/// each younger than that, cannot put out clients that ask every second.
+const USED_LEAST_MS: u32 = 1_000;
+/// How long is waited for another worker to act.
+const ELSEWHERE_MS: u64 = 1;
+/// How often a connection to a node is tried again because a client connection gave way for it.
+const OPENS_AGAIN: usize = 8;
+
+impl Silence {
+    fn least_ms(self) -> u32 {
+        match self {
+            Silence::Unspoken | Silence::Closing => UNUSED_LEAST_MS,
+            Silence::Idle | Silence::Head => USED_LEAST_MS,
+        }
+    }
+}
+
+/// Connections that were told to give way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Evicted {
+    /// Of this worker: they end when their tasks run.
+    here: usize,
+    /// Of other workers, which were asked.
+    elsewhere: usize,
+}
+
+impl Evicted {
+    /// All of them.
+    pub(super) fn count(self) -> usize {
+        self.here + self.elsewhere
+    }
+}
+
+impl Worker {
+    /// Makes up to `wanted` connections give way, in this worker or another, whichever has the one that has been silent
+    /// longest.
+    #[cold]
+    pub(super) fn evict(&self, shortage: Shortage, wanted: usize) -> Evicted {
+        let now_ms = self.clock_ns() / 1_000_000;
+        let peers: &[Handle] = self.peers.get().map_or(&[], |peers| peers);
+        let mut evicted = Evicted::default();
+        while evicted.count() < wanted.min(AT_ONCE) {
+            let Some((silence, index)) = longest_silent(peers, now_ms) else { break };
+            // Before it is asked for, because another worker may be done at once.
+            self.shared.capacity.told(1);
+            if index != self.index {
+                ask(&peers[index], shortage);
+                evicted.elsewhere += 1;
+            } else if self.tell(silence, shortage, now_ms) {
+                evicted.here += 1;
+            } else {
+                self.shared.capacity.settled(1);
+                break;
+            }
+        }
+        if evicted.here > 0 {
+            self.shared.capacity.warn(shortage, evicted.here, now_ms);
+        }
+        evicted
+    }
+
+    /// Does what other workers have asked for.
+    pub(super) fn evict_asked(&self) {
+        let now_ms = self.clock_ns() / 1_000_000;
+        for shortage in Shortage::ALL {
+            let asked = self.status.asked[*shortage as usize].swap(0, Ordering::Relaxed) as usize;
+            let told = (0..asked).take_while(|_| self.tell_longest_silent(*shortage, now_ms)).count();
+            // They were counted as leaving by the worker that asked.
+            self.shared.capacity.settled(asked - told);
+            if told > 0 {
+                self.shared.capacity.warn(*shortage, told, now_ms);
+            }
+        }
+    }
+
+    fn tell_longest_silent(&self, shortage: Shortage, now_ms: u64) -> bool {
+        Silence::ALL.iter().any(|silence| self.tell(*silence, shortage, now_ms))
+    }
+
+    /// Tells this worker's connection that has been silent longest for that reason to give way, and wakes it.
+    fn tell(&self, silence: Silence, shortage: Shortage, now_ms: u64) -> bool {
+        let told = self.silent.borrow_mut().give_way(silence, silence.least_ms(), now_ms);
+        let Some(index) = told else { return false };
+        self.status.failures.evicted(shortage, silence);
+        // Without a waker its deadline has passed, which woke it.
+        let waker = self.timers.borrow().waker_at(index);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        true
+    }
+
+    /// As [`Worker::evict`], because a call found no descriptor, and waits for the connections to end. If no client
+    /// connection gives way, this worker's idle connections to nodes do. False if nothing was found.
+    #[cold]
+    pub(super) async fn free_descriptors(&self) -> bool {
+        self.shared.capacity.read_limit();
+        let wanted = AT_ONCE.saturating_sub(self.shared.capacity.leaving());
+        let evicted = self.evict(Shortage::OpenFiles, wanted);
+        if self.wait_for_evicted(evicted).await {
+            return true;
+        }
+        let now_ms = self.now_ms();
+        self.pools.borrow_mut().close_idle(u64::from(USED_LEAST_MS), now_ms) > 0
+    }
+
+    /// Waits until connections that were told to give way may have ended; false if there are none.
+    async fn wait_for_evicted(&self, evicted: Evicted) -> bool {
+        if evicted.here > 0 {
+            env::yield_to_events().await;
+        } else if evicted.elsewhere > 0 || self.shared.capacity.leaving() > 0 {
+            env::sleep_ms(ELSEWHERE_MS).await;
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// Lets connections give way if `descriptor`, which was just opened, is one of the last.
+    #[inline]
+    pub(super) fn keep_reserve(&self, descriptor: u64) {
+        let missing = self.shared.capacity.missing(descriptor);
+        if missing > 0 {
+            self.evict(Shortage::OpenFiles, missing.saturating_sub(self.shared.capacity.leaving()));
+        }
+    }
+
+    /// Opens a connection to a node; where no descriptor is left, silent client connections give way.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(super) async fn open(&self, address: std::net::SocketAddr) -> io::Result<env::Stream> {
+        for _ in 0..OPENS_AGAIN {
+            match env::connect(address).await {
+                Ok(stream) => {
+                    self.keep_reserve(stream.descriptor());
+                    return Ok(stream);
+                }
+                Err(error) if lacks_descriptors(&error) && self.free_descriptors().await => {}
+                Err(error) => return Err(error),
+            }
+        }
+        env::connect(address).await
+    }
+}
+
+/// The worker whose connection has been silent longest, of those that give way first, and why that one is silent.
+fn longest_silent(peers: &[Handle], now_ms: u64) -> Option<(Silence, usize)> {
+    Silence::ALL.iter().find_map(|silence| {
+        let age_ms = |peer: &Handle| {
+            let asked: u32 = peer.status.asked.iter().map(|asked| asked.load(Ordering::Relaxed)).sum();
+            // One that was asked for as many as it has is about to let them go.
+            let has_more = peer.status.silent.count(*silence) > asked;
+            peer.status.silent.oldest_age_ms(*silence, now_ms).filter(|_| has_more)
+        };
+        let ages = peers.iter().enumerate().filter_map(|(index, peer)| Some((age_ms(peer)?, index)));
+        let (age_ms, index) = ages.max_by_key(|(age_ms, _)| *age_ms)?;
+        (age_ms >= silence.least_ms()).then_some((*silence, index))
+    })
+}
+
+/// Asks another worker to let one more of its connections give way.
+fn ask(peer: &Handle, shortage: Shortage) {
+    if peer.status.asked[shortage as usize].fetch_add(1, Ordering::Relaxed) == 0 {
+        // One command at a time; a worker that is gone has no connections.
+        let _ = peer.commands.send(Command::Evict);
+    }
+}
+
+/// Whether a call failed because the process, or the machine, has no descriptor left.
+pub(super) fn lacks_descriptors(error: &io::Error) -> bool {
+    const EMFILE: i32 = 24;
+    const ENFILE: i32 = 23;
+    matches!(error.raw_os_error(), Some(EMFILE | ENFILE))
+}

@@ -1,0 +1,317 @@
+//! Client connections that wait and have no request in flight, in the order in which they fell silent, so that the one
+//! that has been silent longest is found at once. It decides nothing about when a connection has to give way.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::Status;
+
+/// Why a connection is silent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Silence {
+    /// It was accepted, and no byte of a request has come.
+    Unspoken,
+    /// Its last response was sent; it waits for the client to close.
+    Closing,
+    /// It is kept alive and waits for the next request.
+    Idle,
+    /// A part of a request head has come, and the rest is waited for.
+    Head,
+}
+
+/// How many kinds of silence there are.
+const KINDS: usize = Silence::ALL.len();
+
+impl Silence {
+    /// All of them, in the order in which connections give way. A connection that has never sent a byte costs its client
+    /// nothing; one that is closing has its response; an idle one costs its client a new handshake; an unfinished head is
+    /// a request that has begun.
+    pub const ALL: &'static [Silence] = &[Silence::Unspoken, Silence::Closing, Silence::Idle, Silence::Head];
+
+    /// The name used in metrics.
+    pub fn code(self) -> &'static str {
+        match self {
+            Silence::Unspoken => "unspoken",
+            Silence::Closing => "closing",
+            Silence::Idle => "idle",
+            Silence::Head => "head",
+        }
+    }
+}
+
+/// The silent connections of one worker as others see them; the worker alone writes.
+#[derive(Debug, Default)]
+pub struct SilentCounts {
+    counts: [AtomicU32; KINDS],
+    /// When the oldest of each kind fell silent: the low 32 bits of the worker's milliseconds, which tell ages of up to
+    /// 24 days apart. No timeout of a silent connection is longer than a day.
+    oldest_ms: [AtomicU32; KINDS],
+}
+
+impl SilentCounts {
+    /// How many connections are silent for that reason.
+    pub fn count(&self, silence: Silence) -> u32 {
+        self.counts[silence as usize].load(Ordering::Relaxed)
+    }
+
+    /// How long the oldest of them has been silent; none if there is no such connection.
+    pub(crate) fn oldest_age_ms(&self, silence: Silence, now_ms: u64) -> Option<u32> {
+        let oldest_ms = self.oldest_ms[silence as usize].load(Ordering::Relaxed);
+        (self.count(silence) > 0).then(|| age_ms(oldest_ms, now_ms))
+    }
+}
+
+/// Milliseconds since `since_ms`; 0 if that is ahead, because workers read the clock at different moments.
+fn age_ms(since_ms: u32, now_ms: u64) -> u32 {
+    let age_ms = (now_ms as u32).wrapping_sub(since_ms);
+    if age_ms > u32::MAX / 2 { 0 } else { age_ms }
+}
+
+/// The silent connections of one worker, each under the index of its timer: linked lists through one table, so that a
+/// connection enters and leaves in constant time and without allocation once the table has its size. 16 bytes for each
+/// connection.
+pub(crate) struct SilentConnections {
+    places: Vec<Place>,
+    lists: [List; KINDS],
+    status: Arc<Status>,
+}
+
+/// No connection.
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy)]
+struct List {
+    first: u32,
+    last: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    previous: u32,
+    next: u32,
+    since_ms: u32,
+    standing: Standing,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// It is in no list: a request is in flight, or it is no connection of a client.
+    Active,
+    Silent(Silence),
+    /// It was told to give way and has not ended.
+    GivesWay,
+}
+
+const ACTIVE: Place = Place { previous: NONE, next: NONE, since_ms: 0, standing: Standing::Active };
+
+impl SilentConnections {
+    /// None; `status` shows them to other threads.
+    pub(crate) fn new(status: Arc<Status>) -> SilentConnections {
+        // A worker that had this place before may have ended by a panic.
+        status.silent.counts.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+        SilentConnections { places: Vec::new(), lists: [List { first: NONE, last: NONE }; KINDS], status }
+    }
+
+    /// The connection at `index` falls silent at `now_ms`. One that was told to give way stays told.
+    pub(crate) fn enter(&mut self, index: u32, silence: Silence, now_ms: u64) {
+        if self.places.len() <= index as usize {
+            self.places.resize(index as usize + 1, ACTIVE);
+        }
+        match self.places[index as usize].standing {
+            Standing::Active => {}
+            Standing::Silent(_) => self.unlink(index),
+            Standing::GivesWay => return,
+        }
+        let list = &mut self.lists[silence as usize];
+        let last = std::mem::replace(&mut list.last, index);
+        self.places[index as usize] = Place {
+            previous: last,
+            next: NONE,
+            since_ms: now_ms as u32,
+            standing: Standing::Silent(silence),
+        };
+        match last {
+            NONE => {
+                list.first = index;
+                self.status.silent.oldest_ms[silence as usize].store(now_ms as u32, Ordering::Relaxed);
+            }
+            last => self.places[last as usize].next = index,
+        }
+        self.count(silence, 1);
+    }
+
+    /// The connection at `index` has a request in flight, or has ended. True if it had been told to give way.
+    pub(crate) fn leave(&mut self, index: u32) -> bool {
+        let Some(place) = self.places.get_mut(index as usize) else { return false };
+        match place.standing {
+            Standing::Active => false,
+            Standing::Silent(_) => {
+                self.unlink(index);
+                false
+            }
+            Standing::GivesWay => {
+                *place = ACTIVE;
+                true
+            }
+        }
+    }
+
+    /// Tells the connection that has been silent longest for that reason to give way, if it has been so for at least
+    /// `least_ms`; its index.
+    pub(crate) fn give_way(&mut self, silence: Silence, least_ms: u32, now_ms: u64) -> Option<u32> {
+        let first = self.lists[silence as usize].first;
+        let place = self.places.get(first as usize)?;
+        if age_ms(place.since_ms, now_ms) < least_ms {
+            return None;
+        }
+        self.unlink(first);
+        self.places[first as usize].standing = Standing::GivesWay;
+        Some(first)
+    }
+
+    /// Whether the connection at `index` was told to give way.
+    pub(crate) fn gives_way(&self, index: u32) -> bool {
+        self.places.get(index as usize).is_some_and(|place| place.standing == Standing::GivesWay)
+    }
+
+    fn unlink(&mut self, index: u32) {
+        let Place { previous, next, standing, .. } =
+            std::mem::replace(&mut self.places[index as usize], ACTIVE);
+        let Standing::Silent(silence) = standing else { return };
+        let list = &mut self.lists[silence as usize];
+        match next {
+            NONE => list.last = previous,
+            next => self.places[next as usize].previous = previous,
+        }
+        match previous {
+            NONE => {
+                list.first = next;
+                if let Some(first) = self.places.get(next as usize) {
+                    let oldest_ms = &self.status.silent.oldest_ms[silence as usize];
+                    oldest_ms.store(first.since_ms, Ordering::Relaxed);
+                }
+            }
+            previous => self.places[previous as usize].next = next,
+        }
+        self.count(silence, -1);
+    }
+
+    /// One writer: a load and a store are enough, and cheaper than an atomic addition.
+    fn count(&self, silence: Silence, change: i32) {
+        let count = &self.status.silent.counts[silence as usize];
+        count.store(count.load(Ordering::Relaxed).wrapping_add_signed(change), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn empty() -> (SilentConnections, Arc<Status>) {
+        let status: Arc<Status> = Arc::default();
+        (SilentConnections::new(status.clone()), status)
+    }
+
+    #[test]
+    fn longest_silent_gives_way_first() {
+        let (mut silent, status) = empty();
+        for (index, now_ms) in [(4, 10), (1, 20), (7, 30)] {
+            silent.enter(index, Silence::Idle, now_ms);
+        }
+        silent.leave(4);
+        silent.enter(4, Silence::Idle, 40);
+        assert_eq!(status.silent.oldest_age_ms(Silence::Idle, 120), Some(100));
+        assert_eq!(silent.give_way(Silence::Idle, 101, 120), None, "not silent for long enough");
+        let order = [0; 4].map(|least_ms| silent.give_way(Silence::Idle, least_ms, 120));
+        assert_eq!(order, [Some(1), Some(7), Some(4), None]);
+        assert_eq!(status.silent.oldest_age_ms(Silence::Idle, 120), None);
+    }
+
+    #[test]
+    fn told_connection_stays_told_until_it_leaves() {
+        let (mut silent, status) = empty();
+        silent.enter(0, Silence::Unspoken, 0);
+        assert_eq!(silent.give_way(Silence::Unspoken, 0, 0), Some(0));
+        silent.enter(0, Silence::Unspoken, 1);
+        assert!(silent.gives_way(0));
+        assert_eq!(status.silent.count(Silence::Unspoken), 0);
+        assert!(silent.leave(0), "it had been told");
+        assert!(!silent.leave(0) && !silent.gives_way(0));
+        assert!(!silent.leave(9), "never seen");
+    }
+
+    #[test]
+    fn age_is_right_where_32_bits_overflow() {
+        let check = |since_ms: u64, now_ms: u64, expected: u32| {
+            assert_eq!(age_ms(since_ms as u32, now_ms), expected, "{since_ms} {now_ms}");
+        };
+        check(5, 105, 100);
+        check((1 << 32) - 50, (1 << 32) + 50, 100);
+        check(105, 100, 0);
+    }
+
+    #[test]
+    fn new_worker_begins_with_no_silent_connection() {
+        let (mut silent, status) = empty();
+        silent.enter(0, Silence::Head, 0);
+        drop(silent);
+        let silent = SilentConnections::new(status.clone());
+        assert_eq!(status.silent.count(Silence::Head), 0);
+        assert!(!silent.gives_way(0));
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Enter(u32, usize),
+        Leave(u32),
+        GiveWay(usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (0u32..6, 0..KINDS).prop_map(|(index, kind)| Step::Enter(index, kind)),
+            (0u32..6).prop_map(Step::Leave),
+            (0..KINDS).prop_map(Step::GiveWay),
+        ]
+    }
+
+    proptest! {
+        /// The lists agree with plain vectors.
+        #[test]
+        fn lists_agree_with_a_plain_model(steps in prop::collection::vec(step(), 0..80)) {
+            let (mut silent, status) = empty();
+            let mut model: [Vec<(u32, u64)>; KINDS] = Default::default();
+            let mut told: Vec<u32> = Vec::new();
+            for (now_ms, step) in steps.into_iter().enumerate() {
+                let now_ms = now_ms as u64;
+                match step {
+                    Step::Enter(index, kind) => {
+                        silent.enter(index, Silence::ALL[kind], now_ms);
+                        if !told.contains(&index) {
+                            model.iter_mut().for_each(|list| list.retain(|(other, _)| *other != index));
+                            model[kind].push((index, now_ms));
+                        }
+                    }
+                    Step::Leave(index) => {
+                        let was_told = told.contains(&index);
+                        prop_assert_eq!(silent.leave(index), was_told);
+                        told.retain(|other| *other != index);
+                        model.iter_mut().for_each(|list| list.retain(|(other, _)| *other != index));
+                    }
+                    Step::GiveWay(kind) => {
+                        let first = (!model[kind].is_empty()).then(|| model[kind].remove(0).0);
+                        prop_assert_eq!(silent.give_way(Silence::ALL[kind], 0, now_ms), first);
+                        told.extend(first);
+                    }
+                }
+                for (kind, list) in model.iter().enumerate() {
+                    let silence = Silence::ALL[kind];
+                    prop_assert_eq!(status.silent.count(silence) as usize, list.len());
+                    let age_ms = list.first().map(|(_, since_ms)| (now_ms - since_ms) as u32);
+                    prop_assert_eq!(status.silent.oldest_age_ms(silence, now_ms), age_ms);
+                }
+            }
+        }
+    }
+}
