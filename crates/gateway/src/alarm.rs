@@ -1,9 +1,8 @@
 //! A connection's one timer: moved forward at almost no cost as the exchange goes on, it wakes the connection's task
 //! when the deadline passes. What the deadline means is the caller's business.
 
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::Context;
 
 use stdx::timers::TimerId;
 
@@ -86,8 +85,8 @@ impl Alarm {
 }
 
 impl Drop for Alarm {
-        self.end_silence();
     fn drop(&mut self) {
+        self.end_silence();
         self.worker.timers.borrow_mut().release(self.id);
     }
 }

@@ -76,6 +76,9 @@ pub trait ServerStream {
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
     /// Ready once the client is known to have gone away.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+    /// Whether the client has gone away behind bytes of its request that have not been read, where
+    /// [`poll_gone`](ServerStream::poll_gone) cannot see it. May cost a system call.
+    fn has_closed_behind(&mut self) -> bool;
     /// Whether the client has sent anything behind a request without a body. Before it was told of a switch of
     /// protocols, nobody can say which protocol such bytes belong to.
     fn has_sent_ahead(&mut self, cx: &mut Context<'_>) -> bool;

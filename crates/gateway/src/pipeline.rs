@@ -3,6 +3,7 @@
 
 mod attempt;
 mod collect;
+mod connect;
 mod download;
 mod patience;
 mod phases;
@@ -47,6 +48,8 @@ pub(crate) struct Run<'a> {
     alarm: &'a Alarm,
     /// How long the client has been waited for already, if a try goes on with its body.
     body_patience: Cell<Option<Box<Patience>>>,
+    /// The client has closed its sending side behind its request while something was waited for. It may have gone.
+    is_client_leaving: Cell<bool>,
 }
 
 /// Serves the request in `exchange`, whose body and response go through `server`.
@@ -58,7 +61,13 @@ pub(crate) async fn run<S: ServerStream>(
 ) -> Outcome {
     let generation = worker.generation();
     exchange.generation = Some(generation.clone());
-    let run = Run { worker, generation: &generation, alarm, body_patience: Cell::default() };
+    let run = Run {
+        worker,
+        generation: &generation,
+        alarm,
+        body_patience: Cell::default(),
+        is_client_leaving: Cell::default(),
+    };
     let mut chains = Chains::none(&generation);
     match serve(&run, exchange, server, &mut chains).await {
         Ok(outcome) => outcome,
@@ -115,7 +124,13 @@ pub(crate) async fn refuse<S: ServerStream>(
     exchange.generation = Some(generation.clone());
     let client = ClientAddress::from(exchange.connection.peer);
     (exchange.client_address, exchange.client_port) = (client.address, client.port);
-    let run = Run { worker, generation: &generation, alarm, body_patience: Cell::default() };
+    let run = Run {
+        worker,
+        generation: &generation,
+        alarm,
+        body_patience: Cell::default(),
+        is_client_leaving: Cell::default(),
+    };
     respond::fail(&run, exchange, server, &Chains::none(&generation), failure).await
 }
 

@@ -13,6 +13,7 @@ use super::reader::{BodyReader, Next};
 use super::room::{KeptRoom, Room};
 use super::writer::{Framing, Writer};
 use crate::body::{BodyEvent, BodyLength, Piece, ServerStream};
+use crate::env::PeerEnd;
 use crate::exchange::Exchange;
 use crate::failure::{Blame, Cause, Failure};
 use crate::forward::{self, ResponseOptions};
@@ -394,6 +395,18 @@ impl ServerStream for H1Server<'_> {
                 Poll::Ready(Err(_)) => Poll::Ready(()),
                 Poll::Ready(Ok(_)) | Poll::Pending => Poll::Pending,
             },
+        }
+    }
+
+    fn has_closed_behind(&mut self) -> bool {
+        if self.half_closed || !self.connection.stream.is_readable() {
+            return false;
+        }
+        match self.connection.stream.peer_end() {
+            PeerEnd::Open => false,
+            // Behind a whole request are further ones, which are answered (docs/decisions/0007-half-closed-clients.md).
+            PeerEnd::Closed => !self.body_has_arrived(),
+            PeerEnd::Reset => true,
         }
     }
 

@@ -6,6 +6,7 @@ use std::task::Poll;
 
 use stdx::pooled::PooledBox;
 
+use super::connect::connect;
 use super::download::{self, Download};
 use super::patience::Patience;
 use super::phases::{self, Chains};
@@ -70,7 +71,7 @@ pub(super) async fn one_try<S: ServerStream>(
         Lent::Stream(stream) => (stream, 0),
         Lent::None(endpoint) => {
             // In memory of its own: nearly every try finds an open connection.
-            match PooledBox::pin(run.worker.connect(run.alarm, &endpoint, timeouts.connect_ms)).await {
+            match PooledBox::pin(connect(run, &endpoint, timeouts.connect_ms, server)).await {
                 Ok(stream) => (stream, micros(started_ns, run.worker.clock_ns())),
                 Err(failure) => {
                     finish_try(exchange, under_way, Some(&failure));
@@ -296,8 +297,10 @@ async fn wait_for_head<S: ServerStream>(
         if leaving {
             return if rang { Poll::Ready(Err(gone())) } else { Poll::Pending };
         }
-        if waits != WaitsFor::Client && server.poll_gone(cx).is_ready() {
+        // It is told of once in an exchange, perhaps while the connection was opened.
+        if waits != WaitsFor::Client && (run.is_client_leaving.get() || server.poll_gone(cx).is_ready()) {
             leaving = true;
+            run.is_client_leaving.set(true);
             run.alarm.set(cx, HALF_CLOSE_GRACE_MS);
             return Poll::Pending;
         }
@@ -329,7 +332,7 @@ async fn wait_for_head<S: ServerStream>(
     waited.map_err(|failure| one.origin.fault_in_head(head).unwrap_or(failure))
 }
 
-fn gone() -> Failure {
+pub(super) fn gone() -> Failure {
     Failure::new(Cause::ClientGone, "it went away while waiting for the response")
 }
 

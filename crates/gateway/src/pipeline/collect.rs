@@ -263,6 +263,10 @@ impl<S: ServerStream> ServerStream for Collected<'_, S> {
         self.server.poll_gone(cx)
     }
 
+    fn has_closed_behind(&mut self) -> bool {
+        self.server.has_closed_behind()
+    }
+
     fn has_sent_ahead(&mut self, cx: &mut Context<'_>) -> bool {
         self.server.has_sent_ahead(cx)
     }

@@ -1,8 +1,12 @@
 //! Running the chains of one exchange: global rules first, then the route's, merged with the consumer's once that is
 //! known. The order is that of contract section 2.5.
 
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 
+use super::attempt::HALF_CLOSE_GRACE_MS;
 use super::{Run, collect};
 use crate::body::ServerStream;
 use crate::exchange::{Exchange, SharedCopy};
@@ -115,11 +119,11 @@ pub(super) async fn request<S: ServerStream>(
             Box::pin(collect::for_variables(run, exchange, server)).await?;
         }
         for chain in chains.both() {
-            if let Some(reply) = one(run, chains, chain, Phase::Rewrite, exchange, |_| true).await? {
+            if let Some(reply) = one(run, server, chains, chain, Phase::Rewrite, exchange, |_| true).await? {
                 return Ok(Some(reply));
             }
         }
-        if let Some(reply) = join_consumer(run, exchange, chains).await? {
+        if let Some(reply) = join_consumer(run, server, exchange, chains).await? {
             return Ok(Some(reply));
         }
     }
@@ -130,7 +134,7 @@ pub(super) async fn request<S: ServerStream>(
             return Err(Failure::new(Cause::NoRoute, "no route matches"));
         }
         for chain in chains.both().filter(|chain| chain.has(phase)) {
-            if let Some(reply) = one(run, chains, chain, phase, exchange, |_| true).await? {
+            if let Some(reply) = one(run, server, chains, chain, phase, exchange, |_| true).await? {
                 return Ok(Some(reply));
             }
         }
@@ -149,8 +153,9 @@ fn refuse_what_is_incomplete(run: &Run<'_>, chains: &Chains<'_>) -> Result<(), F
 }
 
 /// Runs one chain's instances of a phase until one replies.
-async fn one(
+async fn one<S: ServerStream>(
     run: &Run<'_>,
+    server: &mut S,
     chains: &Chains<'_>,
     chain: &Chain,
     phase: Phase,
@@ -171,13 +176,7 @@ async fn one(
             match flow {
                 Flow::Continue => continue,
                 Flow::Reply(reply) => (Decision::Reply(reply), false),
-                Flow::Wait(future) => match run.alarm.within_bound(future).await {
-                    Some(decision) => (decision, true),
-                    None => {
-                        let detail = format!("the plugin {} was waited for", instance.name);
-                        return Err(Failure::new(Cause::RequestTimeout, detail));
-                    }
-                },
+                Flow::Wait(future) => (wait_for_plugin(run, server, future, instance.name).await?, true),
             }
         };
         if waited {
@@ -191,10 +190,45 @@ async fn one(
     Ok(None)
 }
 
+/// What the plugin `name` decides once its `future` is done. A client that goes away meanwhile is noticed, so that a slow
+/// server which the plugin asks does not hold what the client has left.
+async fn wait_for_plugin<S: ServerStream>(
+    run: &Run<'_>,
+    server: &mut S,
+    mut future: Pin<Box<dyn Future<Output = Decision> + '_>>,
+    name: &str,
+) -> Result<Decision, Failure> {
+    let mut armed = false;
+    poll_fn(|cx| {
+        if let Poll::Ready(decision) = future.as_mut().poll(cx) {
+            return Poll::Ready(Ok(decision));
+        }
+        if run.alarm.is_overdue() {
+            let detail = format!("the plugin {name} was waited for");
+            return Poll::Ready(Err(Failure::new(Cause::RequestTimeout, detail)));
+        }
+        if armed && run.is_client_leaving.get() && run.alarm.rang() {
+            let detail = format!("it went away while the plugin {name} was waited for");
+            return Poll::Ready(Err(Failure::new(Cause::ClientGone, detail)));
+        }
+        if !run.is_client_leaving.get() && server.poll_gone(cx).is_ready() {
+            run.is_client_leaving.set(true);
+            armed = false;
+        }
+        if !armed {
+            armed = true;
+            run.alarm.set(cx, if run.is_client_leaving.get() { HALF_CLOSE_GRACE_MS } else { 0 });
+        }
+        Poll::Pending
+    })
+    .await
+}
+
 /// Once authentication has named a consumer, its plugins join the route's, and those that only it brought catch up on
 /// the rewrite phase.
-async fn join_consumer(
+async fn join_consumer<S: ServerStream>(
     run: &Run<'_>,
+    server: &mut S,
     exchange: &mut Exchange,
     chains: &mut Chains<'_>,
 ) -> Result<Option<Box<Reply>>, Failure> {
@@ -211,7 +245,7 @@ async fn join_consumer(
     let is_new = |instance: &Instance| {
         own.is_none_or(|chain| chain.instances().iter().all(|other| other.name != instance.name))
     };
-    one(run, chains, &merged, Phase::Rewrite, exchange, is_new).await
+    one(run, server, chains, &merged, Phase::Rewrite, exchange, is_new).await
 }
 
 /// Reads the body where plugins want it whole, or have variables in their configuration that lie in it: after

@@ -106,6 +106,10 @@ impl ServerStream for Scripted {
         Poll::Ready(Ok(()))
     }
 
+    fn has_closed_behind(&mut self) -> bool {
+        false
+    }
+
     fn poll_gone(&mut self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
     }

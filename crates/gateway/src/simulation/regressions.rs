@@ -268,6 +268,70 @@ fn who_sends_nothing_behind_a_request_and_closes_is_given_up_soon() {
     play(patient, |peer, _| async { client(peer, &[POST, CHUNKED].concat()).await }, very_slow);
 }
 
+/// The node is reached after so long, or never.
+fn set_node_link(connect_ms: u64, hang_percent: u64) {
+    let latency_ns = (connect_ms * 1_000_000, connect_ms * 1_000_000);
+    set_link(node_address(0), Link { latency_ns, hang_percent, ..Link::default() });
+}
+
+fn waits_long_for_connections(plan: &mut Plan) {
+    plan.timeouts.connect_ms = 20_000;
+    plan.limits.body_timeout_ms = 20_000;
+}
+
+#[test]
+fn client_that_leaves_during_connect_is_given_up() {
+    async fn client(mut peer: Peer, request: &[u8]) {
+        set_node_link(0, 100);
+        peer.write(request).await.unwrap();
+        peer.shut().await.unwrap();
+        let began_ns = env::monotonic_ns();
+        peer.fill().await.expect_err("it is not waited for");
+        let waited_ms = (env::monotonic_ns() - began_ns) / 1_000_000;
+        assert!((900..4_000).contains(&waited_ms), "{waited_ms} ms");
+    }
+    play(waits_long_for_connections, |peer, _| async { client(peer, GET).await }, hello);
+    play(
+        waits_long_for_connections,
+        |peer, _| async {
+            let post = b"POST /1 HTTP/1.1\r\nHost: h\r\nX-Id: 1\r\nContent-Length: 30000\r\n\r\n";
+            client(peer, &[&post[..], &[b'x'; 30_000]].concat()).await;
+        },
+        hello,
+    );
+}
+
+#[test]
+fn half_closed_client_is_served_after_a_slow_connect() {
+    async fn client(mut peer: Peer, request: &[u8]) {
+        set_node_link(400, 0);
+        peer.write(request).await.unwrap();
+        peer.shut().await.unwrap();
+        let head = peer.head().await.unwrap().expect("an answer");
+        assert_eq!(peer.whole(Body::of_response(&head, "GET")).await.unwrap(), b"hello");
+        assert_eq!(peer.fill().await, Err(Broken::End));
+    }
+    play(waits_long_for_connections, |peer, _| async { client(peer, GET).await }, hello);
+}
+
+#[test]
+fn client_that_left_is_not_waited_for_at_the_next_node() {
+    async fn client(mut peer: Peer, gateway: Rc<Gateway>) {
+        // Neither node accepts a connection; the client leaves just before the first one is given up.
+        set_node_link(0, 100);
+        set_link(node_address(1), Link { hang_percent: 100, ..Link::default() });
+        gateway.publish(Kind::Route, "1", Some(&route_to(&[1, 1])));
+        peer.write(GET).await.unwrap();
+        env::sleep_ms(1_400).await;
+        peer.shut().await.unwrap();
+        let began_ns = env::monotonic_ns();
+        peer.fill().await.expect_err("it is not waited for");
+        let waited_ms = (env::monotonic_ns() - began_ns) / 1_000_000;
+        assert!(waited_ms < 1_400, "{waited_ms} ms");
+    }
+    play(|plan| plan.timeouts.connect_ms = 1_500, client, hello);
+}
+
 #[test]
 fn an_answer_on_its_way_survives_the_cut_of_the_next_one() {
     async fn client(_: Peer, _: Rc<Gateway>) {

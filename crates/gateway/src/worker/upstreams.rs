@@ -1,16 +1,13 @@
 //! A worker's dealings with upstreams: choosing a node, opening and keeping connections. State is kept by slot and by
 //! identity, so that a change elsewhere leaves it alone.
 
-use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::Poll;
 
 use super::Worker;
 use stdx::pooled::PooledBox;
 
-use crate::alarm::Alarm;
 use crate::env;
 use crate::exchange::Exchange;
 use crate::failure::{Cause, Failure};
@@ -121,34 +118,17 @@ impl Worker {
     }
 
     /// Opens a connection to an endpoint, for one stream to begin with.
-    pub(crate) async fn connect(
-        &self,
-        alarm: &Alarm,
-        endpoint: &Arc<Endpoint>,
-        timeout_ms: u64,
-    ) -> Result<NodeStream, Failure> {
-        // Boxed: it is large, and would make every exchange's state as large whether it connects or not.
-        let mut connecting = PooledBox::pin(self.open(endpoint.address));
-        let mut armed = false;
-        let stream = poll_fn(|cx| match connecting.as_mut().poll(cx) {
-            Poll::Ready(Ok(stream)) => Poll::Ready(Ok(stream)),
-            Poll::Ready(Err(error)) => {
-                Poll::Ready(Err(Failure::new(connect_cause(&error), error.to_string())))
+    ///
+    /// # Errors
+    /// Why it could not be opened, and whether that is this machine's fault.
+    pub(crate) async fn connect(&self, endpoint: &Arc<Endpoint>) -> Result<NodeStream, Failure> {
+        match self.open(endpoint.address).await {
+            Ok(stream) => {
+                let endpoint = endpoint.clone();
+                Ok(self.begin(OriginConnection { stream, endpoint, served: 0, idle_since_ms: 0 }))
             }
-            Poll::Pending if armed && alarm.rang() => Poll::Ready(Err(Failure::new(
-                Cause::ConnectTimeout,
-                "it did not accept the connection in time",
-            ))),
-            Poll::Pending => {
-                if !armed {
-                    armed = true;
-                    alarm.set(cx, timeout_ms);
-                }
-                Poll::Pending
-            }
-        })
-        .await?;
-        Ok(self.begin(OriginConnection { stream, endpoint: endpoint.clone(), served: 0, idle_since_ms: 0 }))
+            Err(error) => Err(Failure::new(connect_cause(&error), error.to_string())),
+        }
     }
 
     /// Takes a stream back; what is beneath it is kept for the next request if this exchange was `complete`.

@@ -1,9 +1,12 @@
 //! Connections to origins and the end of the node: pools, stale connections, retries, timeouts, lying origins, signals.
 
 mod draining;
+mod leaving_clients;
 mod lies;
 
 use std::io::Read;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
 
 use testkit::{Origin, Reply, Signal, Step};
 
@@ -296,17 +299,30 @@ fn failures_have_their_statuses() {
     check("{nodes: {}}", 503, "no_usable_node");
 }
 
+/// A node whose queue of connections is full, so that the kernel answers no further handshake.
+struct FullQueue {
+    address: SocketAddr,
+    _listener: TcpListener,
+    _waiting: Vec<TcpStream>,
+}
+
+impl FullQueue {
+    fn new() -> FullQueue {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut waiting = Vec::new();
+        while let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_millis(100)) {
+            waiting.push(stream);
+        }
+        FullQueue { address, _listener: listener, _waiting: waiting }
+    }
+}
+
 #[test]
 fn a_connection_that_is_not_accepted_times_out() {
-    use std::net::{TcpListener, TcpStream};
-    // A full backlog: the kernel answers no further knock.
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    rustix::net::listen(&listener, 0).unwrap();
-    let address = listener.local_addr().unwrap();
-    let mut waiting = Vec::new();
-    while let Ok(stream) = TcpStream::connect_timeout(&address, std::time::Duration::from_millis(100)) {
-        waiting.push(stream);
-    }
+    let full = FullQueue::new();
+    let address = full.address;
     let weir = gateway(&everything_to(address, "timeout: {connect: 0.1, send: 1, read: 1}"));
     let response = weir.get("/");
     assert_eq!(
