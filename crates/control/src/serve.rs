@@ -14,6 +14,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -75,6 +76,32 @@ pub trait Handler: Send + Sync + 'static {
     fn answer(&self, request: Request<Bytes>) -> Answer;
 }
 
+/// How many requests of a listener are expected or being answered.
+#[derive(Debug, Clone, Default)]
+pub struct Busy(Arc<AtomicUsize>);
+
+impl Busy {
+    /// New connections that have not been answered yet, and requests on other ones.
+    pub fn count(&self) -> usize {
+        self.0.load(Ordering::Acquire)
+    }
+
+    fn begin(&self) -> BusyGuard {
+        self.0.fetch_add(1, Ordering::AcqRel);
+        BusyGuard(self.clone())
+    }
+}
+
+/// One of them, until it is dropped.
+#[derive(Debug)]
+struct BusyGuard(Busy);
+
+impl Drop for BusyGuard {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// Serves `listener` until `stop` says true; connections then finish the request they are at. While `paused` says true,
 /// who connects waits in the kernel's queue.
 pub async fn serve(
@@ -82,6 +109,7 @@ pub async fn serve(
     handler: Arc<dyn Handler>,
     mut paused: watch::Receiver<bool>,
     mut stop: watch::Receiver<bool>,
+    busy: Busy,
 ) {
     let seats = Arc::new(Mutex::new(Seats::new(SEATS)));
     let open = Arc::new(Semaphore::new(SEATS.total + MAX_CLOSING));
@@ -106,8 +134,9 @@ pub async fn serve(
                 let Some(seat) = HeldSeat::take(&seats, peer.ip()) else { continue };
                 let handler = Arc::clone(&handler);
                 let stop = stop.clone();
+                let (busy, first) = (busy.clone(), busy.begin());
                 tokio::spawn(async move {
-                    connection(stream, peer, seat, handler, stop).await;
+                    connection(stream, peer, seat, handler, stop, (busy, first)).await;
                     drop(open);
                 });
             }
@@ -133,8 +162,10 @@ async fn accept(
         // Whoever could pause being gone, there are no pauses.
         let _ = paused.wait_for(|paused| !*paused).await;
         tokio::select! {
-            accepted = listener.accept() => return accepted,
+            // The pause first: a connection that is accepted after it began would be answered too late.
+            biased;
             Ok(_) = paused.wait_for(|paused| *paused) => {}
+            accepted = listener.accept() => return accepted,
         }
     }
 }
@@ -226,16 +257,21 @@ async fn connection(
     seat: HeldSeat,
     handler: Arc<dyn Handler>,
     mut stop: watch::Receiver<bool>,
+    (busy, first): (Busy, BusyGuard),
 ) {
+    let first = Arc::new(Mutex::new(Some(first)));
     // Answers are written in one piece; waiting for more would only delay them.
     let _ = stream.set_nodelay(true);
     let seat = Arc::new(seat);
     let noted = Arc::clone(&seat);
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
         let (handler, seat) = (Arc::clone(&handler), Arc::clone(&noted));
+        let first = first.lock().take();
+        let guard = first.unwrap_or_else(|| busy.begin());
         async move {
             let response = respond(&*handler, request, peer, &|stage| seat.note(stage)).await;
             seat.note(Stage::Idle);
+            drop(guard);
             Ok::<_, Infallible>(response.map(Full::new))
         }
     });

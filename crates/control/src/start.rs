@@ -21,7 +21,7 @@ use crate::reconcile::{HandOver, LoadError, Parts, Publisher, Reconcile, Source,
 use crate::report::Reports;
 use crate::sealing::Sealer;
 use crate::secret::Secrets;
-use crate::serve::{Handler, serve};
+use crate::serve::{Busy, Handler, serve};
 use crate::source::etcd::{EtcdConfig, EtcdSource};
 use crate::source::file::FileSource;
 use crate::source::store::{DirectoryLock, Store, StoreError};
@@ -143,6 +143,7 @@ pub struct Control {
     runtime: Option<tokio::runtime::Runtime>,
     stop: watch::Sender<bool>,
     admin_paused: watch::Sender<bool>,
+    admin_busy: Busy,
     handlers: Handlers,
 }
 
@@ -204,6 +205,7 @@ impl Control {
             runtime: None,
             stop,
             admin_paused,
+            admin_busy: Busy::default(),
             handlers,
         };
         // If there is none, dropping what has been made ends the thread.
@@ -218,26 +220,28 @@ impl Control {
     pub fn listen(&self, listeners: Listeners) -> std::io::Result<()> {
         let Some(runtime) = &self.runtime else { return Ok(()) };
         let never = watch::Sender::new(false);
+        let not_asked = Busy::default();
         let all = [
-            (listeners.admin, &self.handlers.admin, &self.admin_paused),
-            (listeners.control, &self.handlers.control, &never),
-            (listeners.status, &self.handlers.status, &never),
-            (listeners.metrics, &self.handlers.metrics, &never),
+            (listeners.admin, &self.handlers.admin, &self.admin_paused, &self.admin_busy),
+            (listeners.control, &self.handlers.control, &never, &not_asked),
+            (listeners.status, &self.handlers.status, &never, &not_asked),
+            (listeners.metrics, &self.handlers.metrics, &never, &not_asked),
         ];
-        for (listener, handler, paused) in all {
+        for (listener, handler, paused, busy) in all {
             let Some(listener) = listener else { continue };
             listener.set_nonblocking(true)?;
             let entered = runtime.enter();
             let listener = tokio::net::TcpListener::from_std(listener)?;
             drop(entered);
-            runtime.spawn(serve(listener, Arc::clone(handler), paused.subscribe(), self.stop.subscribe()));
+            let (paused, stop) = (paused.subscribe(), self.stop.subscribe());
+            runtime.spawn(serve(listener, Arc::clone(handler), paused, stop, busy.clone()));
         }
         Ok(())
     }
 
     /// The way to have the source taken over by another process.
     pub fn hand_over(&self) -> HandOver {
-        HandOver::new(self.reconcile.clone(), self.admin_paused.clone())
+        HandOver::new(self.reconcile.clone(), self.admin_paused.clone()).after(self.admin_busy.clone())
     }
 
     /// What the writes of the Admin API have to pass.

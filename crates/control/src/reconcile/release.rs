@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use super::{Command, Configs, Flow, Reconcile, Reconciler, Source};
 use crate::sealing::Medium;
+use crate::serve::Busy;
 use crate::source::store::{Record, StoreError};
 use crate::stored_key;
 
@@ -20,11 +21,17 @@ pub struct HandOver {
     reconcile: Reconcile,
     /// Whether the Admin API accepts nobody for the time being.
     admin_paused: watch::Sender<bool>,
+    admin_busy: Busy,
 }
 
 impl HandOver {
     pub(crate) fn new(reconcile: Reconcile, admin_paused: watch::Sender<bool>) -> HandOver {
-        HandOver { reconcile, admin_paused }
+        HandOver { reconcile, admin_paused, admin_busy: Busy::default() }
+    }
+
+    /// Lets the requests that the Admin API has accepted be answered first.
+    pub(crate) fn after(self, admin_busy: Busy) -> HandOver {
+        HandOver { admin_busy, ..self }
     }
 
     /// Finishes the writes that wait and lets go of the store; none if that has not happened by the deadline. Who
@@ -33,6 +40,14 @@ impl HandOver {
         let (released, is_released) = sync_channel(1);
         let (verdict, decided) = sync_channel(1);
         self.admin_paused.send_replace(true);
+        // A write on a connection that was accepted a moment ago would queue behind the release and be refused.
+        // One that waits for the process before this one is answered when that is over.
+        let began = Instant::now();
+        while (self.admin_busy.count() > 0 && began.elapsed() < ANSWERS_WITHIN)
+            || (self.reconcile.gate().is_wanted() && began.elapsed() < GATE_OPENS_WITHIN)
+        {
+            std::thread::sleep(FULL_PAUSE);
+        }
         let claim = Released { verdict, given_away: false, admin_paused: self.admin_paused.clone() };
         let mut command = Command::Release(Release { released, decided });
         loop {
@@ -175,5 +190,10 @@ impl Reconciler {
     }
 }
 
-/// Between two tries to get into a full queue.
+/// How long connections that the Admin API has just accepted may take to be answered before the source is let go of. A
+/// client that connects and sends nothing must not hold up an upgrade.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
+/// How long a write may wait for the process that this one has replaced; the gate is opened sooner than that.
+const GATE_OPENS_WITHIN: Duration = Duration::from_secs(6);
+/// Between two tries to get into a full queue, and between two looks whether answers were given.
 const FULL_PAUSE: Duration = Duration::from_millis(5);

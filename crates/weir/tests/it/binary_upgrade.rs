@@ -132,6 +132,41 @@ fn what_was_acknowledged_is_there_afterwards_and_revisions_only_grow() {
 }
 
 #[test]
+fn write_on_new_connection_survives_the_upgrade() {
+    let weir = gateway("workers: 1\n", &["--upgrade-grace", "1"]);
+    let body = json!({"uri": "/a", "upstream": {"nodes": {"127.0.0.1:1": 1}}});
+    let stop = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..4)
+        .map(|number| {
+            let (admin, stop, body) = (weir.address("admin"), stop.clone(), body.to_string());
+            std::thread::spawn(move || {
+                while !stop.load(Ordering::SeqCst) {
+                    let path = format!("/apisix/admin/routes/{number}");
+                    let key = [("X-API-KEY", ADMIN_KEY)];
+                    let answer = Client::connect(admin).request("PUT", &path, &key, body.as_bytes());
+                    assert!(matches!(answer.status, 200 | 201), "{}: {}", answer.status, answer.text());
+                }
+            })
+        })
+        .collect();
+    let mut heirs: Vec<Successor> = Vec::new();
+    for _ in 0..3 {
+        let old = heirs.last().map_or(weir.pid(), Successor::pid);
+        // The second signal arrives while the first one is obeyed.
+        for _ in 0..2 {
+            heirs.last().map_or_else(|| weir.upgrade(), Successor::upgrade);
+        }
+        heirs.push(weir.wait_for_successor(old));
+        let readies = heirs.len() + 1;
+        wait_until("the successor obeys signals", || {
+            weir.stdout().iter().filter(|line| *line == "ready").count() == readies
+        });
+    }
+    stop.store(true, Ordering::SeqCst);
+    writers.into_iter().for_each(|writer| writer.join().unwrap());
+}
+
+#[test]
 fn the_command_tells_what_came_of_it() {
     let mut weir = gateway("workers: 1\n", &["--upgrade-grace", "1"]);
     let outcome = told_to_upgrade(&weir);
