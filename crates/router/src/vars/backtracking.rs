@@ -13,11 +13,15 @@ use fancy_regex::{BytesMode, Input, Regex, RegexBuilder};
 
 /// The longest text that is searched. Paths, host names and most fields are shorter.
 pub const TEXT_BYTES_MAX: usize = 4096;
-/// Bytes walked in one search before it is given up: 2 to 6 ms of a core, measured with the patterns of this module's
+/// Bytes walked in one search before it is given up: 2 to 7 ms of a core, measured with the patterns of this module's
 /// tests. A worker serves no other request meanwhile.
-const WALK_BYTES_MAX: u64 = 4 << 20;
-/// What one step of the engine counts as, in bytes walked: both take about 20 ns.
-const STEP_BYTES: u64 = 16;
+const WALK_BYTES_MAX: u64 = 2 << 20;
+/// What one step of the engine counts as, in bytes walked, each of which takes 2 to 3 ns.
+const STEP_BYTES: u64 = 8;
+/// A walk that notes groups runs on a slower engine, which takes 7 to 10 ns for a byte, and more for a longer pattern.
+const GROUPS_WEIGHT: u64 = 4;
+/// So many bytes of such a pattern add one to its weight.
+const PATTERN_BYTES_A_WEIGHT: usize = 32;
 /// Steps back before a search is given up; 2 ms of a core.
 const BACKTRACKS_MAX: usize = 100_000;
 
@@ -26,6 +30,8 @@ const BACKTRACKS_MAX: usize = 100_000;
 pub struct BacktrackingRegex {
     regex: Regex,
     cost: Cost,
+    /// What a byte of a walk counts as.
+    weight: u64,
 }
 
 /// Where each group of a match lies, as start and end; nothing for a group that took no part.
@@ -95,8 +101,8 @@ impl BacktrackingRegex {
         let regex = build(BytesMode::Ascii)
             .or_else(|_| build(BytesMode::Unicode))
             .map_err(|error| error.to_string())?;
-        let cost = Cost::of(&regex);
-        Ok(Self { regex, cost })
+        let listing = format!("{:?}", Listing(&regex));
+        Ok(Self { cost: Cost::of(&listing), weight: weight(&listing), regex })
     }
 
     /// Whether the whole pattern runs on the linear engine after all, without a bound.
@@ -129,7 +135,7 @@ impl BacktrackingRegex {
         text: &[u8],
         search: impl FnOnce(&Metered<'_>) -> fancy_regex::Result<R>,
     ) -> Result<R, GaveUp> {
-        let metered = Metered::new(text, self.cost);
+        let metered = Metered::new(text, self.cost, self.weight);
         if self.cost != Cost::Linear && text.len() > TEXT_BYTES_MAX {
             return Err(GaveUp::TextTooLong);
         }
@@ -152,8 +158,7 @@ impl fmt::Debug for BacktrackingRegex {
 impl Cost {
     /// From the program's listing, one instruction a line. An instruction that is not listed here, say of a later
     /// version of the engine, is taken for a costly one.
-    fn of(regex: &Regex) -> Cost {
-        let listing = format!("{:?}", Listing(regex));
+    fn of(listing: &str) -> Cost {
         if listing.starts_with("wrapped Regex") {
             return Cost::Linear;
         }
@@ -218,6 +223,12 @@ fn is_bounded_delegate(line: &str) -> bool {
     !pattern.replace("(?", "(").contains(['*', '+', '{', '?'])
 }
 
+/// What a byte of a walk counts as in a listed program: the most of its instructions.
+fn weight(listing: &str) -> u64 {
+    let with_groups = listing.lines().filter(|line| line.contains("capture_groups: Some("));
+    with_groups.map(|line| GROUPS_WEIGHT + (line.len() / PATTERN_BYTES_A_WEIGHT) as u64).max().unwrap_or(1)
+}
+
 struct Listing<'r>(&'r Regex);
 
 impl fmt::Debug for Listing<'_> {
@@ -233,13 +244,19 @@ struct BudgetSpent;
 struct Metered<'t> {
     text: &'t [u8],
     cost: Cost,
+    weight: u64,
     left_bytes: Cell<u64>,
     gave_bytes: Cell<bool>,
 }
 
 impl<'t> Metered<'t> {
-    fn new(text: &'t [u8], cost: Cost) -> Self {
-        Metered { text, cost, left_bytes: Cell::new(WALK_BYTES_MAX), gave_bytes: Cell::new(false) }
+    fn new(text: &'t [u8], cost: Cost, weight: u64) -> Self {
+        Metered { text, cost, weight, left_bytes: Cell::new(WALK_BYTES_MAX), gave_bytes: Cell::new(false) }
+    }
+
+    /// What a walk over the whole text counts as.
+    fn walk_bytes(&self) -> u64 {
+        self.text.len() as u64 * self.weight
     }
 
     fn charge(&self, bytes: u64) {
@@ -259,7 +276,7 @@ impl Input for Metered<'_> {
     #[inline]
     fn len(&self) -> usize {
         if self.cost == Cost::Delegated && self.gave_bytes.replace(false) {
-            self.charge(self.text.len() as u64);
+            self.charge(self.walk_bytes());
         }
         self.text.len()
     }
@@ -273,7 +290,7 @@ impl Input for Metered<'_> {
                 self.gave_bytes.set(true);
                 self.charge(STEP_BYTES);
             }
-            Cost::Unknown => self.charge(STEP_BYTES + self.text.len() as u64),
+            Cost::Unknown => self.charge(STEP_BYTES + self.walk_bytes()),
         }
         self.text
     }
@@ -351,7 +368,7 @@ mod tests {
     fn budget_bounds_bytes_not_only_steps_back() {
         let text = vec![b'a'; TEXT_BYTES_MAX];
         let regex = compile("(?<!q)[a-z]+Z$");
-        let metered = Metered::new(&text, regex.cost);
+        let metered = Metered::new(&text, regex.cost, regex.weight);
         let caught = catch_unwind(AssertUnwindSafe(|| regex.regex.is_match(&metered)));
         assert!(caught.is_err_and(|payload| payload.is::<BudgetSpent>()));
         // Each start walks the rest of the text once: far fewer starts than the limit of steps back.
