@@ -49,7 +49,7 @@ fn compare(operator: &str, left: Option<&Value<'_>>, right: &Json) -> bool {
         "~~" | "~*" => left.is_some_and(|left| {
             let source = right.as_str().map_or_else(|| right.to_string(), str::to_owned);
             let pattern = Pattern::compile(&source, operator == "~*").expect("a good pattern");
-            pattern.is_match(&left.text())
+            pattern.is_match(&left.text()) == Ok(true)
         }),
         "in" => right.as_array().into_iter().flatten().any(|item| is_element(left, item)),
         "has" => match left {

@@ -10,12 +10,14 @@ pub(crate) mod reuse;
 mod times;
 mod variables;
 
+use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use http1::{FieldError, RequestHead, ResponseHead};
 use router::Params;
+use router::vars::GaveUp;
 
 pub use attempt::{Attempt, Attempts};
 pub use body_copy::BodyCopy;
@@ -96,6 +98,8 @@ pub struct Exchange {
     /// Its place among those that wait for the upstream, where their number is limited.
     pub(crate) permit: Option<Permit>,
     pub(crate) instance: u32,
+    /// The search for a pattern was given up: what depended on it is not known, and the request is refused.
+    pub(crate) gave_up: Cell<Option<GaveUp>>,
     pub(crate) scratch: Vec<u8>,
 }
 
@@ -138,6 +142,7 @@ impl Exchange {
             states: RequestStates::default(),
             permit: None,
             instance: 0,
+            gave_up: Cell::new(None),
             scratch: Vec::new(),
         }
     }
@@ -175,6 +180,7 @@ impl Exchange {
         self.response_copy = None;
         self.states.clear();
         self.permit = None;
+        self.gave_up.set(None);
         self.scratch.clear();
     }
 

@@ -9,6 +9,7 @@ use router::{Params, Verdict};
 use serde_json::{Value, json};
 
 use crate::exchange::Exchange;
+use crate::failure::Cause;
 use crate::options::Options;
 use crate::pipeline::prepare;
 use crate::runtime::{Route, Runtime};
@@ -31,6 +32,9 @@ pub fn explain(
     let exchange = asked(options, method, url, headers, remote_addr)?;
     let mut params = Params::default();
     let matched = runtime.router.find(&exchange, &mut params);
+    if let Some(reason) = exchange.gave_up.get() {
+        return Err(format!("it would be refused with {}: {reason}", Cause::PatternLimit.status()));
+    }
     let route = matched.and_then(|slot| runtime.routes.get(slot));
     let id_of = |slot: u32| runtime.routes.get(slot).map(|route| route.id.to_string());
     let considered: Vec<Value> = runtime
@@ -124,6 +128,7 @@ fn verdict_name(verdict: Verdict) -> &'static str {
         Verdict::LostRemoteAddr => "remote_addr",
         Verdict::LostHost => "host",
         Verdict::LostVars => "vars",
+        Verdict::Undecided(_) => "undecided",
         Verdict::LostParameter => "parameter",
         Verdict::OutrankedBy(_) => "outranked",
     }

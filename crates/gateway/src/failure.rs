@@ -210,6 +210,10 @@ causes! {
     ClientGone = "client_gone", 499, Client, Response;
     /// The client did not read its answer for the send timeout, or read it more slowly than the least rate.
     ClientSlow = "client_slow_read", 499, Client, Response;
+    /// The request has passed through gateways of this kind too often: it goes round in a loop.
+    LoopDetected = "loop_detected", 508, Gateway, Route;
+    /// The search for a pattern of the configuration was given up, because the text is too long for it.
+    PatternLimit = "pattern_limit", 400, Client, Route;
     /// No route matches.
     NoRoute = "route_not_found", 404, Client, Route;
     /// The route's service does not exist (contract section 2.5).

@@ -76,13 +76,13 @@ async fn serve<'r, S: ServerStream>(
 ) -> Result<Outcome, Failure> {
     let worker = run.worker;
     prepare::prepare(&worker.options, &mut worker.path_scratch.borrow_mut(), exchange)?;
-    find_route(run.generation, exchange);
+    find_route(run.generation, exchange)?;
     // Only a route that would have looked into the body makes it worth reading; then the choice is made again.
     if run.generation.router.uses_request_body()
         && exchange.body.was_missed()
         && Box::pin(collect::for_variables(run, exchange, server)).await?
     {
-        find_route(run.generation, exchange);
+        find_route(run.generation, exchange)?;
     }
     *chains = Chains::new(run.generation, exchange.route);
     worker.shared.check_memory(chains.priority())?;
@@ -97,13 +97,24 @@ async fn serve<'r, S: ServerStream>(
 }
 
 /// Finds the route by what is known of the request so far.
-fn find_route(generation: &Generation, exchange: &mut Exchange) {
+fn find_route(generation: &Generation, exchange: &mut Exchange) -> Result<(), Failure> {
     let mut params = std::mem::take(&mut exchange.params);
     exchange.route = generation.router.find(&*exchange, &mut params);
     exchange.params = params;
 }
 
 /// Answers a request whose head could not be read.
+    refuse_undecided(exchange)
+}
+
+/// Refuses a request for which it is not known whether a rule holds: another route, or going on without a plugin,
+/// might be the way around a protection.
+#[inline]
+fn refuse_undecided(exchange: &Exchange) -> Result<(), Failure> {
+    match exchange.gave_up.get() {
+        None => Ok(()),
+        Some(reason) => Err(Failure::new(Cause::PatternLimit, reason.to_string())),
+    }
 pub(crate) async fn refuse<S: ServerStream>(
     worker: &Rc<Worker>,
     exchange: &mut Exchange,

@@ -279,7 +279,8 @@ impl Origins {
                 list.iter().any(|listed| listed.as_bytes() == origin).then_some(Cow::Borrowed(origin))
             }
             (Origins::Matching(patterns), Some(origin)) => {
-                let found = patterns.iter().any(|pattern| pattern.find(origin, 0).is_some());
+                // A search that was given up allows nothing.
+                let found = patterns.iter().any(|pattern| matches!(pattern.find(origin, 0), Ok(Some(_))));
                 found.then_some(Cow::Borrowed(origin))
             }
             (Origins::Listed(_) | Origins::Matching(_), None) => None,

@@ -16,7 +16,9 @@
 //!
 //! **Path.** `uri` is the new path, with variables (`/api/$arg_version$uri`); a query in it is joined with the
 //! client's by `&`. Else `regex_uri` holds pairs of a pattern and a template with the groups `$1`, `$2` …; the first
-//! pattern that matches the path counts, and without a match the path stays. `uri` wins where both are there.
+//! pattern that matches the path counts, and without a match the path stays. `uri` wins where both are there. A pattern
+//! with look-around or back-references is searched in a path of up to 4 KiB and for a few milliseconds; beyond that the
+//! answer is 400.
 //!
 //! The result is brought into the same canonical form as the path of a request, so that what clients put into
 //! variables and groups can neither climb out of a directory nor break the request line; if it cannot be, the
@@ -44,7 +46,7 @@ use std::sync::Arc;
 use gateway::exchange::Exchange;
 use gateway::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
 use router::path::{PathScratch, canonicalize};
-use router::vars::Template;
+use router::vars::{Template, VariableSource};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -237,7 +239,12 @@ impl ProxyRewrite {
             Path::Rendered(path, query) => (rendered(exchange, path, query.as_ref()), None),
             Path::Substituted(pairs) => {
                 let text = if self.raw { raw_text(exchange) } else { exchange.path().to_vec() };
-                match pairs.iter().find_map(|pair| pair.once(&text)) {
+                let found = pairs.iter().find_map(|pair| pair.once(&text).transpose()).transpose();
+                let found = found.unwrap_or_else(|reason| {
+                    exchange.search_gave_up(reason);
+                    None
+                });
+                match found {
                     None if self.raw => (raw_target(text), None),
                     None => return Ok(None),
                     Some((new, groups)) if self.raw => (raw_target(new), Some((groups, text))),

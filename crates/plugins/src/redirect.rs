@@ -10,7 +10,8 @@
 //!
 //! * `uri`: a URI reference with variables (`$uri/index.html`, `${host}`); `\$` stays as it is.
 //! * `regex_uri`: a pattern for the path and a template with the groups `$1`, `$2` …; where the pattern does not match,
-//!   the request goes on to its node.
+//!   the request goes on to its node. A pattern with look-around or back-references is searched in a path of up to 4 KiB
+//!   and for a few milliseconds; beyond that the answer is 400.
 //! * `http_to_https`: the same URI over HTTPS, with status 301 for GET and HEAD and 308 for other methods. A request
 //!   that came over HTTPS goes on; so does one of which a trusted proxy says so (`X-Forwarded-Proto`). The port is
 //!   `https_port` of the plugin's metadata, or else 9443, the gateway's own; 443 is left out of the URI.
@@ -23,7 +24,7 @@ use std::sync::Arc;
 
 use gateway::exchange::{Exchange, Scheme};
 use gateway::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
-use router::vars::Template;
+use router::vars::{Template, VariableSource};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -229,8 +230,12 @@ impl Plugin for Redirect {
                 (self.status, uri)
             }
             To::Substituted(substitution) => match substitution.once(exchange.path()) {
-                Some((uri, _)) => (self.status, uri),
-                None => return Flow::Continue,
+                Ok(Some((uri, _))) => (self.status, uri),
+                Ok(None) => return Flow::Continue,
+                Err(reason) => {
+                    exchange.search_gave_up(reason);
+                    return Flow::Continue;
+                }
             },
             To::Https(_) if came_over_https(exchange) => return Flow::Continue,
             To::Https(port) => {

@@ -15,9 +15,10 @@
 //!
 //! **Body.** `body` replaces the body (`body_base64`: it is written in Base64). `filters` edit it instead: each has
 //! a `regex`, a `replace` template with the groups `$1`, `$2` …, a `scope` (`once` or `global`) and `options` (letters
-//! as `ngx.re` has them: `i`, `m`, `s`, `x`; `j` and `o` change nothing). Filters need the whole body in memory: a
-//! response whose body is longer than 64 MiB fails. A response with a `Content-Encoding` is not filtered, since the
-//! patterns would meet compressed bytes. With either, `Content-Encoding`, `ETag` and `Last-Modified` are taken away,
+//! as `ngx.re` has them: `i`, `m`, `s`, `x`; `j` and `o` change nothing). Look-around and back-references are refused
+//! here, because their time is not linear in the body. Filters need the whole body in memory: a response whose body is
+//! longer than 64 MiB, or for which they take longer than half a second, fails. A response with a `Content-Encoding` is
+//! not filtered, since the patterns would meet compressed bytes. With either, `Content-Encoding`, `ETag` and `Last-Modified` are taken away,
 //! since they described the old body.
 //!
 //! **Fields.** `headers` holds `add` (texts `Name: value`), `set` and `remove`, done in this order; an object of names
@@ -29,7 +30,7 @@ use std::sync::Arc;
 use data_encoding::BASE64_NOPAD;
 use gateway::exchange::Exchange;
 use gateway::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind, Portion};
-use router::vars::Expression;
+use router::vars::{Expression, VariableSource};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -56,6 +57,8 @@ pub(crate) const KIND: PluginKind = PluginKind {
 
 /// The longest body that filters take: what APISIX holds back at most.
 const FILTERED_MAX_BYTES: usize = 64 * 1024 * 1024;
+/// How long the filters of one response may work: half a second, in which their worker serves no other request.
+const FILTERED_MAX_NS: u64 = 500_000_000;
 
 fn schema() -> Value {
     let values = |description: &str| {
@@ -217,7 +220,9 @@ fn body(config: &Config) -> Result<Body, String> {
     let filter = |filter: &WrittenFilter| {
         PatternOptions::parse(&filter.options)
             .and_then(|options| Substitution::compile(&filter.regex, &filter.replace, options))
-            .map(|substitution| (filter.scope, substitution))
+            .and_then(|substitution| {
+                substitution.matcher.require_linear().map(|()| (filter.scope, substitution))
+            })
             .map_err(|reason| format!("regex \"{}\" validation failed: {reason}", filter.regex))
     };
     config.filters.iter().map(filter).collect::<Result<_, _>>().map(Body::Filtered)
@@ -303,7 +308,7 @@ impl Plugin for ResponseRewrite {
         }
     }
 
-    fn response_body(&self, _exchange: &mut Exchange, body: &mut Vec<u8>, portion: Portion) {
+    fn response_body(&self, exchange: &mut Exchange, body: &mut Vec<u8>, portion: Portion) {
         match &self.body {
             Body::Kept => {}
             Body::Replaced(replacement) => {
@@ -313,13 +318,18 @@ impl Plugin for ResponseRewrite {
                 }
             }
             Body::Filtered(filters) => {
+                let worker = exchange.worker().clone();
+                let until_ns = worker.clock_ns() + FILTERED_MAX_NS;
                 for (scope, substitution) in filters {
                     let edited = match scope {
-                        Scope::Once => substitution.once(body).map(|(edited, _)| edited),
-                        Scope::Global => substitution.all(body),
+                        Scope::Once => substitution.once(body).map(|found| found.map(|(edited, _)| edited)),
+                        Scope::Global => substitution.all(body, || worker.clock_ns() > until_ns),
                     };
-                    if let Some(edited) = edited {
-                        *body = edited;
+                    match edited {
+                        Ok(Some(edited)) => *body = edited,
+                        Ok(None) => {}
+                        // The response fails: what a filter would have taken out must not be sent.
+                        Err(reason) => return exchange.search_gave_up(reason),
                     }
                 }
             }

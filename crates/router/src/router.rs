@@ -126,7 +126,8 @@ impl Router {
         self.body_readers > 0
     }
 
-    /// The slot of the route that matches. `params` is emptied, and filled in [`Mode::UriWithParameter`].
+    /// The slot of the route that matches. `params` is emptied, and filled in [`Mode::UriWithParameter`]. None as well if
+    /// it cannot be known whether a route's `vars` hold; the request is told by [`VariableSource::search_gave_up`].
     pub fn find<V: RequestView>(&self, request: &V, params: &mut Params) -> Option<u32> {
         self.find_match(request, params).map(|found| found.slot)
     }
@@ -134,10 +135,19 @@ impl Router {
     /// As [`Self::find`], with the patterns that matched.
     pub fn find_match<'r, V: RequestView>(&'r self, request: &V, params: &mut Params) -> Option<Match<'r>> {
         params.clear();
-        self.visit(request, &mut |entry, host| match self.examine(entry, request, Some(params)) {
-            Verdict::Matched => Some(Match { slot: entry.slot, path: entry.pattern().as_str(), host }),
-            _ => None,
-        })
+        let found =
+            self.visit(request, &mut |entry, host| match self.examine(entry, request, Some(params)) {
+                Verdict::Matched => {
+                    Some(Some(Match { slot: entry.slot, path: entry.pattern().as_str(), host }))
+                }
+                // A route behind one that may well be the right one is not taken in its place.
+                Verdict::Undecided(reason) => {
+                    request.search_gave_up(reason);
+                    Some(None)
+                }
+                _ => None,
+            });
+        found.flatten()
     }
 
     /// Shows every entry that path and host make a candidate, in order, until one gives a result.
@@ -165,8 +175,10 @@ impl Router {
         if self.mode != Mode::HostUri && !host_fits(rule, request) {
             return Verdict::LostHost;
         }
-        if rule.vars.as_ref().is_some_and(|vars| !vars.evaluate(request)) {
-            return Verdict::LostVars;
+        match rule.vars.as_ref().map_or(Ok(true), |vars| vars.verdict(request)) {
+            Ok(true) => {}
+            Ok(false) => return Verdict::LostVars,
+            Err(reason) => return Verdict::Undecided(reason),
         }
         let with_parameters = self.mode == Mode::UriWithParameter;
         let params = params.filter(|_| with_parameters);

@@ -3,6 +3,7 @@
 //! Refuses to know how a request is stored: [`VariableSource`] answers for one variable at a time. Names are parsed
 //! when the configuration is compiled, so that a request costs a `match`, not a search by name.
 
+mod backtracking;
 mod builtin;
 mod compile;
 mod expression;
@@ -12,6 +13,7 @@ mod template;
 mod value;
 mod variable;
 
+pub use backtracking::{BacktrackingOptions, BacktrackingRegex, GaveUp, GroupPlaces, TEXT_BYTES_MAX};
 pub use builtin::BuiltinVariable;
 pub use compile::ExpressionError;
 pub use expression::Expression;
@@ -25,4 +27,8 @@ pub use variable::{GraphqlVariable, Variable, VariableError};
 pub trait VariableSource {
     /// The value now, or none where nginx would have an unset variable.
     fn variable<'a>(&'a self, variable: &Variable) -> Option<Value<'a>>;
+
+    /// A search for a pattern was given up, so that it is not known whether an expression holds. A source that serves
+    /// requests refuses this one: neither the expression nor its negation may be taken for true.
+    fn search_gave_up(&self, _reason: GaveUp) {}
 }

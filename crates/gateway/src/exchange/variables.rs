@@ -10,7 +10,7 @@ mod time;
 use std::net::IpAddr;
 
 use router::RequestView;
-use router::vars::{BuiltinVariable as Builtin, Value, Variable, VariableSource};
+use router::vars::{BuiltinVariable as Builtin, GaveUp, Value, Variable, VariableSource};
 
 use super::Exchange;
 use crate::failure::Cause;
@@ -61,6 +61,10 @@ impl VariableSource for Exchange {
             }
             Variable::UriParam(name) => self.params.get(name.as_bytes()).map(Value::borrowed),
         }
+    }
+
+    fn search_gave_up(&self, reason: GaveUp) {
+        self.gave_up.set(Some(reason));
     }
 }
 

@@ -12,7 +12,7 @@ use super::patience::Patience;
 use super::phases::{self, Chains};
 use super::respond;
 use super::upload::Upload;
-use super::{Outcome, Run};
+use super::{Outcome, Run, refuse_undecided};
 use crate::body::{BodyEvent, BodyLength, ClientStream, Piece, ServerStream};
 use crate::exchange::Exchange;
 use crate::failure::{Cause, Failure};
@@ -89,6 +89,7 @@ pub(super) async fn pass_on<S: ServerStream, O: ClientStream>(
     }
     respond::respond_head(exchange, chains);
     // A plugin may have changed the status to or from one whose responses have no body (RFC 9110 section 6.4.1).
+    refuse_undecided(exchange)?;
     let may_have_body =
         exchange.request.method != http1::Method::Head && !has_no_body(exchange.response.status);
     let length = match origin.body_length() {
@@ -138,6 +139,9 @@ async fn hold_back<S: ServerStream, O: ClientStream>(
     download.run.worker.shared.check_room(body.len())?;
     edit(exchange, chains, &mut body, Portion::Last);
     exchange.note_response(&body);
+    if exchange.gave_up.get().is_some() {
+        return Err(Failure::new(Cause::BufferLimit, "a plugin takes too long to edit the body"));
+    }
     server.start_response(exchange, BodyLength::Known(body.len() as u64));
     match respond::send(download.run, exchange, server, &body).await {
         Outcome::Done | Outcome::Tunnel(_) => Ok(()),

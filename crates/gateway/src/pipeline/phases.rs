@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Run, collect};
+use super::{Run, collect, refuse_undecided};
 use crate::body::ServerStream;
 use crate::exchange::{Exchange, SharedCopy};
 use crate::failure::{Cause, Failure};
@@ -162,6 +162,7 @@ async fn one(
             continue;
         }
         exchange.instance = instance.number;
+        refuse_undecided(exchange)?;
         let (decision, waited) = {
             let flow = match phase {
                 Phase::Rewrite => instance.plugin.rewrite(exchange),
@@ -190,6 +191,7 @@ async fn one(
     }
     Ok(None)
 }
+    refuse_undecided(exchange)?;
 
 /// Once authentication has named a consumer, its plugins join the route's, and those that only it brought catch up on
 /// the rewrite phase.

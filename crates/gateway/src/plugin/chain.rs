@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use router::vars::Expression;
+use router::vars::{Expression, VariableSource};
 use serde_json::Value;
 
 use super::{Phase, Plugin, PluginKind, Reply};
@@ -34,7 +34,13 @@ pub struct Instance {
 impl Instance {
     /// Whether the instance runs for this exchange.
     pub(crate) fn applies(&self, exchange: &Exchange) -> bool {
-        self.filter.as_ref().is_none_or(|filter| filter.evaluate(exchange))
+        self.filter.as_ref().is_none_or(|filter| {
+            filter.verdict(exchange).unwrap_or_else(|reason| {
+                // What may be a protection is left out only if that is certain.
+                exchange.search_gave_up(reason);
+                true
+            })
+        })
     }
 
     /// Applies `_meta.error_response` to a refusal.

@@ -169,7 +169,7 @@ mod tests {
         let mut scene = Scene::new();
         let exchange = scene.exchange(b"GET /a?x=1&y=$1 HTTP/1.1\r\nHost: h\r\n\r\n");
         let matcher = Matcher::compile("(b)(c)", PatternOptions::default()).unwrap();
-        let groups = matcher.find(b"abc", 0).unwrap();
+        let groups = matcher.find(b"abc", 0).unwrap().unwrap();
         let check = |text: &str, with: &str, without: &str| {
             let value = FieldValue::compile(text).unwrap();
             let rendered = |matched| String::from_utf8(value.render(&exchange, matched)).unwrap();

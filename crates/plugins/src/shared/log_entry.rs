@@ -221,7 +221,7 @@ pub(crate) fn add_route(entry: &mut Map<String, Value>, exchange: &Exchange, is_
 impl BodyPart {
     /// Whether the body is logged for this exchange.
     pub(crate) fn applies(&self, exchange: &Exchange) -> bool {
-        self.condition.as_ref().is_none_or(|condition| condition.evaluate(exchange))
+        self.condition.as_ref().is_none_or(|condition| condition.verdict(exchange) != Ok(false))
     }
 
     fn of(&self, body: &[u8]) -> Value {

@@ -2,14 +2,18 @@
 //! captures `$1` or `${1}`, the whole match `$0`, and `$$` for a dollar sign.
 //!
 //! Patterns run on the linear-time engine; only one that needs look-around or back-references runs on the backtracking
-//! engine, which gives up after a bounded number of steps. What gave up did not match.
+//! engine, which gives up on long texts and after a number of bytes walked. A search that was given up is neither a match
+//! nor a miss. A whole body is not searched by that engine at all.
 
-use fancy_regex::BytesMode;
+use router::vars::{BacktrackingOptions, BacktrackingRegex, GaveUp};
 
 /// Compiled size of one pattern: a thousand alternatives fit, repetitions of repetitions do not.
 const PROGRAM_BYTES_MAX: usize = 1 << 20;
-/// Steps back before giving up, a few milliseconds at most: a worker serves thousands of others meanwhile.
-const BACKTRACKS_MAX: usize = 100_000;
+/// Cache of the lazy automaton, per pattern and thread.
+const CACHE_BYTES_MAX: usize = 1 << 20;
+
+/// Matches that are replaced between two looks at the clock: in a body of 64 MiB a costly one takes some 50 ms.
+const MATCHES_BETWEEN_LOOKS: usize = 8;
 
 /// A compiled pattern that remembers what its groups matched.
 pub(crate) struct Matcher {
@@ -17,7 +21,7 @@ pub(crate) struct Matcher {
 }
 
 enum Engine {
-    Backtracking(Box<fancy_regex::Regex>),
+    Backtracking(Box<BacktrackingRegex>),
     Linear(Box<regex::bytes::Regex>),
 }
 
@@ -73,38 +77,50 @@ impl Matcher {
                 .ignore_whitespace(options.extended)
                 .unicode(unicode)
                 .size_limit(PROGRAM_BYTES_MAX)
+                .dfa_size_limit(CACHE_BYTES_MAX)
                 .build();
             if let Ok(regex) = regex {
                 return Ok(Matcher { engine: Engine::Linear(Box::new(regex)) });
             }
         }
-        let regex = fancy_regex::RegexBuilder::new(source)
-            .case_insensitive(options.ignore_case)
-            .multi_line(options.multi_line)
-            .dot_matches_new_line(options.dot_all)
-            .ignore_whitespace(options.extended)
-            .bytes_mode(BytesMode::Ascii)
-            .backtrack_limit(BACKTRACKS_MAX)
-            .delegate_size_limit(PROGRAM_BYTES_MAX)
-            .build()
-            .map_err(|error| error.to_string())?;
+        let options = BacktrackingOptions {
+            ignore_case: options.ignore_case,
+            multi_line: options.multi_line,
+            dot_all: options.dot_all,
+            extended: options.extended,
+        };
+        let regex = BacktrackingRegex::compile(source, options, PROGRAM_BYTES_MAX, CACHE_BYTES_MAX)?;
         Ok(Matcher { engine: Engine::Backtracking(Box::new(regex)) })
     }
 
+    /// Refuses a pattern for texts as long as a body.
+    ///
+    /// # Errors
+    /// The pattern needs the backtracking engine.
+    pub(crate) fn require_linear(&self) -> Result<(), String> {
+        match &self.engine {
+            Engine::Backtracking(regex) if !regex.is_linear() => Err(
+                "look-around and back-references are not searched for in a whole body; write a pattern without them"
+                    .to_owned(),
+            ),
+            Engine::Backtracking(_) | Engine::Linear(_) => Ok(()),
+        }
+    }
+
     /// The first match at or after byte `from`.
-    pub(crate) fn find(&self, text: &[u8], from: usize) -> Option<Groups> {
+    ///
+    /// # Errors
+    /// The search was given up: whether there is a match is not known.
+    pub(crate) fn find(&self, text: &[u8], from: usize) -> Result<Option<Groups>, GaveUp> {
         let spans = match &self.engine {
             Engine::Linear(regex) => {
-                let captures = regex.captures_at(text, from)?;
-                captures.iter().map(|group| group.map(|found| (found.start(), found.end()))).collect()
+                let span = |group: regex::bytes::Match<'_>| (group.start(), group.end());
+                let captures = regex.captures_at(text, from);
+                captures.map(|captures| captures.iter().map(|group| group.map(span)).collect())
             }
-            Engine::Backtracking(regex) => {
-                let captures = regex.captures_from_pos(text, from).ok().flatten()?;
-                let span = |index| captures.get(index).map(|found| (found.start(), found.end()));
-                (0..captures.len()).map(span).collect()
-            }
+            Engine::Backtracking(regex) => regex.groups_from(text, from)?,
         };
-        Some(Groups { spans })
+        Ok(spans.map(|spans| Groups { spans }))
     }
 }
 
@@ -213,24 +229,40 @@ impl Substitution {
     }
 
     /// `text` with its first match replaced, and the groups of that match; nothing without a match.
-    pub(crate) fn once(&self, text: &[u8]) -> Option<(Vec<u8>, Groups)> {
-        let groups = self.matcher.find(text, 0)?;
+    ///
+    /// # Errors
+    /// As [`Matcher::find`].
+    pub(crate) fn once(&self, text: &[u8]) -> Result<Option<(Vec<u8>, Groups)>, GaveUp> {
+        let Some(groups) = self.matcher.find(text, 0)? else { return Ok(None) };
         let (start, end) = groups.whole();
         let mut out = Vec::with_capacity(text.len());
         out.extend_from_slice(&text[..start]);
         self.replacement.expand(&groups, text, &mut out);
         out.extend_from_slice(&text[end..]);
-        Some((out, groups))
+        Ok(Some((out, groups)))
     }
 
-    /// `text` with every match replaced; nothing without a match.
-    pub(crate) fn all(&self, text: &[u8]) -> Option<Vec<u8>> {
+    /// `text` with every match replaced; nothing without a match. A match may take a look at all that follows, so that
+    /// many of them are quadratic in the text even on the linear engine; `is_late` is asked now and then whether to give up.
+    ///
+    /// # Errors
+    /// As [`Matcher::find`], or because it was late.
+    pub(crate) fn all(
+        &self,
+        text: &[u8],
+        mut is_late: impl FnMut() -> bool,
+    ) -> Result<Option<Vec<u8>>, GaveUp> {
         let mut out = Vec::new();
         let mut copied = 0;
         let mut from = 0;
+        let mut matches = 0_usize;
         while from <= text.len()
-            && let Some(groups) = self.matcher.find(text, from)
+            && let Some(groups) = self.matcher.find(text, from)?
         {
+            matches += 1;
+            if matches.is_multiple_of(MATCHES_BETWEEN_LOOKS) && is_late() {
+                return Err(GaveUp::TooManySteps);
+            }
             let (start, end) = groups.whole();
             out.extend_from_slice(&text[copied..start]);
             self.replacement.expand(&groups, text, &mut out);
@@ -239,10 +271,10 @@ impl Substitution {
             from = if end == start { end + 1 } else { end };
         }
         if from == 0 {
-            return None;
+            return Ok(None);
         }
         out.extend_from_slice(&text[copied..]);
-        Some(out)
+        Ok(Some(out))
     }
 }
 
@@ -260,9 +292,10 @@ mod tests {
     ) {
         let options = PatternOptions::parse(letters).unwrap();
         let substitution = Substitution::compile(pattern, template, options).unwrap();
-        let got = substitution.once(text.as_bytes()).map(|(out, _)| String::from_utf8(out).unwrap());
+        let got = substitution.once(text.as_bytes()).unwrap().map(|(out, _)| String::from_utf8(out).unwrap());
         assert_eq!(got.as_deref(), once, "{pattern} {template} {text}");
-        let got = substitution.all(text.as_bytes()).map(|out| String::from_utf8(out).unwrap());
+        let got =
+            substitution.all(text.as_bytes(), || false).unwrap().map(|out| String::from_utf8(out).unwrap());
         assert_eq!(got.as_deref(), all, "{pattern} {template} {text}");
     }
 
@@ -291,8 +324,36 @@ mod tests {
     }
 
     #[test]
-    fn a_runaway_pattern_gives_up() {
-        let matcher = Matcher::compile("^(?=(a+)+$)\\1b", PatternOptions::default()).unwrap();
-        assert_eq!(matcher.find("a".repeat(40).as_bytes(), 0), None);
+    fn search_that_is_given_up_is_no_miss() {
+        let matcher = Matcher::compile("(?<!q)[a-z]+Z$", PatternOptions::default()).unwrap();
+        assert_eq!(matcher.find(&[b'a'; 4_000], 0), Err(GaveUp::TooManySteps));
+        assert_eq!(matcher.find(&[b'a'; 8_000], 0), Err(GaveUp::TextTooLong));
+        assert_eq!(matcher.find(&[b'a'; 100], 0), Ok(None));
+    }
+
+    #[test]
+    fn replacing_all_gives_up_when_it_is_late() {
+        let substitution = Substitution::compile("[a-z]+Z|a", "b", PatternOptions::default()).unwrap();
+        let mut looks = 0;
+        let late = substitution.all(&[b'a'; 1_000], || {
+            looks += 1;
+            looks == 3
+        });
+        assert_eq!((late, looks), (Err(GaveUp::TooManySteps), 3));
+        assert!(
+            substitution.all(&[b'a'; 1_000], || false).is_ok_and(|edited| edited == Some(vec![b'b'; 1_000]))
+        );
+    }
+
+    #[test]
+    fn bodies_are_for_linear_patterns() {
+        let check = |pattern: &str, linear: bool| {
+            let matcher = Matcher::compile(pattern, PatternOptions::default()).unwrap();
+            assert_eq!(matcher.require_linear().is_ok(), linear, "{pattern}");
+        };
+        check("[a-z]+Z", true);
+        check("(?>a+)b", false);
+        check("(?<!q)[a-z]+Z", false);
+        check("(a)\\1", false);
     }
 }

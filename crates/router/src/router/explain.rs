@@ -6,6 +6,7 @@
 use std::fmt;
 
 use super::{RequestView, Router};
+use crate::vars::GaveUp;
 
 /// One candidate and what became of it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -33,6 +34,8 @@ pub enum Verdict {
     LostHost,
     /// `vars` is false.
     LostVars,
+    /// Whether `vars` hold is not known; a lookup ends here without a route.
+    Undecided(GaveUp),
     /// The path begins right but does not fit after its first wildcard or parameter.
     LostParameter,
     /// It fits, but the route in this slot was tried before it.
@@ -48,6 +51,9 @@ impl fmt::Display for Verdict {
             Self::LostRemoteAddr => "its remote_addrs do not include the client's address",
             Self::LostHost => "its hosts do not include the request's",
             Self::LostVars => "its vars do not hold",
+            Self::Undecided(reason) => {
+                return write!(formatter, "whether its vars hold is not known: {reason}");
+            }
             Self::LostParameter => "the rest of the path does not fit its pattern",
             Self::OutrankedBy(slot) => {
                 return write!(formatter, "would fit, but slot {slot} was tried first");

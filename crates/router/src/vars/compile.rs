@@ -7,7 +7,7 @@
 use serde_json::Value as Json;
 
 use super::expression::{Condition, Expression, Node, Operand, Order, Test};
-use super::{Pattern, Variable, to_number};
+use super::{BuiltinVariable, Pattern, PatternEngine, Variable, to_number};
 use crate::cidr::CidrSet;
 
 /// Why an expression cannot be compiled.
@@ -96,6 +96,16 @@ impl Place {
             return Err(self.error("invalid expression: compare with null by `==` or `~=`"));
         }
         let condition = condition(operator, value).map_err(|reason| self.error(reason))?;
+        if let Condition::Matches(pattern) = &condition
+            && pattern.engine() == PatternEngine::Backtracking
+            && matches!(variable, Variable::Builtin(BuiltinVariable::RequestBody))
+        {
+            return Err(self.error(format!(
+                "`{}` uses look-around or back-references, which are not searched for in a whole `request_body`; \
+                 write a pattern without them, or test a part of the body such as `post_arg.NAME`",
+                pattern.as_str()
+            )));
+        }
         Ok(Node::Test(Box::new(Test { variable, negated, condition })))
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Refuses to know the JSON it was written in; `compile.rs` does.
 
-use super::{Pattern, Value, Variable, VariableSource};
+use super::{GaveUp, Pattern, Value, Variable, VariableSource};
 use crate::cidr::CidrSet;
 
 /// A condition over the variables of a request, as routes have in `vars` and plugins in `_meta.filter`.
@@ -62,9 +62,21 @@ pub(super) enum Order {
 }
 
 impl Expression {
-    /// Whether it holds.
+    /// Whether it holds. If that cannot be known, because the search for a pattern was given up, it does not, and
+    /// neither does its negation; the source is told by [`VariableSource::search_gave_up`].
     pub fn evaluate<S: VariableSource + ?Sized>(&self, source: &S) -> bool {
-        self.root.evaluate(source)
+        self.verdict(source).unwrap_or_else(|reason| {
+            source.search_gave_up(reason);
+            false
+        })
+    }
+
+    /// Whether it holds.
+    ///
+    /// # Errors
+    /// The search for a pattern was given up, and the result depends on it.
+    pub fn verdict<S: VariableSource + ?Sized>(&self, source: &S) -> Result<bool, GaveUp> {
+        self.root.verdict(source)
     }
 
     /// Whether evaluation may have to read the request's body.
@@ -89,14 +101,15 @@ impl Expression {
 }
 
 impl Node {
-    fn evaluate<S: VariableSource + ?Sized>(&self, source: &S) -> bool {
-        match self {
-            Self::All { negated, nodes } => nodes.iter().all(|node| node.evaluate(source)) != *negated,
-            Self::Any { negated, nodes } => nodes.iter().any(|node| node.evaluate(source)) != *negated,
+    fn verdict<S: VariableSource + ?Sized>(&self, source: &S) -> Result<bool, GaveUp> {
+        Ok(match self {
+            // All hold if none is false.
+            Self::All { negated, nodes } => any(nodes, false, source)? == *negated,
+            Self::Any { negated, nodes } => any(nodes, true, source)? != *negated,
             Self::Test(test) => {
-                test.condition.holds(source.variable(&test.variable).as_ref()) != test.negated
+                test.condition.holds(source.variable(&test.variable).as_ref())? != test.negated
             }
-        }
+        })
     }
 
     fn for_each_test<'e>(&'e self, visit: &mut dyn FnMut(&'e Test)) {
@@ -109,9 +122,22 @@ impl Node {
     }
 }
 
+/// Whether the verdict of any of `nodes` is `wanted`. One that is not known matters only if no other is.
+fn any<S: VariableSource + ?Sized>(nodes: &[Node], wanted: bool, source: &S) -> Result<bool, GaveUp> {
+    let mut unknown = None;
+    for node in nodes {
+        match node.verdict(source) {
+            Ok(verdict) if verdict == wanted => return Ok(true),
+            Ok(_) => {}
+            Err(reason) => unknown = Some(reason),
+        }
+    }
+    unknown.map_or(Ok(false), Err)
+}
+
 impl Condition {
-    fn holds(&self, value: Option<&Value<'_>>) -> bool {
-        match self {
+    fn holds(&self, value: Option<&Value<'_>>) -> Result<bool, GaveUp> {
+        Ok(match self {
             Self::Equal(operand) => operand.equals_coerced(value),
             Self::Has(operand) => match value {
                 Some(Value::List(items)) => items.iter().any(|item| operand.equals(Some(item))),
@@ -121,13 +147,16 @@ impl Condition {
             Self::InNetwork(networks) => value
                 .and_then(|value| std::str::from_utf8(&value.text()).ok()?.parse().ok())
                 .is_some_and(|address| networks.contains(address)),
-            Self::Matches(pattern) => value.is_some_and(|value| pattern.is_match(&value.text())),
+            Self::Matches(pattern) => match value {
+                Some(value) => pattern.is_match(&value.text())?,
+                None => false,
+            },
             Self::Never => false,
             Self::NotEqual(operand) => !operand.equals_coerced(value),
             Self::Order(order, right) => {
                 value.and_then(Value::as_number).is_some_and(|left| order.holds(left, *right))
             }
-        }
+        })
     }
 }
 

@@ -1,12 +1,12 @@
 //! Regular expressions from configurations, written for PCRE.
 //!
 //! Refuses to run without bounds: a pattern goes to the linear-time engine, and only one that needs look-around or
-//! back-references goes to the backtracking engine, which gives up after a number of steps. What gave up did not
-//! match, as in nginx when PCRE reaches its limit.
+//! back-references goes to the backtracking engine, which gives up on long texts and after a number of bytes walked.
+//! A search that was given up is neither a match nor a miss.
 
 use std::fmt;
 
-use fancy_regex::BytesMode;
+use super::backtracking::{BacktrackingOptions, BacktrackingRegex, GaveUp};
 
 /// A compiled pattern.
 #[derive(Clone)]
@@ -18,7 +18,7 @@ pub struct Pattern {
 /// Which engine a pattern got; reported when a configuration is checked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PatternEngine {
-    /// Bounded by steps; for look-around and back-references.
+    /// Bounded by the length of the text and by bytes walked; for look-around and back-references.
     Backtracking,
     /// Time linear in the text.
     Linear,
@@ -36,7 +36,7 @@ pub struct PatternError {
 
 #[derive(Clone)]
 enum Engine {
-    Backtracking(Box<fancy_regex::Regex>),
+    Backtracking(Box<BacktrackingRegex>),
     Linear(Box<regex::bytes::Regex>),
 }
 
@@ -52,28 +52,30 @@ impl Pattern {
                 return Ok(Self { engine: Engine::Linear(Box::new(regex)), source: source.into() });
             }
         }
-        let regex = backtracking(source, ignore_case, BytesMode::Ascii)
-            .or_else(|_| backtracking(source, ignore_case, BytesMode::Unicode))
-            .map_err(|error| PatternError { source_text: source.to_owned(), reason: error.to_string() })?;
+        let options = BacktrackingOptions { ignore_case, ..BacktrackingOptions::default() };
+        let regex = BacktrackingRegex::compile(source, options, PROGRAM_BYTES_MAX, CACHE_BYTES_MAX)
+            .map_err(|reason| PatternError { source_text: source.to_owned(), reason })?;
         let engine = Engine::Backtracking(Box::new(regex));
         Ok(Self { engine, source: source.into() })
     }
 
     /// Whether the pattern is found anywhere in `text`.
-    #[must_use]
-    pub fn is_match(&self, text: &[u8]) -> bool {
+    ///
+    /// # Errors
+    /// The search was given up: whether the pattern is there is not known.
+    pub fn is_match(&self, text: &[u8]) -> Result<bool, GaveUp> {
         match &self.engine {
-            Engine::Backtracking(regex) => regex.is_match(text).unwrap_or(false),
-            Engine::Linear(regex) => regex.is_match(text),
+            Engine::Backtracking(regex) => regex.is_match(text),
+            Engine::Linear(regex) => Ok(regex.is_match(text)),
         }
     }
 
     /// The engine that runs it.
     #[must_use]
     pub fn engine(&self) -> PatternEngine {
-        match self.engine {
-            Engine::Backtracking(_) => PatternEngine::Backtracking,
-            Engine::Linear(_) => PatternEngine::Linear,
+        match &self.engine {
+            Engine::Backtracking(regex) if !regex.is_linear() => PatternEngine::Backtracking,
+            Engine::Backtracking(_) | Engine::Linear(_) => PatternEngine::Linear,
         }
     }
 
@@ -99,26 +101,10 @@ fn linear(source: &str, ignore_case: bool, unicode: bool) -> Result<regex::bytes
         .build()
 }
 
-fn backtracking(
-    source: &str,
-    ignore_case: bool,
-    mode: BytesMode,
-) -> Result<fancy_regex::Regex, fancy_regex::Error> {
-    fancy_regex::RegexBuilder::new(source)
-        .case_insensitive(ignore_case)
-        .bytes_mode(mode)
-        .backtrack_limit(BACKTRACKS_MAX)
-        .delegate_size_limit(PROGRAM_BYTES_MAX)
-        .delegate_dfa_size_limit(CACHE_BYTES_MAX)
-        .build()
-}
-
 /// Compiled size of one pattern. A thousand alternatives fit; repeated repetitions of repetitions do not.
 const PROGRAM_BYTES_MAX: usize = 1 << 20;
 /// Cache of the lazy automaton, per pattern and thread.
 const CACHE_BYTES_MAX: usize = 1 << 20;
-/// Steps back before giving up, a few milliseconds at most: a worker serves thousands of others meanwhile.
-const BACKTRACKS_MAX: usize = 100_000;
 
 #[cfg(test)]
 mod tests {
@@ -126,7 +112,7 @@ mod tests {
 
     fn check(source: &str, ignore_case: bool, text: &[u8], engine: PatternEngine, found: bool) {
         let pattern = Pattern::compile(source, ignore_case).unwrap();
-        assert_eq!((pattern.engine(), pattern.is_match(text)), (engine, found), "{source}");
+        assert_eq!((pattern.engine(), pattern.is_match(text)), (engine, Ok(found)), "{source}");
     }
 
     #[test]
@@ -145,9 +131,10 @@ mod tests {
     }
 
     #[test]
-    fn a_runaway_pattern_gives_up() {
-        let pattern = Pattern::compile("^(?=(a+)+$)\\1b", false).unwrap();
-        assert!(!pattern.is_match("a".repeat(40).as_bytes()));
+    fn search_that_is_given_up_is_neither_match_nor_miss() {
+        let pattern = Pattern::compile("(?<!q)[a-z]+Z$", false).unwrap();
+        assert_eq!(pattern.is_match(&[b'a'; 60_000]), Err(GaveUp::TextTooLong));
+        assert_eq!(pattern.is_match(&[b'a'; 4_000]), Err(GaveUp::TooManySteps));
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod loggers;
 mod names;
 mod observability;
 mod openapi;
+mod patterns;
 mod plan;
 mod plugins_live;
 mod protection;

@@ -23,7 +23,7 @@ pub struct StreamInstance {
 
 impl StreamInstance {
     fn applies(&self, session: &StreamSession) -> bool {
-        self.filter.as_ref().is_none_or(|filter| filter.evaluate(session))
+        self.filter.as_ref().is_none_or(|filter| filter.verdict(session) != Ok(false))
     }
 }
 

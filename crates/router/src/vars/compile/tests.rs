@@ -4,6 +4,9 @@ use super::*;
 use crate::vars::{Value, VariableSource};
 use serde_json::json;
 
+/// More than a costly search gets through.
+static LONG: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| "a".repeat(4_000));
+
 /// A request with a few arguments and one list.
 struct Request(Vec<(&'static str, Value<'static>)>);
 
@@ -149,6 +152,40 @@ fn refusals_say_where() {
     refused(json!([["post_arg.a[", "==", "1"]]), "`post_arg.a[`: at byte");
     let deep = (0..40).fold(json!(["arg_k", "v"]), |inner, _| json!([inner]));
     refused(deep, "nested deeper");
+}
+
+#[test]
+fn search_that_is_given_up_makes_nothing_true() {
+    use crate::vars::GaveUp;
+    let request = Request(vec![("long", Value::from(LONG.as_str())), ("k", Value::from("v"))]);
+    let check = |expression: Json, verdict: Result<bool, GaveUp>| {
+        let compiled = Expression::compile(&expression).unwrap();
+        assert_eq!(compiled.verdict(&request), verdict, "{expression}");
+        assert_eq!(compiled.evaluate(&request), verdict == Ok(true), "{expression}");
+    };
+    let unknown = json!(["arg_long", "~~", "(?<!q)[a-z]+Z$"]);
+    let negated = json!(["arg_long", "!", "~~", "(?<!q)[a-z]+Z$"]);
+    let (yes, no) = (json!(["arg_k", "==", "v"]), json!(["arg_k", "==", "w"]));
+    let gave_up = Err(GaveUp::TooManySteps);
+    check(json!([unknown]), gave_up);
+    check(json!([negated]), gave_up);
+    check(json!([yes, unknown]), gave_up);
+    check(json!([unknown, no]), Ok(false));
+    check(json!(["OR", unknown, no]), gave_up);
+    check(json!(["OR", unknown, yes]), Ok(true));
+    check(json!(["!OR", unknown, no]), gave_up);
+    check(json!(["!OR", unknown, yes]), Ok(false));
+    check(json!(["!AND", unknown, yes]), gave_up);
+    check(json!(["!AND", unknown, no]), Ok(true));
+}
+
+#[test]
+fn backtracking_pattern_over_a_whole_body_is_refused() {
+    refused(json!([["request_body", "~~", "(?<!q)[a-z]+Z$"]]), "[0]: `(?<!q)[a-z]+Z$` uses look-around");
+    refused(json!(["OR", ["request_body", "!", "~*", "(a)\\1"], ["arg_k", "v"]]), "[1]: `(a)\\1` uses");
+    for fits in [json!([["request_body", "~~", "[a-z]+Z$"]]), json!([["post_arg_x", "~~", "(?<!q)a"]])] {
+        assert!(Expression::compile(&fits).is_ok(), "{fits}");
+    }
 }
 
 #[test]

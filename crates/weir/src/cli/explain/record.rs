@@ -7,7 +7,7 @@
 //!  "considered": [{"id": "1", "name": "orders", "path": "/orders/*", "host": "*.example.com", "verdict": "matched"},
 //!                 {"id": "2", "path": "/*", "verdict": "outranked", "by": "1"}]}
 //! ```
-//! Verdicts: `matched`, `method`, `remote_addr`, `host`, `vars`, `parameter`, `outranked`. A `detail` says more.
+//! Verdicts: `matched`, `method`, `remote_addr`, `host`, `vars`, `undecided`, `parameter`, `outranked`. A `detail` says more.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -139,6 +139,7 @@ impl Candidate {
             "remote_addr" => "lost: its remote_addrs do not hold the client".to_owned(),
             "host" => "lost: no host of it fits".to_owned(),
             "vars" => "lost: its vars are false".to_owned(),
+            "undecided" => "whether its vars hold is not known: a value is too long for a pattern".to_owned(),
             "parameter" => "lost: the path does not fit past its first wildcard or parameter".to_owned(),
             "outranked" => match &self.by {
                 Some(winner) => format!("lost: route {winner} is tried before it"),
