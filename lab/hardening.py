@@ -3,6 +3,7 @@
 
 slow      7,000 slow and idle clients beside normal ones: latency of the normal ones
 crowd     the same clients: memory with and after them, and how each kind ends
+chunks    uploads in chunks of one byte: latency of a normal client beside them, against nginx
 lost      changes, reloads, upgrades, drains and crashes beside traffic whose every answer is checked byte by byte
 overload  an origin that slows down under three times what it can serve, with the adaptive limit and without it
 
@@ -18,9 +19,16 @@ import nothing_lost
 import overload
 import report
 import slow_clients
+import small_chunks
 from common import BINARY, RESULTS, Lab, machine, need_binary, need_programs, run_main
 
-FIGURES = {"slow": beside_slow.latency, "crowd": slow_clients.ends, "lost": nothing_lost.lost, "overload": overload.overload}
+FIGURES = {
+    "slow": beside_slow.latency,
+    "crowd": slow_clients.ends,
+    "chunks": small_chunks.chunks,
+    "lost": nothing_lost.lost,
+    "overload": overload.overload,
+}
 
 
 def main():

@@ -24,7 +24,9 @@ pub use chosen::{
     BoundSocket, Listener, Socket, Stream, bind, connect, monotonic_ns, random_u64, sleep_ms, spawn,
     wall_clock,
 };
-pub(crate) use chosen::{block_on, service, wait_while, yield_to_events, yield_when_spent};
+pub(crate) use chosen::{
+    block_on, service, wait_while, wake_after_events, yield_to_events, yield_when_spent,
+};
 
 /// Whether sockets, clocks and tasks are those of the simulation.
 pub const IS_SIMULATED: bool = cfg!(feature = "simulation");

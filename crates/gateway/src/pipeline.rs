@@ -10,6 +10,7 @@ mod prepare;
 mod proxy;
 mod respond;
 mod retry;
+mod turn;
 mod upload;
 
 use std::cell::Cell;

@@ -58,6 +58,11 @@ pub(crate) async fn yield_to_events() {
     .await;
 }
 
+/// Lets the seed decide who goes on, for a task that is polled.
+pub(crate) fn wake_after_events(cx: &mut Context<'_>) {
+    cx.waker().wake_by_ref();
+}
+
 /// Runs a task on this worker.
 pub fn spawn(task: impl Future<Output = ()> + 'static) {
     world().executor().spawn(task);

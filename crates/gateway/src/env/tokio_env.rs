@@ -15,7 +15,9 @@ use tokio::io::{AsyncWrite, Interest};
 use tokio::net::{TcpSocket, TcpStream};
 
 pub use listening::{BoundSocket, Listener, bind};
-pub(crate) use running::{block_on, service, wait_while, yield_to_events, yield_when_spent};
+pub(crate) use running::{
+    block_on, service, wait_while, wake_after_events, yield_to_events, yield_when_spent,
+};
 pub use running::{monotonic_ns, random_u64, sleep_ms, spawn, wall_clock};
 
 /// A connected socket on its way from one worker to another: on no event loop.

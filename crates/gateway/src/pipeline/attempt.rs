@@ -292,6 +292,9 @@ async fn wait_for_head<S: ServerStream>(
         if let Poll::Ready(Err(_)) = server.poll_flush(cx) {
             return Poll::Ready(Err(Failure::new(Cause::ClientGone, "it went away while waiting")));
         }
+        if waits == WaitsFor::Turn {
+            return Poll::Pending;
+        }
         let rang = run.alarm.rang();
         if leaving {
             return if rang { Poll::Ready(Err(gone())) } else { Poll::Pending };
@@ -311,7 +314,7 @@ async fn wait_for_head<S: ServerStream>(
                 };
             }
             WaitsFor::Node => timeouts.send_ms,
-            WaitsFor::Nobody => timeouts.read_ms,
+            WaitsFor::Nobody | WaitsFor::Turn => timeouts.read_ms,
         };
         patience.pause();
         if moved || changed {

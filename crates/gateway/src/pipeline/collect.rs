@@ -11,6 +11,7 @@ use stdx::pooled::PooledBox;
 
 use super::Run;
 use super::patience::Patience;
+use super::turn::Turn;
 use super::upload::{self, too_large};
 use crate::body::{BodyEvent, BodyLength, Piece, ServerStream};
 use crate::exchange::body::{Begun, ReadBody};
@@ -138,8 +139,10 @@ async fn read<S: ServerStream>(
     limit_bytes: usize,
 ) -> Result<Read, Failure> {
     let began_ns = run.worker.recent_ns();
+    let mut has_moved = false;
     let read = poll_fn(|cx| {
-        let mut moved = false;
+        let mut moved = std::mem::take(&mut has_moved);
+        let mut turn = Turn::default();
         loop {
             let count = match server.poll_body(cx) {
                 Poll::Ready(BodyEvent::Data(data)) if bytes.len() + data.len() > limit_bytes => {
@@ -163,6 +166,10 @@ async fn read<S: ServerStream>(
             };
             moved = true;
             server.consume(count);
+            if turn.is_over(cx, count) {
+                has_moved = true;
+                return Poll::Pending;
+            }
         }
     })
     .await;

@@ -11,6 +11,7 @@ use super::attempt::HALF_CLOSE_GRACE_MS;
 use super::patience::Patience;
 use super::phases::{self, Chains};
 use super::respond;
+use super::turn::Turn;
 use super::upload::Upload;
 use super::{Outcome, Run, refuse_undecided};
 use crate::body::{BodyEvent, BodyLength, ClientStream, Piece, ServerStream};
@@ -88,8 +89,8 @@ pub(super) async fn pass_on<S: ServerStream, O: ClientStream>(
         respond::name_tried_statuses(exchange);
     }
     respond::respond_head(exchange, chains);
-    // A plugin may have changed the status to or from one whose responses have no body (RFC 9110 section 6.4.1).
     refuse_undecided(exchange)?;
+    // A plugin may have changed the status to or from one whose responses have no body (RFC 9110 section 6.4.1).
     let may_have_body =
         exchange.request.method != http1::Method::Head && !has_no_body(exchange.response.status);
     let length = match origin.body_length() {
@@ -138,10 +139,10 @@ async fn hold_back<S: ServerStream, O: ClientStream>(
     // What the plugins make of it stands beside it for a moment.
     download.run.worker.shared.check_room(body.len())?;
     edit(exchange, chains, &mut body, Portion::Last);
-    exchange.note_response(&body);
     if exchange.gave_up.get().is_some() {
         return Err(Failure::new(Cause::BufferLimit, "a plugin takes too long to edit the body"));
     }
+    exchange.note_response(&body);
     server.start_response(exchange, BodyLength::Known(body.len() as u64));
     match respond::send(download.run, exchange, server, &body).await {
         Outcome::Done | Outcome::Tunnel(_) => Ok(()),
@@ -218,8 +219,10 @@ async fn stream<S: ServerStream, O: ClientStream>(
     let mut ended = false;
     let mut finished = false;
     let mut half_closed = false;
+    let mut has_moved = false;
     poll_fn(|cx| {
-        let mut moved = false;
+        let mut moved = std::mem::take(&mut has_moved);
+        let mut turn = Turn::default();
         // The client's fault while uploading shows as its going away soon enough; the response is what matters now.
         let upload_failed = upload.poll(cx, server, origin, &mut moved).is_err();
         if upload_failed {
@@ -286,6 +289,10 @@ async fn stream<S: ServerStream, O: ClientStream>(
                     };
                     origin.consume(count);
                     moved = true;
+                    if turn.is_over(cx, count) {
+                        has_moved = true;
+                        return Poll::Pending;
+                    }
                 }
                 Poll::Ready(BodyEvent::End(trailers)) => {
                     if let (Some(chains), false) = (editors, ended) {
@@ -331,8 +338,10 @@ async fn collect<S: ServerStream, O: ClientStream>(
     limit_bytes: usize,
 ) -> Result<Vec<u8>, Failure> {
     let mut body = Vec::new();
+    let mut has_moved = false;
     poll_fn(|cx| {
-        let mut moved = false;
+        let mut moved = std::mem::take(&mut has_moved);
+        let mut turn = Turn::default();
         upload.poll(cx, server, origin, &mut moved)?;
         loop {
             // Room is limited by the body's own limit, above which it is given up.
@@ -351,6 +360,10 @@ async fn collect<S: ServerStream, O: ClientStream>(
             };
             moved = true;
             origin.consume(count);
+            if turn.is_over(cx, count) {
+                has_moved = true;
+                return Poll::Pending;
+            }
         }
     })
     .await?;

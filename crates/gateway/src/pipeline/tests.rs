@@ -2,7 +2,9 @@
 //! shows that the pipeline knows a client only as a [`ServerStream`]; `node` does the same for nodes.
 
 mod node;
+mod turns;
 
+use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -44,6 +46,8 @@ struct Scripted {
     /// What it was told, one word each.
     told: Vec<String>,
     answer: Vec<u8>,
+    /// Pieces that went either way.
+    pieces: Rc<Cell<usize>>,
     started: bool,
     taken: bool,
 }
@@ -59,6 +63,7 @@ impl ServerStream for Scripted {
 
     fn consume(&mut self, count: usize) {
         self.taken = true;
+        self.pieces.set(self.pieces.get() + 1);
         let piece = self.body[0].take().expect("only data is consumed");
         if count < piece.len() {
             self.body[0] = Some(&piece[count..]);
@@ -95,6 +100,7 @@ impl ServerStream for Scripted {
     fn poll_data(&mut self, _: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let count = data.len().min(self.window_bytes);
         self.answer.extend_from_slice(&data[..count]);
+        self.pieces.set(self.pieces.get() + 1);
         Poll::Ready(Ok(count))
     }
 

@@ -4,6 +4,7 @@ use std::task::{Context, Poll};
 
 use super::Run;
 use super::patience::Lost;
+use super::turn::Turn;
 use crate::body::{BodyEvent, BodyLength, ClientStream, ServerStream};
 use crate::exchange::SharedCopy;
 use crate::failure::{Cause, Failure};
@@ -14,6 +15,8 @@ pub(super) struct Upload {
     limit_bytes: u64,
     taken_bytes: u64,
     copy: Option<SharedCopy>,
+    /// The last poll passed something on and ended with its turn.
+    has_moved: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +40,8 @@ pub(super) enum WaitsFor {
     Node,
     /// Nobody: there is nothing more to send.
     Nobody,
+    /// Its next turn, for which it will be woken: there is more to pass on.
+    Turn,
 }
 
 impl Upload {
@@ -57,7 +62,13 @@ impl Upload {
             }
             _ => Stage::Sending,
         };
-        Upload { stage, limit_bytes: run.worker.options.limits.max_body_bytes, taken_bytes: 0, copy }
+        Upload {
+            stage,
+            limit_bytes: run.worker.options.limits.max_body_bytes,
+            taken_bytes: 0,
+            copy,
+            has_moved: false,
+        }
     }
 
     /// Passes nothing more on: the client's side of it has failed.
@@ -80,7 +91,7 @@ impl Upload {
         self.stage == Stage::Broken
     }
 
-    /// Passes on what can be passed on. `moved` is set when anything was. An error is the client's: the node's refusal
+    /// Passes on what can be passed on in one turn. `moved` is set when anything was, now or in a turn before. An error is the client's: the node's refusal
     /// to take more only shows in [`Upload::is_broken`], since an answer may be there already.
     #[inline]
     pub(super) fn poll<S: ServerStream, O: ClientStream>(
@@ -90,6 +101,8 @@ impl Upload {
         origin: &mut O,
         moved: &mut bool,
     ) -> Result<WaitsFor, Failure> {
+        *moved |= std::mem::take(&mut self.has_moved);
+        let mut turn = Turn::default();
         loop {
             match self.stage {
                 Stage::Done | Stage::Broken => return Ok(WaitsFor::Nobody),
@@ -102,7 +115,7 @@ impl Upload {
                     Poll::Pending => return Ok(WaitsFor::Node),
                 },
                 Stage::Sending => {
-                    if let Some(waits) = self.poll_piece(cx, server, origin, moved)? {
+                    if let Some(waits) = self.poll_piece(cx, server, origin, moved, &mut turn)? {
                         return Ok(waits);
                     }
                 }
@@ -116,6 +129,7 @@ impl Upload {
         server: &mut S,
         origin: &mut O,
         moved: &mut bool,
+        turn: &mut Turn,
     ) -> Result<Option<WaitsFor>, Failure> {
         match server.poll_body(cx) {
             Poll::Ready(BodyEvent::Data(data)) => match origin.poll_data(cx, data) {
@@ -128,6 +142,10 @@ impl Upload {
                     self.taken_bytes += count as u64;
                     if self.limit_bytes != 0 && self.taken_bytes > self.limit_bytes {
                         return Err(too_large(self.limit_bytes));
+                    }
+                    if turn.is_over(cx, count) {
+                        self.has_moved = true;
+                        return Ok(Some(WaitsFor::Turn));
                     }
                 }
                 Poll::Ready(Err(_)) => self.stage = Stage::Broken,

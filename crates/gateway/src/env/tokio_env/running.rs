@@ -2,7 +2,9 @@
 
 use std::future::Future;
 use std::io;
+use std::pin::pin;
 use std::sync::{Condvar, Mutex, PoisonError};
+use std::task::Context;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::runtime::{Builder, LocalOptions};
@@ -33,6 +35,12 @@ pub(crate) async fn yield_when_spent() {
 /// Lets whoever has something to read or to write have its turn, then goes on.
 pub(crate) async fn yield_to_events() {
     tokio::task::yield_now().await;
+}
+
+/// Wakes the task of `cx` after the other tasks that are ready and the event loop have had their turn: what
+/// [`yield_to_events`] does, for a task that is polled and returns `Poll::Pending`.
+pub(crate) fn wake_after_events(cx: &mut Context<'_>) {
+    let _ = pin!(tokio::task::yield_now()).poll(cx);
 }
 
 /// Runs a task on this worker.

@@ -1,0 +1,82 @@
+//! How much of a body one task passes on before others go on.
+
+use std::future::poll_fn;
+use std::pin::pin;
+
+use super::*;
+use crate::pipeline::turn::PIECES_MAX;
+
+/// Runs one exchange; the most pieces that passed in one poll of its task, and the body that the client got.
+fn most_in_a_poll(origin: &Origin, plugins: &Value, mut server: Scripted) -> (usize, Vec<u8>) {
+    on_loop(async {
+        let worker = worker(&[origin.address()], plugins);
+        let (alarm, mut exchange) = (Alarm::new(&worker), Lease::new(&worker));
+        request_head(&mut exchange, "POST /here");
+        let (pieces, mut most) = (server.pieces.clone(), 0);
+        {
+            let mut running = pin!(run(&worker, &mut exchange, &mut server, &alarm));
+            poll_fn(|cx| {
+                let before = pieces.get();
+                let polled = running.as_mut().poll(cx);
+                most = most.max(pieces.get() - before);
+                polled
+            })
+            .await;
+        }
+        log(&worker, &mut exchange);
+        (most, server.answer)
+    })
+}
+
+#[test]
+fn upload_of_small_chunks_yields() {
+    let origin = Origin::start(|request| Reply::ok(&request.body.len().to_string()));
+    let body = vec![Some("x"); 3 * PIECES_MAX + 7];
+    let (most, answer) = most_in_a_poll(&origin, &json!({}), scripted(&body, BodyLength::Unknown));
+    assert_eq!((most, answer), (PIECES_MAX, (3 * PIECES_MAX + 7).to_string().into_bytes()));
+}
+
+#[test]
+fn body_that_is_collected_in_small_chunks_yields() {
+    let origin = Origin::start(|request| Reply::ok(&request.body.len().to_string()));
+    let body = vec![Some("x"); 2 * PIECES_MAX + 7];
+    let mut server = scripted(&body, BodyLength::Unknown);
+    let pieces = server.pieces.clone();
+    let most = on_loop(async {
+        let worker = worker(&[origin.address()], &json!({}));
+        let (alarm, mut exchange) = (Alarm::new(&worker), Lease::new(&worker));
+        request_head(&mut exchange, "POST /here");
+        let generation = worker.generation();
+        let run = crate::pipeline::Run {
+            worker: &worker,
+            generation: &generation,
+            alarm: &alarm,
+            body_patience: Cell::default(),
+        };
+        let mut most = 0;
+        {
+            let whole = crate::pipeline::collect::whole(&run, &mut exchange, &mut server, 1_000_000);
+            let mut whole = pin!(whole);
+            let read = poll_fn(|cx| {
+                let before = pieces.get();
+                let polled = whole.as_mut().poll(cx);
+                most = most.max(pieces.get() - before);
+                polled
+            });
+            assert!(read.await.is_ok());
+        }
+        assert_eq!(exchange.request_body().map(<[u8]>::len), Some(2 * PIECES_MAX + 7));
+        most
+    });
+    assert_eq!(most, PIECES_MAX);
+}
+
+#[test]
+fn response_of_small_chunks_yields() {
+    let origin = Origin::start(|_| Reply::chunked(&["x"; 5 * PIECES_MAX], &[]));
+    for plugins in [json!({}), json!({"shouter": {}})] {
+        let (most, answer) = most_in_a_poll(&origin, &plugins, scripted(&[], BodyLength::None));
+        assert_eq!(answer.len(), 5 * PIECES_MAX);
+        assert!((1..=PIECES_MAX).contains(&most), "{most} pieces in one poll");
+    }
+}
