@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use http1::{FieldId, FieldSet, Method, Version, encode};
+use http1::{FieldId, FieldSet, Headers, Method, Version, encode};
 use router::vars::Value;
 
 use crate::body::BodyLength;
@@ -43,7 +43,31 @@ impl ForwardOptions {
             headers.remove_known(FieldId::Forwarded);
         }
     }
+
+    /// Whether a request has passed through gateways of this pseudonym too often, by its `Via` fields (RFC 9110 section
+    /// 7.6.3).
+    #[inline]
+    pub(crate) fn is_in_loop(&self, headers: &Headers) -> bool {
+        headers.may_contain(VIA) && self.passages(headers) > PASSAGES_MAX
+    }
+
+    /// How often this pseudonym stands in `Via`.
+    fn passages(&self, headers: &Headers) -> usize {
+        let Some(own) = &self.via else { return 0 };
+        let entries = headers.get_all_known(FieldId::Via).flat_map(|list| list.split(|byte| *byte == b','));
+        // An entry is the protocol, the pseudonym, and perhaps a comment.
+        let names = entries.filter_map(|entry| {
+            let mut words = entry.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
+            words.nth(1)
+        });
+        names.filter(|name| *name == own.as_bytes()).count()
+    }
 }
+
+/// How often a request may have passed through a gateway of the same pseudonym. All instances have the same one: a chain
+/// of some, or a route that leads to another route of the same instance, is meant; ten are a loop.
+const PASSAGES_MAX: usize = 10;
+const VIA: FieldSet = FieldSet::of(&[FieldId::Via]);
 
 /// How a client came here, as whoever stands in front tells it.
 const WAYS_HERE: FieldSet =
@@ -302,5 +326,32 @@ impl std::fmt::Write for AddressText {
         }
         self.push(text.as_bytes());
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loop_is_seen_by_the_own_via_entries() {
+        let check = |via: Option<&str>, fields: &[String], is_loop: bool| {
+            let options = ForwardOptions {
+                trusted_addresses: Vec::new(),
+                via: via.map(Into::into),
+                server: None,
+                show_upstream_status: false,
+            };
+            let mut headers = Headers::new();
+            fields.iter().for_each(|field| headers.append("Via", field.as_bytes()).unwrap());
+            assert_eq!(options.is_in_loop(&headers), is_loop, "{fields:?}");
+        };
+        let times = |entry: &str, count: usize| vec![entry.to_owned(); count];
+        check(Some("weir"), &[], false);
+        check(Some("weir"), &times("1.1 weir", PASSAGES_MAX), false);
+        check(Some("weir"), &times("1.1 weir", PASSAGES_MAX + 1), true);
+        check(Some("weir"), &[times("HTTP/1.0  weir (a comment)", PASSAGES_MAX + 1).join(" ,")], true);
+        check(Some("weir"), &times("1.1 other, 1.1 weird, weir", 50), false);
+        check(None, &times("1.1 weir", PASSAGES_MAX + 1), false);
     }
 }

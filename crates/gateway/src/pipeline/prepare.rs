@@ -36,6 +36,12 @@ pub(crate) fn prepare(
     host_name(request.authority(), host);
     let client = options.real_ip.client(exchange.connection.peer, &exchange.request.headers);
     (exchange.client_address, exchange.client_port) = (client.address, client.port);
+    if options.forward.is_in_loop(&exchange.request.headers) {
+        return Err(Failure::new(
+            Cause::LoopDetected,
+            "it has passed through this kind of gateway too often",
+        ));
+    }
     options.forward.forget_words_of_strangers(exchange);
     let limit = options.limits.max_body_bytes;
     if let RequestFraming::Length(bytes) = exchange.request.framing

@@ -69,3 +69,20 @@ fn a_consumer_whose_group_is_gone_does_not_pass() {
     assert_eq!(get(&weir, Some("jack-key")).status, 503);
     assert_eq!(origin.requests().len(), 1);
 }
+
+#[test]
+fn request_that_goes_round_ends_with_508() {
+    let weir = Weir::start(BINARY);
+    let itself = json!({weir.proxy().to_string(): 1});
+    weir.put("routes/1", json!({"uri": "/*", "upstream": {"nodes": itself}}));
+    assert_eq!(weir.get("/").status, 508);
+
+    // A chain of gateways, or of routes of one, is no loop.
+    let origin = Origin::answering("end");
+    weir.put("routes/2", json!({"uri": "/end", "upstream": {"nodes": {origin.address().to_string(): 1}}}));
+    let rewrite = json!({"proxy-rewrite": {"uri": "/end"}});
+    weir.put("routes/1", json!({"uri": "/begin", "plugins": rewrite, "upstream": {"nodes": itself}}));
+    assert_eq!(weir.get("/begin").text(), "end");
+    let received = origin.last_request();
+    assert_eq!(received.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("via")).count(), 2);
+}
