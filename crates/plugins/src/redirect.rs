@@ -14,7 +14,8 @@
 //!   and for a few milliseconds; beyond that the answer is 400.
 //! * `http_to_https`: the same URI over HTTPS, with status 301 for GET and HEAD and 308 for other methods. A request
 //!   that came over HTTPS goes on; so does one of which a trusted proxy says so (`X-Forwarded-Proto`). The port is
-//!   `https_port` of the plugin's metadata, or else 9443, the gateway's own; 443 is left out of the URI.
+//!   `https_port` of the plugin's metadata, or else 9443, the gateway's own; 443 is left out of the URI. A request without
+//!   a host is answered 400.
 //!
 //! `ret_code` is the status for the first two. `append_query_string` adds the client's query, behind one that is there
 //! already; it does not go with `http_to_https`, which keeps the query anyway. `encode_uri` percent-encodes the path.
@@ -238,6 +239,13 @@ impl Plugin for Redirect {
                 }
             },
             To::Https(_) if came_over_https(exchange) => return Flow::Continue,
+            // A URI without a host leads nowhere (RFC 9110 section 4.2.2).
+            To::Https(_) if exchange.host().is_empty() => {
+                return Flow::reply(Reply::json(
+                    400,
+                    &json!({ "error_msg": "the request names no host to redirect to" }),
+                ));
+            }
             To::Https(port) => {
                 let safe = matches!(exchange.request.method_text(), b"GET" | b"HEAD");
                 (if safe { 301 } else { 308 }, over_https(exchange, *port))

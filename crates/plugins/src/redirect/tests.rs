@@ -91,6 +91,17 @@ fn https_has_its_port_and_keeps_the_method() {
 }
 
 #[test]
+fn https_without_a_host_is_refused() {
+    let mut scene = Scene::new();
+    let plugin = scene.build(&KIND, &json!({ "http_to_https": true }));
+    for head in ["GET /rs HTTP/1.1\r\nHost:\r\n\r\n", "GET /rs HTTP/1.0\r\n\r\n"] {
+        let mut exchange = scene.exchange(head.as_bytes());
+        let reply = decide(plugin.rewrite(&mut exchange)).unwrap();
+        assert_eq!((reply.status, reply.headers.iter().any(|(name, _)| name == "Location")), (400, false));
+    }
+}
+
+#[test]
 fn what_came_over_https_goes_on() {
     let mut scene = Scene::new();
     let plugin = scene.build(&KIND, &json!({ "http_to_https": true }));
