@@ -2,10 +2,11 @@
 //! they are.
 
 mod life;
+mod watch;
 
 use std::io;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -13,7 +14,9 @@ use std::time::{Duration, Instant};
 use stdx::published::Published;
 
 use life::{Seed, keep_alive};
+use watch::Watch;
 
+use crate::env;
 use crate::listener::{self, Change, ListenFault, Listener, ListenerSet, Wanted};
 use crate::observe::access_log::{AccessLog, LogWriter};
 use crate::observe::exposition;
@@ -68,10 +71,10 @@ impl Engine {
     /// When a thread cannot be made.
     pub fn start(config: EngineConfig) -> io::Result<Engine> {
         let published = Arc::new(Published::new(config.runtime));
-        let graveyard = bury()?;
         let listeners: Arc<Published<ListenerSet>> = Arc::new(Published::new(Arc::default()));
         let channels: Vec<_> = (0..config.workers).map(|_| worker::channel()).collect();
         let workers: Vec<Handle> = channels.iter().map(|(handle, _)| handle.clone()).collect();
+        let graveyard = bury_and_watch(workers.clone(), published.clone())?;
         let series: Arc<Mutex<Vec<SharedSeries>>> = Arc::default();
         let shared = Arc::new(Shared::new(&config.options));
         let memory_limit_bytes = config.options.limits.memory_limit_bytes;
@@ -159,13 +162,17 @@ impl Engine {
         self.workers.iter().map(|worker| worker.status.revision.load(Ordering::Acquire)).collect()
     }
 
-    /// Whether every worker runs by a configuration and takes new connections.
+    /// Whether every worker runs by a configuration, turns its loop and takes new connections.
     ///
     /// # Errors
     /// Which do not, as a sentence.
     pub fn ready(&self) -> Result<(), String> {
         let configured = self.workers.iter().map(|worker| worker.status.configured.load(Ordering::Acquire));
-        readiness(*self.listening() == Listens::NoMore, configured)
+        readiness(*self.listening() == Listens::NoMore, configured)?;
+        match watch::complaint(&self.workers, now_ms(), || self.current()) {
+            None => Ok(()),
+            Some(complaint) => Err(complaint),
+        }
     }
 
     /// Open client connections.
@@ -251,13 +258,36 @@ fn readiness(draining: bool, configured: impl Iterator<Item = bool>) -> Result<(
     }
 }
 
-/// The side thread that frees old generations, which for a large configuration takes longer than a request may wait.
-fn bury() -> io::Result<Sender<Arc<Runtime>>> {
+/// The side thread. It frees old generations, which for a large configuration takes longer than a request may wait, and
+/// looks meanwhile whether the workers turn their loops.
+fn bury_and_watch(
+    workers: Vec<Handle>,
+    published: Arc<Published<Runtime>>,
+) -> io::Result<Sender<Arc<Runtime>>> {
     let (graveyard, dead) = channel::<Arc<Runtime>>();
-    std::thread::Builder::new()
-        .name("graveyard".to_owned())
-        .spawn(move || dead.into_iter().for_each(drop))?;
+    let mut watch = Watch::new(workers, now_ms());
+    let run = move || {
+        let mut next_ms = now_ms();
+        loop {
+            let now = now_ms();
+            if now >= next_ms {
+                watch.look(now, || published.load());
+                next_ms = now + watch::PERIOD_MS;
+            }
+            match dead.recv_timeout(Duration::from_millis(next_ms - now.min(next_ms))) {
+                Ok(generation) => drop(generation),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    };
+    std::thread::Builder::new().name("graveyard".to_owned()).spawn(run)?;
     Ok(graveyard)
+}
+
+/// Milliseconds of the clock that workers beat by.
+fn now_ms() -> u64 {
+    env::monotonic_ns() / 1_000_000
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use crate::failure::{Cause, Failure};
 use crate::h1::tunnel::OriginTunnel;
 use crate::plugin::Phase;
 use crate::runtime::Generation;
-use crate::worker::Worker;
+use crate::worker::{AtWork, Worker};
 
 use patience::Patience;
 use phases::Chains;
@@ -61,6 +61,7 @@ pub(crate) async fn run<S: ServerStream>(
     exchange.generation = Some(generation.clone());
     let run = Run { worker, generation: &generation, alarm, body_patience: Cell::default() };
     let mut chains = Chains::none(&generation);
+    worker.at_work().set(AtWork::Matching);
     match serve(&run, exchange, server, &mut chains).await {
         Ok(outcome) => outcome,
         // In memory of its own: what few requests need makes the state of the others no larger.
@@ -85,6 +86,7 @@ async fn serve<'r, S: ServerStream>(
     {
         find_route(run.generation, exchange)?;
     }
+    worker.at_work().set_route(exchange.route);
     *chains = Chains::new(run.generation, exchange.route);
     worker.shared.check_memory(chains.priority())?;
     if chains.concern_request(run.generation) {
@@ -102,9 +104,6 @@ fn find_route(generation: &Generation, exchange: &mut Exchange) -> Result<(), Fa
     let mut params = std::mem::take(&mut exchange.params);
     exchange.route = generation.router.find(&*exchange, &mut params);
     exchange.params = params;
-}
-
-/// Answers a request whose head could not be read.
     refuse_undecided(exchange)
 }
 
@@ -116,6 +115,9 @@ fn refuse_undecided(exchange: &Exchange) -> Result<(), Failure> {
         None => Ok(()),
         Some(reason) => Err(Failure::new(Cause::PatternLimit, reason.to_string())),
     }
+}
+
+/// Answers a request whose head could not be read.
 pub(crate) async fn refuse<S: ServerStream>(
     worker: &Rc<Worker>,
     exchange: &mut Exchange,
@@ -143,6 +145,7 @@ pub(crate) fn log(worker: &Worker, exchange: &mut Exchange) {
         phases::each(&chains, Phase::Log, exchange, |instance, exchange| instance.plugin.log(exchange));
     }
     worker.observe(exchange);
+    worker.at_work().set(AtWork::Nothing);
 }
 
 /// A failure as the client is told of it: the status's name, and what is wrong where the client can act on it. Nodes and

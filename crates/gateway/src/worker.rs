@@ -2,6 +2,7 @@
 //! worker share it by a count of its own; its cells are never borrowed across an await.
 
 mod accept;
+mod at_work;
 mod chains;
 mod command;
 mod listeners;
@@ -20,6 +21,7 @@ use stdx::published::{Published, Reader};
 use stdx::timers::Timers;
 
 pub(crate) use accept::Counted;
+pub(crate) use at_work::{AtWork, AtWorkCell};
 pub(crate) use command::{Command, Handle, channel};
 pub(crate) use listeners::{FAREWELL_MS, OpenListener, Queue};
 #[cfg(feature = "simulation")]
@@ -65,6 +67,12 @@ pub struct Status {
     pub revision: AtomicU64,
     /// Milliseconds of the monotonic clock when it last turned its loop.
     pub beat_ms: AtomicU64,
+    /// What it works on.
+    pub(crate) at_work: AtWorkCell,
+    /// Whether its loop was seen to stand; written by the engine's watch, as is the next.
+    pub is_stalled: AtomicBool,
+    /// How often its loop was seen to stand.
+    pub stalls: AtomicU64,
     /// What failed and what was refused.
     pub failures: FailureCounts,
 }
@@ -128,6 +136,8 @@ impl Worker {
         let reader = Reader::new(parts.published);
         let generation = Rc::new(Generation::new(reader.get().clone(), parts.graveyard.clone()));
         parts.status.revision.store(generation.revision, Ordering::Release);
+        parts.status.beat_ms.store(env::monotonic_ns() / 1_000_000, Ordering::Relaxed);
+        parts.status.at_work.set(AtWork::Nothing);
         parts.status.configured.store(true, Ordering::Release);
         Rc::new(Worker {
             index: parts.index,
@@ -189,6 +199,12 @@ impl Worker {
     #[inline]
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.get()
+    }
+
+    /// Says what is worked on, for the watch.
+    #[inline]
+    pub(crate) fn at_work(&self) -> &AtWorkCell {
+        &self.status.at_work
     }
 
     /// The generation in force: one relaxed load unless it has changed.

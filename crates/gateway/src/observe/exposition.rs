@@ -106,6 +106,7 @@ fn write_histogram(text: &mut String, kind: &str, labels: &Labels, totals: &Hist
 /// Appends the counters that every worker keeps whether or not anybody asked for more.
 pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
     write_failures(workers.clone(), text);
+    write_stalls(workers.clone(), text);
     let (mut active, mut accepted, mut requests, mut idle) = (0, 0, 0, 0);
     for worker in workers {
         active += worker.connections.load(Ordering::Relaxed);
@@ -126,6 +127,25 @@ pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text:
         "Kept connections to nodes that wait for a request.",
     );
     let _ = writeln!(text, "weir_upstream_idle_connections {idle}");
+}
+
+fn write_stalls<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
+    header(
+        text,
+        "weir_worker_stalled",
+        "gauge",
+        "1 while a worker has not turned its event loop for a second.",
+    );
+    for (index, worker) in workers.clone().enumerate() {
+        let is_stalled = u8::from(worker.is_stalled.load(Ordering::Relaxed));
+        let _ = writeln!(text, "weir_worker_stalled{{worker=\"{index}\"}} {is_stalled}");
+    }
+    let help = "How often a worker was seen not to have turned its event loop for a second.";
+    header(text, "weir_worker_stalls_total", "counter", help);
+    for (index, worker) in workers.enumerate() {
+        let stalls = worker.stalls.load(Ordering::Relaxed);
+        let _ = writeln!(text, "weir_worker_stalls_total{{worker=\"{index}\"}} {stalls}");
+    }
 }
 
 /// Every cause has its line from the start, so that a rate over it is right from its first failure on.

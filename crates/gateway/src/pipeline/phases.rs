@@ -96,6 +96,7 @@ pub(super) fn each(
         for instance in chain.of(phase) {
             if !chains.gives_way(chain, instance) && instance.applies(exchange) {
                 exchange.instance = instance.number;
+                exchange.worker().at_work().set_route(exchange.route);
                 call(instance, exchange);
             }
         }
@@ -161,8 +162,9 @@ async fn one(
         if chains.gives_way(chain, instance) || !concerns(instance) || !instance.applies(exchange) {
             continue;
         }
-        exchange.instance = instance.number;
         refuse_undecided(exchange)?;
+        exchange.instance = instance.number;
+        run.worker.at_work().set_route(exchange.route);
         let (decision, waited) = {
             let flow = match phase {
                 Phase::Rewrite => instance.plugin.rewrite(exchange),
@@ -189,9 +191,9 @@ async fn one(
             return Ok(Some(instance.dress(reply)));
         }
     }
+    refuse_undecided(exchange)?;
     Ok(None)
 }
-    refuse_undecided(exchange)?;
 
 /// Once authentication has named a consumer, its plugins join the route's, and those that only it brought catch up on
 /// the rewrite phase.

@@ -73,10 +73,12 @@ async fn slow_loop(worker: Rc<Worker>) {
     let mut was_short = false;
     loop {
         env::sleep_ms(TURN_MS).await;
-        let now_ms = worker.clock_ns() / 1_000_000;
-        worker.status.beat_ms.store(now_ms, Ordering::Relaxed);
+        let now_ms = worker.beat();
         worker.timers.borrow_mut().advance(now_ms, &mut wakers);
-        wake_in_turns(&mut wakers).await;
+        wake_in_turns(&mut wakers, || {
+            worker.beat();
+        })
+        .await;
         // An idle worker takes up a new generation too, so that the old one can be freed and the new one reported.
         drop(worker.generation());
         worker.flush_log();
@@ -93,14 +95,16 @@ async fn slow_loop(worker: Rc<Worker>) {
     }
 }
 
-/// Wakes all, a few at a time, with everybody else's events in between.
-async fn wake_in_turns(wakers: &mut Vec<Waker>) {
+/// Wakes all, a few at a time, with everybody else's events in between, after each of which `turned` is called.
+async fn wake_in_turns(wakers: &mut Vec<Waker>, turned: impl Fn()) {
     let a_step = wakers.len().div_ceil(WAKE_STEPS);
     for (number, waker) in wakers.drain(..).enumerate() {
         if number > 0 && number.is_multiple_of(a_step) {
             env::sleep_ms(STEP_MS).await;
+            turned();
         } else if number > 0 && number.is_multiple_of(WAKES_AT_ONCE) {
             env::yield_to_events().await;
+            turned();
         }
         waker.wake();
     }
@@ -126,6 +130,13 @@ impl Worker {
             let _vital = vital;
             task.await;
         });
+    }
+
+    /// Notes that the loop turns, at the time that is returned, in milliseconds.
+    fn beat(&self) -> u64 {
+        let now_ms = self.clock_ns() / 1_000_000;
+        self.status.beat_ms.store(now_ms, Ordering::Relaxed);
+        now_ms
     }
 
     /// Begins to end: idle connections close when the farewell is over, the others after the exchange under way.
@@ -211,7 +222,7 @@ mod tests {
             }
             there.write_all(b"x").await.unwrap();
             let mut due = wakers.take();
-            wake_in_turns(&mut due).await;
+            wake_in_turns(&mut due, || {}).await;
             while ended.get() < count {
                 yield_now().await;
             }

@@ -1,0 +1,184 @@
+//! Finds workers that stand: whose event loop has not turned for [`STALLED_AFTER_MS`]. It reads what each worker writes of
+//! itself, tells the log when that begins and ends, and marks the worker for readiness and metrics. It wakes no worker.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::runtime::Runtime;
+use crate::worker::{AtWork, Handle, Status};
+
+/// How often the workers are looked at. A look is a load for each worker.
+pub(super) const PERIOD_MS: u64 = 250;
+/// A worker that has not turned its loop for so long is reported. It turns it every 20 ms, and no step of a request takes
+/// more than a few; a machine that is short of cores holds a thread up for some hundred.
+const STALLED_AFTER_MS: u64 = 1_000;
+/// If the looks themselves lie farther apart, the whole process stood, say because it was stopped by a signal.
+const LATE_AFTER_MS: u64 = PERIOD_MS * 2;
+
+/// What was seen at the last look.
+pub(super) struct Watch {
+    workers: Vec<Handle>,
+    stalls: Vec<Option<Stall>>,
+    looked_ms: u64,
+}
+
+/// A worker that stands, as it was told.
+#[derive(Clone, Debug)]
+struct Stall {
+    since_ms: u64,
+    request: String,
+}
+
+impl Watch {
+    /// Of `workers`, from `now_ms` of the monotonic clock on.
+    pub(super) fn new(workers: Vec<Handle>, now_ms: u64) -> Watch {
+        let stalls = vec![None; workers.len()];
+        Watch { workers, stalls, looked_ms: now_ms }
+    }
+
+    /// Looks at all workers; `runtime` names the routes.
+    pub(super) fn look(&mut self, now_ms: u64, runtime: impl Fn() -> Arc<Runtime>) {
+        let is_late = now_ms.saturating_sub(self.looked_ms) > LATE_AFTER_MS;
+        self.looked_ms = now_ms;
+        for (index, (worker, stall)) in self.workers.iter().zip(&mut self.stalls).enumerate() {
+            let status = &*worker.status;
+            match (stalled_ms(status, now_ms), &stall) {
+                (Some(for_ms), None) if !is_late => {
+                    let request = request_of(status, &runtime());
+                    tracing::error!(
+                        worker = index,
+                        "worker {index} has not turned its event loop for {for_ms} ms and serves no request; {request}"
+                    );
+                    status.is_stalled.store(true, Ordering::Relaxed);
+                    status.stalls.fetch_add(1, Ordering::Relaxed);
+                    *stall = Some(Stall { since_ms: now_ms - for_ms, request });
+                }
+                (None, Some(Stall { since_ms, request })) => {
+                    let stood_ms = now_ms.saturating_sub(*since_ms);
+                    tracing::warn!(
+                        worker = index,
+                        "worker {index} turns its event loop again after {stood_ms} ms; {request}"
+                    );
+                    status.is_stalled.store(false, Ordering::Relaxed);
+                    *stall = None;
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// For how long a worker has stood, if it counts as a stall. One that has not started, or has ended, turns no loop.
+fn stalled_ms(status: &Status, now_ms: u64) -> Option<u64> {
+    let for_ms = now_ms.saturating_sub(status.beat_ms.load(Ordering::Relaxed));
+    (status.configured.load(Ordering::Acquire) && for_ms >= STALLED_AFTER_MS).then_some(for_ms)
+}
+
+/// Why the gateway is not ready: the first worker that was seen to stand and still does, as a sentence.
+pub(super) fn complaint(
+    workers: &[Handle],
+    now_ms: u64,
+    runtime: impl Fn() -> Arc<Runtime>,
+) -> Option<String> {
+    workers.iter().enumerate().find_map(|(index, worker)| {
+        let status = &*worker.status;
+        let for_ms = stalled_ms(status, now_ms).filter(|_| status.is_stalled.load(Ordering::Relaxed))?;
+        let request = request_of(status, &runtime());
+        Some(format!("worker {index} has not turned its event loop for {for_ms} ms; {request}"))
+    })
+}
+
+/// The request that a worker worked on last, as part of a sentence.
+fn request_of(status: &Status, runtime: &Runtime) -> String {
+    let slot = match status.at_work.get() {
+        AtWork::Nothing => return "it works on no request".to_owned(),
+        AtWork::Matching => return "it looks for the route of a request".to_owned(),
+        AtWork::Route(slot) => slot,
+    };
+    match runtime.routes.get(slot) {
+        Some(route) => format!("it works on a request of route {}", route.id),
+        None => "it works on a request of a route that no longer exists".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker;
+
+    fn watched(now_ms: u64) -> (Watch, Vec<Handle>) {
+        let workers: Vec<Handle> = (0..2).map(|_| worker::channel().0).collect();
+        for worker in &workers {
+            worker.status.configured.store(true, Ordering::Release);
+            beat(worker, now_ms);
+        }
+        (Watch::new(workers.clone(), now_ms), workers)
+    }
+
+    fn beat(worker: &Handle, now_ms: u64) {
+        worker.status.beat_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    fn runtime() -> Arc<Runtime> {
+        crate::testing::without_routes().1
+    }
+
+    /// Whether each worker is marked, and how many stalls it had.
+    fn marks(workers: &[Handle]) -> Vec<(bool, u64)> {
+        let mark = |worker: &Handle| {
+            (worker.status.is_stalled.load(Ordering::Relaxed), worker.status.stalls.load(Ordering::Relaxed))
+        };
+        workers.iter().map(mark).collect()
+    }
+
+    #[test]
+    fn worker_that_stands_is_marked_until_it_turns() {
+        let (mut watch, workers) = watched(10_000);
+        let mut look = |now_ms: u64, turns: &[usize]| {
+            turns.iter().for_each(|index| beat(&workers[*index], now_ms));
+            watch.look(now_ms, runtime);
+            marks(&workers)
+        };
+        for now_ms in (10_250..=10_750).step_by(250) {
+            assert_eq!(look(now_ms, &[1]), [(false, 0), (false, 0)], "{now_ms}");
+        }
+        assert_eq!(look(11_000, &[1]), [(true, 1), (false, 0)]);
+        assert_eq!(look(11_250, &[1]), [(true, 1), (false, 0)], "it is one stall");
+        let complaint = complaint(&workers, 11_300, runtime);
+        let told = "worker 0 has not turned its event loop for 1300 ms; it works on no request";
+        assert_eq!(complaint.as_deref(), Some(told));
+        assert_eq!(look(11_500, &[0, 1]), [(false, 1), (false, 0)]);
+        assert_eq!(super::complaint(&workers, 11_500, runtime), None);
+    }
+
+    #[test]
+    fn stopped_process_and_ended_worker_are_no_stall() {
+        let (mut watch, workers) = watched(10_000);
+        watch.look(60_000, runtime);
+        assert_eq!(marks(&workers), [(false, 0), (false, 0)], "the look is as late as the workers are");
+        workers.iter().for_each(|worker| beat(worker, 60_010));
+        watch.look(60_250, runtime);
+        workers[0].status.configured.store(false, Ordering::Release);
+        for now_ms in (60_500..62_000).step_by(250) {
+            beat(&workers[1], now_ms);
+            watch.look(now_ms, runtime);
+        }
+        assert_eq!(marks(&workers), [(false, 0), (false, 0)]);
+    }
+
+    #[test]
+    fn complaint_says_what_the_worker_does() {
+        let (_, workers) = watched(0);
+        let status = &*workers[0].status;
+        status.is_stalled.store(true, Ordering::Relaxed);
+        for (work, told) in [
+            (AtWork::Nothing, "it works on no request"),
+            (AtWork::Matching, "it looks for the route of a request"),
+            (AtWork::Route(7), "it works on a request of a route that no longer exists"),
+        ] {
+            status.at_work.set(work);
+            let complaint = complaint(&workers, 2_000, runtime).unwrap();
+            assert_eq!(complaint, format!("worker 0 has not turned its event loop for 2000 ms; {told}"));
+        }
+    }
+}

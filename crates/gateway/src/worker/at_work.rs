@@ -1,0 +1,66 @@
+//! What a worker works on, as another thread sees it: one number that the worker writes with plain stores.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a worker works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AtWork {
+    /// No request.
+    Nothing,
+    /// A request whose route is being looked for.
+    Matching,
+    /// A request of the route in this slot.
+    Route(u32),
+}
+
+/// The cell that holds it.
+#[derive(Debug, Default)]
+pub(crate) struct AtWorkCell(AtomicU64);
+
+/// The numbers of the variants; a route is its slot behind them.
+const NOTHING: u64 = 0;
+const MATCHING: u64 = 1;
+const ROUTES: u64 = 2;
+
+impl AtWorkCell {
+    /// Says what the worker works on from now on: one relaxed store.
+    #[inline]
+    pub(crate) fn set(&self, work: AtWork) {
+        let number = match work {
+            AtWork::Nothing => NOTHING,
+            AtWork::Matching => MATCHING,
+            AtWork::Route(slot) => ROUTES + u64::from(slot),
+        };
+        self.0.store(number, Ordering::Relaxed);
+    }
+
+    /// Says that the worker works on a request of the route in `slot`, or of none.
+    #[inline]
+    pub(crate) fn set_route(&self, slot: Option<u32>) {
+        self.set(slot.map_or(AtWork::Nothing, AtWork::Route));
+    }
+
+    /// What the worker works on.
+    pub(crate) fn get(&self) -> AtWork {
+        match self.0.load(Ordering::Relaxed) {
+            NOTHING => AtWork::Nothing,
+            MATCHING => AtWork::Matching,
+            number => AtWork::Route(u32::try_from(number - ROUTES).unwrap_or(u32::MAX)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_read_as_it_was_written() {
+        let cell = AtWorkCell::default();
+        assert_eq!(cell.get(), AtWork::Nothing);
+        for work in [AtWork::Matching, AtWork::Route(0), AtWork::Route(u32::MAX), AtWork::Nothing] {
+            cell.set(work);
+            assert_eq!(cell.get(), work);
+        }
+    }
+}
