@@ -26,6 +26,7 @@ pub use times::Times;
 use body::ReadBody;
 
 use crate::failure::Failure;
+use crate::forward::WithheldFields;
 use crate::overload::limiter::Permit;
 use crate::plugin::chain::Chain;
 use crate::plugin::state::RequestStates;
@@ -79,6 +80,8 @@ pub struct Exchange {
     pub(crate) client_port: Option<u16>,
     /// A plugin has set `X-Real-IP`; it is sent as it is.
     pub(crate) real_ip_is_rewritten: bool,
+    /// Fields that the gateway would send and a plugin has taken away.
+    pub(crate) withheld: WithheldFields,
     /// A plugin has set the Host; the upstream's rule no longer counts.
     pub(crate) host_is_rewritten: bool,
     pub(crate) upgrading: bool,
@@ -125,6 +128,7 @@ impl Exchange {
             client_address: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             client_port: None,
             real_ip_is_rewritten: false,
+            withheld: WithheldFields::default(),
             host_is_rewritten: false,
             upgrading: false,
             route: None,
@@ -165,6 +169,7 @@ impl Exchange {
         self.host.clear();
         self.host_is_rewritten = false;
         self.real_ip_is_rewritten = false;
+        self.withheld = WithheldFields::default();
         self.upgrading = false;
         self.route = None;
         self.upstream = None;
@@ -249,6 +254,13 @@ impl Exchange {
     /// Says that the `X-Real-IP` among the request's fields is not the client's, but to be sent as it is.
     pub fn keep_real_ip_field(&mut self) {
         self.real_ip_is_rewritten = true;
+    }
+
+    /// Takes a field of the request away, and keeps the gateway from sending its own `X-Forwarded-Proto`, `-Host` or
+    /// `-Port` in its place. A field set later is sent.
+    pub fn remove_request_field(&mut self, name: &str) {
+        self.request.headers.remove(name);
+        self.withheld.add(name);
     }
 
     /// The consumer, once authenticated.

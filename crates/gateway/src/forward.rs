@@ -14,7 +14,7 @@ use crate::reason;
 /// What settings say about forwarding; shared by all requests of a process.
 #[derive(Clone, Debug)]
 pub struct ForwardOptions {
-    /// Peers whose `X-Forwarded-Proto`, `-Host` and `-Port` are believed (contract section 2.5).
+    /// Peers whose `X-Forwarded-Proto`, `-Host` and `-Port` and `Forwarded` are believed (contract section 2.5).
     pub trusted_addresses: Vec<ipnet::IpNet>,
     /// The pseudonym in `Via` towards nodes (RFC 9110 section 7.6.3); nothing turns the field off.
     pub via: Option<Box<str>>,
@@ -27,27 +27,63 @@ pub struct ForwardOptions {
 impl ForwardOptions {
     /// Takes away what a peer that is not trusted says of how its client came here, so that neither conditions nor
     /// plugins nor nodes believe it (contract section 2.5). The list of addresses it claims to act for stays as long as
-    /// nobody is declared trusted: without a boundary there is nothing to say about it.
+    /// nobody is declared trusted: without a boundary there is nothing to say about it. Of a trusted peer, an empty field
+    /// counts as none.
     pub(crate) fn forget_words_of_strangers(&self, exchange: &mut Exchange) {
-        if client_address::contains(&self.trusted_addresses, exchange.connection.peer.ip().to_canonical()) {
-            return;
-        }
+        let peer = exchange.connection.peer.ip().to_canonical();
+        let is_trusted = client_address::contains(&self.trusted_addresses, peer);
         let headers = &mut exchange.request.headers;
-        if headers.may_contain(WAYS_HERE) {
-            headers.remove_known(FieldId::XForwardedProto);
-            headers.remove_known(FieldId::XForwardedHost);
-            headers.remove_known(FieldId::XForwardedPort);
+        if headers.may_contain(WAYS_HERE_SET) {
+            for id in WAYS_HERE {
+                if !is_trusted || headers.get_all_known(id).all(<[u8]>::is_empty) {
+                    headers.remove_known(id);
+                }
+            }
         }
-        if !self.trusted_addresses.is_empty() {
+        if !is_trusted && !self.trusted_addresses.is_empty() {
             headers.remove_known(FieldId::XForwardedFor);
-            headers.remove_known(FieldId::Forwarded);
         }
     }
 }
 
-/// How a client came here, as whoever stands in front tells it.
-const WAYS_HERE: FieldSet =
-    FieldSet::of(&[FieldId::XForwardedProto, FieldId::XForwardedHost, FieldId::XForwardedPort]);
+/// How a client came here, as a proxy in front tells it.
+const WAYS_HERE: [FieldId; 4] =
+    [FieldId::XForwardedProto, FieldId::XForwardedHost, FieldId::XForwardedPort, FieldId::Forwarded];
+const WAYS_HERE_SET: FieldSet = FieldSet::of(&WAYS_HERE);
+
+/// Fields that the gateway sends by itself and that a plugin has taken away: those are not sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WithheldFields {
+    proto: bool,
+    host: bool,
+    port: bool,
+}
+
+impl WithheldFields {
+    /// Withholds the field `name`; has no effect for a field that the gateway does not send by itself.
+    pub(crate) fn add(&mut self, name: &str) {
+        match FieldId::of(name.as_bytes()) {
+            FieldId::XForwardedProto => self.proto = true,
+            FieldId::XForwardedHost => self.host = true,
+            FieldId::XForwardedPort => self.port = true,
+            _ => {}
+        }
+    }
+}
+
+/// The host of an authority that was checked, and its port if it has one (RFC 3986 section 3.2).
+pub(crate) fn split_port(authority: &[u8]) -> (&[u8], Option<u16>) {
+    // A port has five digits at most; the colons of a bracketed IPv6 address stand before its bracket.
+    let tail = authority.len().saturating_sub(6);
+    match authority[tail..].iter().rposition(|byte| matches!(byte, b':' | b']')) {
+        Some(at) if authority[tail + at] == b':' => {
+            let digits = authority[tail + at + 1..].iter();
+            let port = digits.fold(0_u32, |port, digit| port * 10 + u32::from(digit.wrapping_sub(b'0')));
+            (&authority[..tail + at], u16::try_from(port).ok())
+        }
+        _ => (authority, None),
+    }
+}
 
 /// Appends the head that the node receives: RFC 9112 section 3, with the fields of RFC 9110 section 7.6 left out.
 pub(crate) fn encode_request(exchange: &Exchange, length: BodyLength, out: &mut Vec<u8>) {
@@ -67,15 +103,18 @@ pub(crate) fn encode_request(exchange: &Exchange, length: BodyLength, out: &mut 
         encode::field(out, "X-Real-IP", client);
     }
     forwarded_for(exchange, client, out);
-    if !said(FieldId::XForwardedHost) {
+    let withheld = exchange.withheld;
+    if !said(FieldId::XForwardedHost) && !withheld.host {
         encode::field(out, "X-Forwarded-Host", request.authority());
     }
-    if said(FieldId::XForwardedProto) || said(FieldId::XForwardedPort) {
-        let proto = !said(FieldId::XForwardedProto);
-        let port = !said(FieldId::XForwardedPort);
-        encode_entry(options, Entry::of(exchange), proto, port, out);
+    let proto = !said(FieldId::XForwardedProto) && !withheld.proto;
+    let port = !said(FieldId::XForwardedPort) && !withheld.port;
+    let entry = Entry::of(exchange);
+    // Only lines with a port of this machine are kept: a client may name any port in Host.
+    if proto && port && entry.port == exchange.connection.local.port() {
+        exchange.worker().entry_lines(entry, out);
     } else {
-        exchange.worker().entry_lines(Entry::of(exchange), out);
+        encode_entry(options, entry, proto, port, out);
     }
     if exchange.upgrading {
         encode::field(out, "Connection", b"Upgrade");
@@ -104,7 +143,7 @@ pub(crate) struct Entry {
 impl Entry {
     fn of(exchange: &Exchange) -> Entry {
         let connection = &exchange.connection;
-        Entry { port: connection.local.port(), scheme: connection.scheme, version: exchange.request.version }
+        Entry { port: observed_port(exchange), scheme: connection.scheme, version: exchange.request.version }
     }
 
     /// The lines `X-Forwarded-Proto`, `X-Forwarded-Port` and `Via`.
@@ -156,15 +195,21 @@ const REWRITTEN: FieldSet = FieldSet::of(&[
 const REWRITTEN_BUT_REAL_IP: FieldSet =
     FieldSet::of(&[FieldId::Host, FieldId::ContentLength, FieldId::Expect, FieldId::XForwardedFor]);
 
-/// What the gateway itself sees of what `name`, one of the `X-Forwarded-` fields, tells: its value where nobody who is
-/// believed has sent it.
+/// What the gateway itself sees of what `name`, one of the `X-Forwarded-` fields, tells: its value where no trusted peer
+/// has sent it and no plugin has taken it away.
 pub(crate) fn observed<'a>(exchange: &'a Exchange, name: &str) -> Option<Value<'a>> {
+    let withheld = exchange.withheld;
     match name {
-        "x-forwarded-proto" => Some(Value::from(exchange.connection.scheme.as_str())),
-        "x-forwarded-host" => Some(Value::borrowed(exchange.request.authority())),
-        "x-forwarded-port" => Some(Value::from(exchange.connection.local.port())),
+        "x-forwarded-proto" if !withheld.proto => Some(Value::from(exchange.connection.scheme.as_str())),
+        "x-forwarded-host" if !withheld.host => Some(Value::borrowed(exchange.request.authority())),
+        "x-forwarded-port" if !withheld.port => Some(Value::from(observed_port(exchange))),
         _ => None,
     }
+}
+
+/// The port that the client asked for: that of Host, otherwise the one it connected to.
+fn observed_port(exchange: &Exchange) -> u16 {
+    split_port(exchange.request.authority()).1.unwrap_or_else(|| exchange.connection.local.port())
 }
 
 /// What a response's head needs to know beyond the exchange.

@@ -6,6 +6,7 @@ use router::path::{PathScratch, canonicalize};
 
 use crate::exchange::Exchange;
 use crate::failure::{Cause, Failure};
+use crate::forward::split_port;
 use crate::options::Options;
 
 /// Fills the exchange's path, host and client address.
@@ -50,14 +51,7 @@ pub(crate) fn prepare(
 /// The authority without its port, in lower case. The dot that ends a fully qualified name goes too: the name means the
 /// same with it (RFC 1034 section 3.1), nginx and others serve it as the same host, and a route must not be missed by it.
 fn host_name(authority: &[u8], host: &mut Vec<u8>) {
-    // A port has five digits at most; the colons of a bracketed IPv6 address stand before its bracket.
-    let tail = authority.len().saturating_sub(6);
-    let colon = authority[tail..].iter().rposition(|byte| matches!(byte, b':' | b']'));
-    let end = match colon {
-        Some(at) if authority[tail + at] == b':' => tail + at,
-        _ => authority.len(),
-    };
-    let name = match &authority[..end] {
+    let name = match split_port(authority).0 {
         [name @ .., b'.'] if !name.is_empty() => name,
         name => name,
     };

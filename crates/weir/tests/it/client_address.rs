@@ -42,6 +42,7 @@ fn by_default_nobody_is_believed() {
     assert!(seen.header("x-remote").unwrap().starts_with("127.0.0.1 "), "{seen:?}");
     assert_eq!(seen.header("x-real-ip"), Some("127.0.0.1"));
     assert_eq!(seen.header("x-forwarded-for"), Some("10.1.1.1, 127.0.0.1"));
+    assert_eq!(seen.header("forwarded"), None, "APISIX drops it of everybody who is not trusted");
     assert_eq!(weir.client().request("GET", "/refusing", &claims, b"").status, 200);
 }
 
@@ -149,4 +150,63 @@ fn conditions_do_not_see_what_strangers_say_either() {
     assert_eq!(ask(&builder(&text).arguments(&["--trusted-addresses", "127.0.0.1"]).start()), 200);
     let plain = text.replace("https]", "http]");
     assert_eq!(builder(&plain).start().get("/").status, 200, "without the field it is what the gateway sees");
+}
+
+#[test]
+fn forwarded_host_and_port_are_those_of_host() {
+    let origin = Origin::answering("ok");
+    let upstream = format!("{{nodes: {{'{}': 1}}}}", origin.address());
+    let seen = "proxy-rewrite: {headers: {set: {X-Seen: '$http_x_forwarded_host $http_x_forwarded_port'}}}";
+    let text = format!("routes:\n  - {{id: '1', uri: /*, plugins: {{{seen}}}, upstream: {upstream}}}\n");
+    let weir = builder(&text).start();
+    let own = weir.proxy().port().to_string();
+    for (host, port) in [
+        ("Shop.Example:8443", "8443"),
+        ("shop.example", &*own),
+        ("[::1]:81", "81"),
+        ("[2001:db8::1]", &*own),
+        ("10.0.0.1:65535", "65535"),
+    ] {
+        assert_eq!(weir.client().request("GET", "/", &[("Host", host)], b"").status, 200);
+        let request = origin.last_request();
+        assert_eq!(request.header("x-forwarded-host"), Some(host));
+        assert_eq!(request.header("x-forwarded-port"), Some(port), "{host}");
+        assert_eq!(request.header("x-forwarded-proto"), Some("http"), "{host}");
+        assert_eq!(request.header("x-seen"), Some(&*format!("{host} {port}")));
+    }
+}
+
+#[test]
+fn empty_words_of_a_trusted_peer_are_replaced() {
+    let origin = Origin::answering("ok");
+    let weir = gateway(&origin, &["--trusted-addresses", "127.0.0.1"]);
+    let host = ("Host", "shop.example:81");
+    let told = [
+        host,
+        ("X-Forwarded-Proto", "https"),
+        ("X-Forwarded-Host", "outer.test"),
+        ("X-Forwarded-Port", "443"),
+        ("Forwarded", "for=10.1.1.1"),
+    ];
+    let kept = [
+        ("x-forwarded-proto", Some("https")),
+        ("x-forwarded-host", Some("outer.test")),
+        ("x-forwarded-port", Some("443")),
+        ("forwarded", Some("for=10.1.1.1")),
+    ];
+    check(&weir, &origin, &told, &kept);
+    let empty = [
+        host,
+        ("X-Forwarded-Proto", ""),
+        ("X-Forwarded-Host", ""),
+        ("X-Forwarded-Port", ""),
+        ("Forwarded", ""),
+    ];
+    let observed = [
+        ("x-forwarded-proto", Some("http")),
+        ("x-forwarded-host", Some("shop.example:81")),
+        ("x-forwarded-port", Some("81")),
+        ("forwarded", None),
+    ];
+    check(&weir, &origin, &empty, &observed);
 }
