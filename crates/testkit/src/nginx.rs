@@ -32,7 +32,12 @@ impl Nginx {
     /// Starts nginx with `server`, the inside of its `server` block without `listen`. Files beneath
     /// [`Nginx::directory`] can be served by naming it as `root`, written `$DIRECTORY` in the text.
     pub fn start(server: &str) -> Nginx {
-        Nginx::start_listening("", server)
+        Nginx::start_listening("", "", server)
+    }
+
+    /// The same with `beside`, such as `upstream` blocks, in front of the `server` block.
+    pub fn start_beside(beside: &str, server: &str) -> Nginx {
+        Nginx::start_listening("", beside, server)
     }
 
     /// The same for clients that speak TLS, with a certificate for this machine.
@@ -40,13 +45,13 @@ impl Nginx {
         let (certificate, key) = (certificates.certificate(), certificates.key());
         let (certificate, key) = (certificate.display(), key.display());
         let server = format!("ssl_certificate {certificate}; ssl_certificate_key {key}; {server}");
-        Nginx::start_listening(" ssl", &server)
+        Nginx::start_listening(" ssl", "", &server)
     }
 
-    fn start_listening(options: &str, server: &str) -> Nginx {
+    fn start_listening(options: &str, beside: &str, server: &str) -> Nginx {
         // The port is free when it is chosen, but another process may take it before nginx does.
         for _ in 0..ATTEMPTS {
-            if let Some(nginx) = Nginx::try_start(options, server) {
+            if let Some(nginx) = Nginx::try_start(options, beside, server) {
                 return nginx;
             }
         }
@@ -75,12 +80,13 @@ impl Nginx {
         self.process.stderr.text()
     }
 
-    fn try_start(options: &str, server: &str) -> Option<Nginx> {
+    fn try_start(options: &str, beside: &str, server: &str) -> Option<Nginx> {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let address = free_address();
         let path = directory.path().display().to_string();
         let text = TEMPLATE
             .replace("$SERVER", server)
+            .replace("$BESIDE", beside)
             .replace("$LISTEN", &format!("{address}{options}"))
             .replace("$DIRECTORY", &path);
         let file = directory.path().join("nginx.conf");
@@ -117,6 +123,7 @@ http {
   fastcgi_temp_path $DIRECTORY/fastcgi;
   uwsgi_temp_path $DIRECTORY/uwsgi;
   scgi_temp_path $DIRECTORY/scgi;
+  $BESIDE
   server {
     listen $LISTEN;
     $SERVER

@@ -164,7 +164,7 @@ fn overloaded(priority: Priority) -> Failure {
 }
 
 /// The hash of the key an upstream with consistent hashing goes by; 0 for every other method.
-pub(crate) fn key_hash(upstream: &Upstream, exchange: &Exchange, scratch: &mut Vec<u8>) -> u64 {
+pub(crate) fn key_hash(upstream: &Upstream, exchange: &Exchange, scratch: &mut Vec<u8>) -> u32 {
     let Method::ConsistentHash(key) = &upstream.method else { return 0 };
     scratch.clear();
     match key {

@@ -13,7 +13,7 @@ pub struct Choice<'a> {
     /// The nodes it was built for.
     pub set: &'a NodeSet,
     /// The hash of the request's key, for methods that use one.
-    pub key_hash: u64,
+    pub key_hash: u32,
     /// A random number.
     pub random: u64,
     /// Milliseconds of the monotonic clock.

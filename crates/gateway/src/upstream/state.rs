@@ -78,7 +78,7 @@ impl UpstreamState {
     #[inline]
     pub(crate) fn choose(
         &mut self,
-        key_hash: u64,
+        key_hash: u32,
         random: u64,
         now_ms: u64,
         tried: &[u64],

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use testkit::{Client, Origin, Reply, Signal, Weir, wait_for};
+use testkit::{Client, Nginx, Origin, Reply, Signal, Weir, wait_for};
 
 use crate::support::{gateway, route};
 
@@ -220,3 +220,28 @@ fn a_change_of_nodes_keeps_the_others_connections() {
 
 /// What the origins answer, in their order.
 const LETTERS: &str = "abcd";
+
+#[test]
+fn keys_meet_the_same_endpoints_as_with_nginx() {
+    // `make test` installs nginx; without it there is nothing to compare with.
+    if !Nginx::is_available() {
+        return;
+    }
+    let [a, b, c, d] = origins();
+    // Weights without a common divisor: APISIX and Weir reduce them, nginx does not.
+    let nodes = [(&a, 1), (&b, 2), (&c, 3), (&d, 1)];
+    let servers: String = nodes
+        .iter()
+        .map(|(origin, weight)| format!("server {} weight={weight};", origin.address()))
+        .collect();
+    let nginx = Nginx::start_beside(
+        &format!("upstream ring {{ hash $arg_k consistent; {servers} }}"),
+        "location / { proxy_pass http://ring; }",
+    );
+    let weir = gateway(&route("uri: /*", &weighted(&nodes, "type: chash, hash_on: vars, key: arg_k")));
+    let (mut by_nginx, mut by_weir) = (Client::connect(nginx.address()), weir.client());
+    for key in 0..200 {
+        let target = format!("/?k=key-{key}");
+        assert_eq!(by_weir.get(&target).text(), by_nginx.get(&target).text(), "{target}");
+    }
+}

@@ -1,52 +1,66 @@
-//! Consistent hashing on a ring (Karger et al. 1997, with the many points per node of ketama): a key always meets the
-//! same node, and a node that comes or goes moves only its own share of the keys. The ring is built once per set of
-//! nodes and shared by the workers.
+//! Consistent hashing on the ring of APISIX (lua-resty-chash, with the points of nginx's `hash … consistent`): a key
+//! meets the same endpoint here as there, and an endpoint that comes or goes moves only its own share of the keys. The
+//! ring is built once per set of nodes and shared by the workers. See decision 0032.
 
-use stdx::hash::hash_bytes;
+use std::collections::BTreeMap;
+
+use stdx::hash::{crc32, crc32_continue};
 
 use super::{Balancer, Choice};
 use crate::upstream::Node;
 
-/// Points per unit of reduced weight: enough that shares differ by a few per cent only.
-const POINTS_PER_NODE: u64 = 160;
-/// The most points a ring may have, whatever the weights: 16 bytes each.
-const POINTS_MAX: u64 = 262_144;
-/// The ring must be the same in every worker and every run.
-const RING_SEED: u64 = 0x5745_4952;
+/// Points per unit of reduced weight, as in nginx and APISIX.
+const POINTS_PER_WEIGHT: u64 = 160;
+/// The most points a ring may have, whatever the weights: 8 bytes each. A ring that would need more has fewer points per
+/// weight, and no longer maps keys as APISIX does.
+const POINTS_MAX: u64 = 1_048_576;
 
-/// Points on the ring, sorted.
+/// Points on the ring, sorted: the hash, and the index of the node.
 #[derive(Default)]
 pub struct Ring {
-    points: Vec<(u64, u32)>,
+    points: Vec<(u32, u32)>,
 }
 
 impl Ring {
-    /// The ring of `nodes`; nodes that weigh nothing have no point.
+    /// The ring of `nodes`; nodes that weigh nothing have no point. Nodes of all priorities share it: the points of one
+    /// priority alone are the ring that APISIX builds for that priority.
     pub fn new(nodes: &[Node]) -> Ring {
-        let total: u64 = nodes.iter().map(|node| u64::from(node.weight)).sum();
-        // Weights are reduced first: 100 and 100 are the ring that 1 and 1 are.
-        let divisor =
-            nodes.iter().fold(0, |divisor, node| greatest_common_divisor(divisor, node.weight)).max(1);
-        let wanted = total / u64::from(divisor) * POINTS_PER_NODE;
+        // Weights are reduced first, for each priority: 100 and 100 are the ring that 1 and 1 are.
+        let mut divisors = BTreeMap::new();
+        for node in nodes {
+            let divisor = divisors.entry(node.priority).or_insert(0);
+            *divisor = greatest_common_divisor(*divisor, node.weight);
+        }
+        let reduced = |node: &Node| u64::from(node.weight / divisors[&node.priority].max(1));
+        let wanted = nodes.iter().map(reduced).sum::<u64>().saturating_mul(POINTS_PER_WEIGHT);
         let mut points = Vec::with_capacity(wanted.min(POINTS_MAX) as usize);
         for (index, node) in (0_u32..).zip(nodes).filter(|(_, node)| node.weight > 0) {
-            // A node's place depends on itself alone, so that the others' coming and going does not move it.
-            let identity = node.endpoint.address.to_string();
-            let share = u64::from(node.weight / divisor) * POINTS_PER_NODE;
-            let share = if wanted > POINTS_MAX { (share * POINTS_MAX / wanted).max(1) } else { share };
-            for point in 0..share {
-                points.push((hash_bytes(RING_SEED ^ point, identity.as_bytes()), index));
-            }
+            let share = reduced(node) * POINTS_PER_WEIGHT;
+            let share = match wanted > POINTS_MAX {
+                true => (u128::from(share) * u128::from(POINTS_MAX) / u128::from(wanted)).max(1) as u64,
+                false => share,
+            };
+            points.extend(points_of(node).take(share as usize).map(|hash| (hash, index)));
         }
         points.sort_unstable();
         Ring { points }
     }
 
     /// Nodes in the order in which the ring meets them from `hash` on, with repetitions.
-    fn from(&self, hash: u64) -> impl Iterator<Item = usize> + '_ {
+    fn from(&self, hash: u32) -> impl Iterator<Item = usize> + '_ {
         let start = self.points.partition_point(|(point, _)| *point < hash);
         self.points[start..].iter().chain(&self.points[..start]).map(|(_, node)| *node as usize)
     }
+}
+
+/// The points of a node, without end. They depend on its address alone, so that other nodes that come and go do not move
+/// them: each is the checksum of the address, its colons replaced by NUL, and of the point before.
+fn points_of(node: &Node) -> impl Iterator<Item = u32> {
+    let address = node.endpoint.address.to_string().replace(':', "\0");
+    let base = crc32(address.as_bytes());
+    std::iter::successors(Some(crc32_continue(base, &[0; 4])), move |point| {
+        Some(crc32_continue(base, &point.to_le_bytes()))
+    })
 }
 
 fn greatest_common_divisor(a: u32, b: u32) -> u32 {
@@ -54,8 +68,8 @@ fn greatest_common_divisor(a: u32, b: u32) -> u32 {
 }
 
 /// The hash of a request's key.
-pub fn key_hash(key: &[u8]) -> u64 {
-    hash_bytes(RING_SEED, key)
+pub fn key_hash(key: &[u8]) -> u32 {
+    crc32(key)
 }
 
 /// Consistent hashing keeps no state in the worker.
@@ -69,9 +83,11 @@ impl Balancer for ConsistentHash {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::super::testing::set;
     use super::*;
-    use crate::upstream::NodeSet;
+    use crate::upstream::{Endpoint, KeepAlive, NodeSet};
 
     fn owner(set: &NodeSet, key: u32) -> usize {
         let choice = Choice {
@@ -82,6 +98,72 @@ mod tests {
             excluded: &|_| false,
         };
         ConsistentHash.choose(&choice).unwrap()
+    }
+
+    /// Nodes at ports from 1980 on with these weights and priorities.
+    fn nodes(weights: &[(u32, i64)]) -> NodeSet {
+        let weighed: Vec<u32> = weights.iter().map(|(weight, _)| *weight).collect();
+        let mut nodes = set(&weighed).nodes;
+        for (index, (node, (_, priority))) in nodes.iter_mut().zip(weights).enumerate() {
+            node.priority = *priority;
+            node.endpoint = Arc::new(Endpoint {
+                id: index as u64,
+                address: ([127, 0, 0, 1], 1980 + index as u16).into(),
+                keep_alive: KeepAlive::default(),
+            });
+        }
+        NodeSet { ring: Ring::new(&nodes), nodes, note: None }
+    }
+
+    /// The port that each key meets, of `key0`, `key1` and so on.
+    fn ports(set: &NodeSet, excluded: &dyn Fn(usize) -> bool) -> Vec<u16> {
+        let port = |number: usize| {
+            let key_hash = key_hash(format!("key{number}").as_bytes());
+            let choice = Choice { set, key_hash, random: 0, now_ms: 0, excluded };
+            let index = ConsistentHash.choose(&choice).unwrap();
+            set.nodes[index].endpoint.address.port()
+        };
+        (0..24).map(port).collect()
+    }
+
+    /// What nginx 1.22 answered with `hash $arg_k consistent` and the weights 1, 2 and 1.
+    const NGINX: [u16; 24] = [
+        1981, 1982, 1981, 1981, 1981, 1980, 1981, 1982, 1980, 1982, 1981, 1981, 1981, 1982, 1981, 1981, 1980,
+        1981, 1981, 1981, 1981, 1981, 1981, 1981,
+    ];
+
+    #[test]
+    fn keys_meet_the_endpoints_of_nginx() {
+        let none = |_: usize| false;
+        assert_eq!(ports(&nodes(&[(1, 0), (2, 0), (1, 0)]), &none), NGINX);
+        // APISIX reduces weights, which nginx does not.
+        assert_eq!(ports(&nodes(&[(50, 0), (100, 0), (50, 0)]), &none), NGINX);
+    }
+
+    #[test]
+    fn each_priority_has_the_ring_of_its_own_nodes() {
+        let mixed = nodes(&[(50, 0), (100, 0), (50, 0), (7, -1)]);
+        assert_eq!(ports(&mixed, &|index| index == 3), NGINX);
+        assert_eq!(ports(&mixed, &|index| index != 3), [1983; 24]);
+    }
+
+    #[test]
+    fn points_are_the_checksums_of_address_and_point() {
+        let points = |address: &str| {
+            let mut node = set(&[1]).nodes.remove(0);
+            let address = address.parse().unwrap();
+            node.endpoint = Arc::new(Endpoint { id: 0, address, keep_alive: KeepAlive::default() });
+            points_of(&node).take(2).collect::<Vec<u32>>()
+        };
+        assert_eq!(points("127.0.0.1:1980"), [0xe71d_cbbf, 0xfef4_f715]);
+        assert_eq!(points("[::1]:80"), [0x885d_37ad, 0xfa0e_2d6b]);
+    }
+
+    #[test]
+    fn a_ring_is_bounded_whatever_the_weights() {
+        let ring = Ring::new(&nodes(&[(u32::MAX, 0), (u32::MAX - 1, 0), (1, 0)]).nodes);
+        assert!(ring.points.len() as u64 <= POINTS_MAX + 3, "{} points", ring.points.len());
+        assert!(ring.points.iter().any(|(_, node)| *node == 2), "the lightest node has a point");
     }
 
     #[test]
