@@ -63,9 +63,12 @@ fn template(text: &str, request: &Request) {
     let mut marked = Vec::new();
     let again = template.render_with(request, &mut marked, UNSET, |value, out| value.write_to(out));
     assert_eq!(again, set);
-    let values = template.variables().map(|variable| match request.variable(variable) {
-        Some(value) => value.text().into_owned(),
-        None => UNSET.to_vec(),
+    let values = template.variables().zip(template.defaults()).map(|(variable, default)| {
+        match (request.variable(variable), default) {
+            (Some(value), _) => value.text().into_owned(),
+            (None, Some(default)) => default.as_bytes().to_vec(),
+            (None, None) => UNSET.to_vec(),
+        }
     });
     let values: Vec<Vec<u8>> = values.collect();
     // Between the texts the values stand in order; taken out, what is left is the template without its variables.

@@ -111,7 +111,9 @@ impl Exchange {
             Builtin::RequestBody => {
                 body::whole(self).or_else(|| self.copied_request_body().map(Value::owned))
             }
-            Builtin::RequestId => self.request_id.as_deref().map(|id| Value::borrowed(id.as_bytes())),
+            Builtin::RequestId | Builtin::ApisixRequestId => {
+                self.request_id.as_deref().map(|id| Value::borrowed(id.as_bytes()))
+            }
             Builtin::RequestLength => Some(Value::from(self.request_bytes)),
             Builtin::RequestUri => Some(Value::owned(target(&self.encoded_path, request.query()))),
             Builtin::RealRequestUri => Some(Value::borrowed(request.target_text())),

@@ -27,6 +27,8 @@ macro_rules! builtin_variables {
 }
 
 builtin_variables! {
+    /// The id of the request under the name that APISIX gives it.
+    ApisixRequestId = "apisix_request_id",
     /// The query without `?`.
     Args = "args",
     /// The address of the node the request went to.

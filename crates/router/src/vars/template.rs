@@ -1,4 +1,4 @@
-//! Text with variables in it: `$remote_addr $host`, `${http_x_id}`.
+//! Text with variables in it: `$remote_addr $host`, `${http_x_id}`, `${arg_size ?? 10}`.
 //!
 //! Refuses to know what the text is for: log lines, hash keys and plugin headers all come from here.
 
@@ -13,7 +13,8 @@ pub struct Template {
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Piece {
     Text(Box<str>),
-    Variable(Variable),
+    /// A variable, and the text that takes its place where it is unset.
+    Variable(Variable, Option<Box<str>>),
 }
 
 /// Why a template cannot be compiled.
@@ -27,8 +28,8 @@ pub struct TemplateError {
 }
 
 impl Template {
-    /// Compiles a template. A name is letters, digits and `_`; in braces anything but `}`. `\$` is a dollar sign,
-    /// as is one that no name follows.
+    /// Compiles a template. A name is letters, digits and `_`; in braces anything but `}`, and there `??` and a text may
+    /// follow, which takes the variable's place where it is unset. `\$` is a dollar sign, as is one that no name follows.
     ///
     /// # Errors
     /// An unclosed brace, an empty name, a bad JSON path in a name.
@@ -62,10 +63,11 @@ impl Template {
                 plain.push('$');
                 continue;
             }
+            let (name, default) = with_default(name);
             let variable =
                 Variable::parse(name).map_err(|reason: VariableError| error(reason.to_string()))?;
             push_text(&mut pieces, &mut plain);
-            pieces.push(Piece::Variable(variable));
+            pieces.push(Piece::Variable(variable, default.map(Into::into)));
             offset += length;
         }
         plain.push_str(&text[offset..]);
@@ -73,12 +75,13 @@ impl Template {
         Ok(Self { pieces: pieces.into_boxed_slice() })
     }
 
-    /// Appends the text with the values of now; an unset variable leaves nothing. Gives how many were set.
+    /// Appends the text with the values of now; an unset variable leaves its default, or else nothing. Gives how many were
+    /// set or have a default.
     pub fn render<S: VariableSource + ?Sized>(&self, source: &S, out: &mut Vec<u8>) -> usize {
         self.render_with(source, out, b"", |value, out| value.write_to(out))
     }
 
-    /// As [`Self::render`], with `unset` in place of unset variables, and `write` to write (and escape) the others.
+    /// As [`Self::render`], with `unset` in place of unset variables without a default, and `write` to write (and escape) the others.
     pub fn render_with<S: VariableSource + ?Sized>(
         &self,
         source: &S,
@@ -90,13 +93,16 @@ impl Template {
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
-                Piece::Variable(variable) => match source.variable(variable) {
-                    Some(value) => {
-                        write(&value, out);
-                        set += 1;
+                Piece::Variable(variable, default) => {
+                    let default = || default.as_deref().map(|text| Value::borrowed(text.as_bytes()));
+                    match source.variable(variable).or_else(default) {
+                        Some(value) => {
+                            write(&value, out);
+                            set += 1;
+                        }
+                        None => out.extend_from_slice(unset),
                     }
-                    None => out.extend_from_slice(unset),
-                },
+                }
             }
         }
         set
@@ -106,7 +112,15 @@ impl Template {
     pub fn variables(&self) -> impl Iterator<Item = &Variable> {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Text(_) => None,
-            Piece::Variable(variable) => Some(variable),
+            Piece::Variable(variable, _) => Some(variable),
+        })
+    }
+
+    /// What takes the place of each of [`Self::variables`] where it is unset.
+    pub fn defaults(&self) -> impl Iterator<Item = Option<&str>> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Text(_) => None,
+            Piece::Variable(_, default) => Some(default.as_deref()),
         })
     }
 
@@ -125,6 +139,12 @@ impl Template {
     pub fn uses_request_body(&self) -> bool {
         self.variables().any(Variable::uses_request_body)
     }
+}
+
+/// The name of a variable and its default, as APISIX writes them since 3.16: `name ?? default`.
+fn with_default(written: &str) -> (&str, Option<&str>) {
+    let mut parts = written.split("??").map(str::trim);
+    (parts.next().unwrap_or_default(), parts.next())
 }
 
 fn push_text(pieces: &mut Vec<Piece>, plain: &mut String) {
@@ -169,6 +189,15 @@ mod tests {
         check("5$ and $", "5$ and $", 0);
         check("\\$host", "$host", 0);
         check("${post_arg.a[*].b}", "7", 1);
+    }
+
+    #[test]
+    fn unset_variables_have_defaults() {
+        check("${arg_x ?? 10}", "10", 1);
+        check("${ host ?? other }|${arg_x??}|${ arg_x }", "host||-", 2);
+        check("${arg_x ?? a b ?? c}", "a b", 1);
+        check("$arg_x ?? 10", "- ?? 10", 0);
+        assert!(Template::compile("${ ?? a}").is_err());
     }
 
     #[test]
