@@ -4,7 +4,7 @@ use router::path::{PathOptions, PathScratch, canonicalize};
 
 use super::path_twin;
 
-/// The input is a path behind one byte of options; `0` to `?` set the four in turn, and `2` is the default.
+/// The input is a path behind one byte of options; `0` to `?` set the four in turn, and `0` is the default.
 pub fn check(data: &[u8]) {
     let Some((switches, raw)) = data.split_first() else { return };
     let on = |bit: u8| switches & (1 << bit) != 0;
@@ -23,7 +23,7 @@ pub fn check(data: &[u8]) {
 pub fn check_with(raw: &[u8], options: &PathOptions) {
     let mut scratch = PathScratch::default();
     // What an earlier path left in the memory shows in no later one.
-    let _ = canonicalize(b"/%41/before/../%2f;x", options, &mut scratch);
+    let _ = canonicalize(b"/%41/before/../%2fa;x", options, &mut scratch);
     let twin = path_twin::canonical(raw, options);
     let path = match canonicalize(raw, options, &mut scratch) {
         Ok(path) => path,

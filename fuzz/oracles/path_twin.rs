@@ -5,7 +5,7 @@ use router::path::PathOptions;
 
 /// The forward and the decoded form of `raw`; none when it is refused.
 pub fn canonical(raw: &[u8], options: &PathOptions) -> Option<(String, Vec<u8>)> {
-    let text = normalized(raw, options)?;
+    let text = normalized(raw)?;
     let mut kept: Vec<&str> = Vec::new();
     let all: Vec<&str> = text.strip_prefix('/')?.split('/').collect();
     for (index, segment) in all.iter().enumerate() {
@@ -27,15 +27,32 @@ pub fn canonical(raw: &[u8], options: &PathOptions) -> Option<(String, Vec<u8>)>
             kept.push("");
         }
     }
-    let mut decoded = Vec::new();
+    let mut parts: Vec<Vec<u8>> = Vec::new();
     for (index, segment) in kept.iter().enumerate() {
-        let name = match segment.split_once(';') {
-            Some(("", _)) if options.normalize_uri_like_servlet && index + 1 < kept.len() => return None,
-            Some((name, _)) if options.normalize_uri_like_servlet => name,
-            _ => segment,
+        let (name, parameters) = match segment.split_once(';') {
+            Some((name, parameters)) if options.normalize_uri_like_servlet => (name, parameters),
+            _ => (*segment, ""),
         };
+        let decodes_slash = !options.match_uri_encoded_slash;
+        let pieces: Vec<&str> = if decodes_slash { name.split("%2F").collect() } else { vec![name] };
+        let is_cut = name.len() < segment.len();
+        if is_cut && pieces.last() == Some(&"") && index + 1 < kept.len() {
+            return None;
+        }
+        if decodes_slash && parameters.contains("%2F") {
+            return None;
+        }
+        parts.extend(pieces.into_iter().map(without_escapes));
+    }
+    if options.merge_slashes {
+        let last = parts.pop();
+        parts.retain(|part| !part.is_empty());
+        parts.extend(last);
+    }
+    let mut decoded = Vec::new();
+    for part in parts {
         decoded.push(b'/');
-        decoded.extend(without_escapes(name));
+        decoded.extend(part);
     }
     if options.delete_uri_tail_slash && decoded.len() > 1 && decoded.ends_with(b"/") {
         decoded.pop();
@@ -44,7 +61,7 @@ pub fn canonical(raw: &[u8], options: &PathOptions) -> Option<(String, Vec<u8>)>
 }
 
 /// The path with only those escapes that must be, in upper case; none if a byte or an escape may not stand in it.
-fn normalized(raw: &[u8], options: &PathOptions) -> Option<String> {
+fn normalized(raw: &[u8]) -> Option<String> {
     let mut text = String::new();
     let mut escaped_before = None;
     let mut rest = raw.iter();
@@ -67,7 +84,7 @@ fn normalized(raw: &[u8], options: &PathOptions) -> Option<String> {
             return None;
         }
         let unreserved = value.is_ascii_alphanumeric() || b"-._~".contains(&value);
-        if unreserved || (value == b'/' && !options.match_uri_encoded_slash) {
+        if unreserved {
             text.push(char::from(value));
         } else {
             text.push_str(&format!("%{value:02X}"));
@@ -91,7 +108,7 @@ fn hides_dot_segment(segment: &str) -> bool {
     split.split("%2F").any(|piece| matches!(piece.split(';').next(), Some("." | "..")))
 }
 
-/// The bytes that the escapes of a normalised segment stand for; an encoded slash stays.
+/// The bytes that the escapes of a normalised name stand for; an encoded slash that was not split off stays.
 fn without_escapes(segment: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (index, piece) in segment.split('%').enumerate() {

@@ -42,6 +42,7 @@ pub struct Scene {
     worker: Option<Rc<Worker>>,
     states: StateRegistry,
     owner: &'static str,
+    path: PathOptions,
 }
 
 impl Default for Scene {
@@ -57,7 +58,14 @@ impl Default for Scene {
             consumers: Consumers::default(),
             stream_routes: ShardedMap::new(),
         };
-        Scene { runtime, route: None, worker: None, states: StateRegistry::default(), owner: "routes/1" }
+        Scene {
+            runtime,
+            route: None,
+            worker: None,
+            states: StateRegistry::default(),
+            owner: "routes/1",
+            path: PathOptions::default(),
+        }
     }
 }
 
@@ -78,6 +86,13 @@ impl Scene {
     #[must_use]
     pub fn with_consumer(mut self, plugin: &'static str, key: &str, consumer: Consumer) -> Scene {
         self.runtime.consumers.insert(plugin, key, Arc::new(consumer));
+        self
+    }
+
+    /// Sets how paths are brought into their canonical form.
+    #[must_use]
+    pub fn with_path_options(mut self, path: PathOptions) -> Scene {
+        self.path = path;
         self
     }
 
@@ -103,7 +118,7 @@ impl Scene {
     /// An exchange that has been matched and no more; `head` is a whole request head, its body may follow it. The
     /// client is 127.0.0.1, unless a test says otherwise.
     pub fn exchange(&mut self, head: &[u8]) -> Box<Exchange> {
-        let worker = self.worker.get_or_insert_with(|| worker(&self.runtime)).clone();
+        let worker = self.worker.get_or_insert_with(|| worker(&self.runtime, self.path)).clone();
         let mut exchange = Box::new(Exchange::new());
         let parsed = parse_request(head, &mut exchange.request, &worker.options.limits.head);
         let Ok(HeadStatus::Complete { head_bytes }) = parsed else {
@@ -282,12 +297,12 @@ fn options() -> Options {
     }
 }
 
-fn worker(runtime: &Runtime) -> Rc<Worker> {
+fn worker(runtime: &Runtime, path: PathOptions) -> Rc<Worker> {
     // Nobody buries what these tests let go: it is freed where it is dropped.
     let (graveyard, _) = channel();
     Worker::new(Parts {
         index: 0,
-        options: Arc::new(options()),
+        options: Arc::new(Options { path, ..options() }),
         published: Arc::new(Published::new(Arc::new(runtime.clone()))),
         listeners: Arc::new(Published::new(Arc::default())),
         graveyard,

@@ -19,7 +19,7 @@ pub struct PathSettings {
     pub delete_uri_tail_slash: bool,
     /// What follows `;` in a segment is dropped, as servlet containers do.
     pub normalize_uri_like_servlet: bool,
-    /// An encoded slash (`%2F`) is part of a segment, not a slash.
+    /// An encoded slash (`%2F`) is matched as part of a segment, not as a slash.
     pub match_uri_encoded_slash: bool,
 }
 
@@ -29,7 +29,7 @@ impl Default for PathSettings {
             merge_slashes: true,
             delete_uri_tail_slash: false,
             normalize_uri_like_servlet: false,
-            match_uri_encoded_slash: true,
+            match_uri_encoded_slash: false,
         }
     }
 }

@@ -15,10 +15,10 @@
 //!
 //! **What the server is told.** `X-Forwarded-Proto`, `X-Forwarded-Method`, `X-Forwarded-Host`, `X-Forwarded-Uri` and
 //! `X-Forwarded-For` describe the request, whatever the client says in fields of these names. The path in
-//! `X-Forwarded-Uri` is the canonical one, the same that is matched and forwarded, so that the server cannot be shown
-//! another path than the origin sees. `request_headers` lists fields of the client that are passed on, `extra_headers`
+//! `X-Forwarded-Uri` is the canonical one, the same that is matched, so that the server cannot be shown another path than
+//! the route that was found. `request_headers` lists fields of the client that are passed on, `extra_headers`
 //! adds others, with variables in their values. With `request_method` `POST` the request's body is sent along, with
-//! its `Content-Encoding`; a body of more than 4 MiB is refused with 413.
+//! its `Content-Encoding`; a body of more than `max_req_body_size` bytes is refused with 413.
 //!
 //! **What becomes of the answer.** Each field in `upstream_headers` is taken from the answer into the request for the
 //! origin; one that the answer lacks is taken away, since only the server can vouch for it. A refusal passes the answer's
@@ -53,8 +53,8 @@ use crate::shared::config;
 use crate::shared::consumer::introduce;
 use crate::shared::uri::encode_path;
 use settings::{
-    Config, KEEPALIVE_POOL_DEFAULT, KEEPALIVE_TIMEOUT_DEFAULT_MS, RequestMethod, STATUS_ON_ERROR_DEFAULT,
-    TIMEOUT_DEFAULT_MS, check, extra_headers, schema,
+    Config, KEEPALIVE_POOL_DEFAULT, KEEPALIVE_TIMEOUT_DEFAULT_MS, MAX_REQ_BODY_SIZE_DEFAULT, RequestMethod,
+    STATUS_ON_ERROR_DEFAULT, TIMEOUT_DEFAULT_MS, check, extra_headers, schema,
 };
 
 /// The plugin.
@@ -79,6 +79,8 @@ struct ForwardAuth {
     destination: Destination,
     limits: OutboundLimits,
     method: RequestMethod,
+    /// The longest request body that is sent along: it is held in memory while the server is asked.
+    max_body_bytes: usize,
     request_headers: Vec<Box<str>>,
     extra_headers: Vec<(Box<str>, Template)>,
     upstream_headers: Vec<Box<str>>,
@@ -110,6 +112,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
             max_body_bytes: ANSWER_MAX_BYTES,
         },
         method: config.request_method,
+        max_body_bytes: config.max_req_body_size.unwrap_or(MAX_REQ_BODY_SIZE_DEFAULT),
         request_headers: config.request_headers,
         extra_headers: extra_headers(&config.extra_headers)?,
         upstream_headers: config.upstream_headers,
@@ -139,7 +142,7 @@ impl Plugin for ForwardAuth {
     fn wants_request_body(&self, _exchange: &Exchange) -> BodyNeed {
         match self.method {
             RequestMethod::Get => BodyNeed::None,
-            RequestMethod::Post => BodyNeed::Buffer { limit_bytes: REQUEST_BODY_MAX_BYTES },
+            RequestMethod::Post => BodyNeed::Buffer { limit_bytes: self.max_body_bytes },
         }
     }
 }
@@ -159,7 +162,7 @@ impl ForwardAuth {
         let request = &exchange.request;
         let mut headers = Headers::new();
         let mut target = Vec::new();
-        encode_path(exchange.path(), &mut target);
+        encode_path(exchange, exchange.path(), &mut target);
         if let Some(query) = request.query() {
             target.push(b'?');
             target.extend_from_slice(query);
@@ -227,8 +230,8 @@ impl ForwardAuth {
             }
         }
         for name in &self.upstream_headers {
+            exchange.remove_request_field(name);
             let headers = &mut exchange.request.headers;
-            headers.remove(name);
             answer.headers.get_all(name).for_each(|value| append(headers, name, value));
         }
         Decision::Continue
@@ -258,8 +261,6 @@ fn append(headers: &mut Headers, name: &str, value: &[u8]) {
     let _ = headers.append(name, value);
 }
 
-/// The longest request body that is sent along: it is held in memory while the server is asked.
-const REQUEST_BODY_MAX_BYTES: usize = 4 * 1024 * 1024;
 /// The longest answer that is taken: a page with a login form, not a download.
 const ANSWER_MAX_BYTES: usize = 1024 * 1024;
 /// Milliseconds between two lines about a server that does not answer.

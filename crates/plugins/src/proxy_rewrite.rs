@@ -21,7 +21,7 @@
 //! The result is brought into the same canonical form as the path of a request, so that what clients put into
 //! variables and groups can neither climb out of a directory nor break the request line; if it cannot be, the
 //! answer is 400. With `use_real_request_uri_unsafe` the target is taken as the client sent it, query and all, and
-//! is passed on as it comes out: only for nodes that insist on it.
+//! is passed on as it comes out, `uri` too: only for nodes that insist on it.
 //!
 //! **Method.** `method` replaces the method, except that of a HEAD request, whose client could not take the body of
 //! another's answer. HEAD and TRACE are refused as new methods: the one's answers have no body to pass on, the other
@@ -29,12 +29,13 @@
 //!
 //! **Fields.** `headers` holds `add`, `set` and `remove`, done in this order; an object of names and values alone
 //! means `set`. Values hold variables, and the groups of the `regex_uri` that matched. A value that is empty, or cannot
-//! stand in a field, takes the field away.
+//! stand in a field, takes the field away. In `add` and `set` a value may be a list: the field is then sent once for each
+//! of its values, without those that are empty or cannot stand in a field.
 //!
-//! Of the fields that the gateway itself writes, `X-Forwarded-Proto`, `-Host`, `-Port` and `X-Real-IP` are sent as they
-//! are set here; `X-Forwarded-For` is continued with the peer's address. Without a value from here the gateway's own are
-//! sent, also after `remove`. `Host` can be set too, and is never taken away; `host` counts more. Framing cannot be
-//! changed.
+//! Of the fields that the gateway itself writes, `X-Forwarded-Proto`, `-Host` and `-Port` are sent as they are set here,
+//! and not at all after `remove`. `X-Real-IP` is sent as it is set here, `X-Forwarded-For` is continued with the peer's
+//! address; after `remove` the gateway's own are sent. `Host` can be set too, and is never taken away; `host` counts more.
+//! Of a list for `Host` or `X-Real-IP` the first value counts. Framing cannot be changed.
 //!
 //! **Variables.** `$uri`, `$request_uri` and `$args` go on telling what the client asked for; `$upstream_uri` is what
 //! the node is asked for, where this plugin changed it.
@@ -51,7 +52,7 @@ use serde_json::{Map, Value, json};
 use crate::shared::config;
 use crate::shared::fields::{self, FieldOperations, Operation};
 use crate::shared::substitution::{Groups, PatternOptions, Substitution};
-use crate::shared::uri::encode_path;
+use crate::shared::uri::{encode_path, location};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = PluginKind {
@@ -77,14 +78,24 @@ const METHODS: [&str; 14] = [
 ];
 
 fn schema() -> Value {
-    let values = |description: &str| {
+    let fields = |description: &str, kinds: Value| {
         json!({
             "description": description,
             "type": "object",
             "minProperties": 1,
-            "patternProperties": { "^[^:]+$": { "oneOf": [{ "type": "string" }, { "type": "number" }] } },
+            "patternProperties": { "^[^:]+$": { "oneOf": kinds } },
         })
     };
+    let one = json!([{ "type": "string" }, { "type": "number" }]);
+    let lists = json!([
+        { "type": "string" },
+        { "type": "number" },
+        {
+            "description": "One field for each value.",
+            "type": "array", "minItems": 1,
+            "items": { "description": "A value.", "oneOf": one },
+        },
+    ]);
     json!({
         "type": "object",
         "properties": {
@@ -110,8 +121,8 @@ fn schema() -> Value {
                         "minProperties": 1,
                         "additionalProperties": false,
                         "properties": {
-                            "add": values("Fields that are appended."),
-                            "set": values("Fields that replace those of the same name."),
+                            "add": fields("Fields that are appended.", lists.clone()),
+                            "set": fields("Fields that replace those of the same name.", lists),
                             "remove": {
                                 "description": "Names of fields that are taken away.",
                                 "type": "array", "minItems": 1,
@@ -119,7 +130,7 @@ fn schema() -> Value {
                             },
                         },
                     },
-                    values("Fields that replace those of the same name."),
+                    fields("Fields that replace those of the same name.", one),
                 ],
             },
             "use_real_request_uri_unsafe": {
@@ -165,7 +176,20 @@ enum Path {
 }
 
 fn check(config: &Value) -> Result<(), String> {
-    compile(config).map(|_| ())
+    let mut config = config.clone();
+    if let Some(regex_uri) = config.get_mut("regex_uri").and_then(Value::as_array_mut)
+        && regex_uri.len().is_multiple_of(2)
+    {
+        let mut known = Vec::new();
+        for pair in regex_uri.chunks(2) {
+            let text = |at: usize| pair[at].as_str().unwrap_or_default();
+            known.extend(
+                config::checkable_pair(text(0), text(1)).map(|(a, b)| [Value::from(a), Value::from(b)]),
+            );
+        }
+        *regex_uri = known.into_iter().flatten().collect();
+    }
+    compile(&config).map(drop)
 }
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
@@ -214,9 +238,10 @@ fn field_operations(headers: &Map<String, Value>) -> Result<FieldOperations, Str
     if object("add").is_none() && object("set").is_none() && remove.is_none() {
         return Ok(FieldOperations { set: fields::values(headers)?, ..FieldOperations::default() });
     }
-    let values = |name: &str| object(name).map(fields::values).transpose().map(Option::unwrap_or_default);
+    let add = object("add").map(fields::additions).transpose()?.unwrap_or_default();
+    let set = object("set").map(fields::values_or_lists).transpose()?.unwrap_or_default();
     let names = remove.into_iter().flatten().map(|name| fields::name(name.as_str().unwrap_or_default()));
-    Ok(FieldOperations { add: values("add")?, set: values("set")?, remove: names.collect::<Result<_, _>>()? })
+    Ok(FieldOperations { add, set, remove: names.collect::<Result<_, _>>()? })
 }
 
 /// The field that names the client to the node.
@@ -234,6 +259,9 @@ impl ProxyRewrite {
         let (target, matched) = match &self.path {
             Path::Kept if self.raw => (raw_target(raw_text(exchange)), None),
             Path::Kept => return Ok(None),
+            Path::Rendered(path, query) if self.raw => {
+                (rendered_unsafe(exchange, path, query.as_ref()), None)
+            }
             Path::Rendered(path, query) => (rendered(exchange, path, query.as_ref()), None),
             Path::Substituted(pairs) => {
                 let text = if self.raw { raw_text(exchange) } else { exchange.path().to_vec() };
@@ -243,7 +271,9 @@ impl ProxyRewrite {
                     Some((new, groups)) if self.raw => (raw_target(new), Some((groups, text))),
                     // A question mark the client had encoded must not become one: only the template's own counts, and
                     // only if the path has none.
-                    Some((new, groups)) => (substituted(&new, text.contains(&b'?')), Some((groups, text))),
+                    Some((new, groups)) => {
+                        (substituted(exchange, &new, text.contains(&b'?')), Some((groups, text)))
+                    }
                 }
             }
         };
@@ -287,10 +317,17 @@ impl ProxyRewrite {
                 Operation::Set(name, value) => {
                     // What cannot be set must not leave the client's own in its place.
                     if value.is_empty() || headers.set(name, &value).is_err() {
-                        headers.remove(name);
+                        exchange.remove_request_field(name);
                     }
                 }
-                Operation::Remove(name) => drop(headers.remove(name)),
+                Operation::SetSeveral(name, values) => {
+                    headers.remove(name);
+                    for value in values {
+                        // A value that cannot stand in a field is left out.
+                        let _ = headers.append(name, &value);
+                    }
+                }
+                Operation::Remove(name) => exchange.remove_request_field(name),
             }
         }
     }
@@ -302,8 +339,23 @@ impl ProxyRewrite {
         exchange: &mut Exchange,
         operation: Operation<'a>,
     ) -> Option<Operation<'a>> {
-        let (Operation::Add(name, _) | Operation::Set(name, _) | Operation::Remove(name)) = &operation;
-        if name.eq_ignore_ascii_case("Host") {
+        let (Operation::Add(name, _)
+        | Operation::Set(name, _)
+        | Operation::SetSeveral(name, _)
+        | Operation::Remove(name)) = &operation;
+        let is_host = name.eq_ignore_ascii_case("Host");
+        let is_real_ip = name.eq_ignore_ascii_case(REAL_IP);
+        if !is_host && !is_real_ip {
+            return Some(operation);
+        }
+        // These two are sent once.
+        let operation = match operation {
+            Operation::SetSeveral(name, values) => {
+                Operation::Set(name, values.into_iter().next().unwrap_or_default())
+            }
+            other => other,
+        };
+        if is_host {
             if let (Operation::Set(_, host), None) = (&operation, &self.host)
                 && let Ok(host) = str::from_utf8(host)
                 && !host.is_empty()
@@ -313,13 +365,10 @@ impl ProxyRewrite {
             }
             return None;
         }
-        if !name.eq_ignore_ascii_case(REAL_IP) {
-            return Some(operation);
-        }
         // The client's own is never sent, so there is nothing to add to.
         let value = match &operation {
             Operation::Add(_, value) | Operation::Set(_, value) => &value[..],
-            Operation::Remove(_) => b"",
+            Operation::SetSeveral(..) | Operation::Remove(_) => b"",
         };
         if !value.is_empty() && exchange.request.headers.set(REAL_IP, value).is_ok() {
             exchange.keep_real_ip_field();
@@ -352,24 +401,37 @@ fn rendered(exchange: &Exchange, path: &Template, query: Option<&Template>) -> T
     let mut decoded = Vec::new();
     path.render(exchange, &mut decoded);
     let mut encoded = Vec::with_capacity(decoded.len());
-    encode_path(&decoded, &mut encoded);
-    let query = query.map(|query| {
-        let mut text = Vec::new();
-        query.render(exchange, &mut text);
-        crate::shared::uri::location(&text).into_bytes()
-    });
-    Target { path: encoded, query }
+    encode_path(exchange, &decoded, &mut encoded);
+    Target { path: encoded, query: query.map(|query| rendered_query(exchange, query)) }
 }
 
-fn substituted(new: &[u8], mark_is_text: bool) -> Target {
+/// As [`rendered`], with the path as it comes out and the client's query behind the own one.
+fn rendered_unsafe(exchange: &Exchange, path: &Template, query: Option<&Template>) -> Target {
+    let mut text = Vec::new();
+    path.render(exchange, &mut text);
+    // The template has no question mark, so that one comes from a variable and begins no query.
+    let path = location(&text).replace('?', "%3F").into_bytes();
+    let own = query.map(|query| rendered_query(exchange, query));
+    let parts = [own.as_deref(), exchange.request.query()];
+    let query = parts.into_iter().flatten().collect::<Vec<&[u8]>>().join(&b'&');
+    Target { path, query: Some(query) }
+}
+
+fn rendered_query(exchange: &Exchange, query: &Template) -> Vec<u8> {
+    let mut text = Vec::new();
+    query.render(exchange, &mut text);
+    location(&text).into_bytes()
+}
+
+fn substituted(exchange: &Exchange, new: &[u8], mark_is_text: bool) -> Target {
     let mark = if mark_is_text { None } else { new.iter().position(|byte| *byte == b'?') };
     let (path, query) = match mark {
         Some(mark) => (&new[..mark], Some(&new[mark + 1..])),
         None => (new, None),
     };
     let mut encoded = Vec::with_capacity(path.len());
-    encode_path(path, &mut encoded);
-    Target { path: encoded, query: query.map(|query| crate::shared::uri::location(query).into_bytes()) }
+    encode_path(exchange, path, &mut encoded);
+    Target { path: encoded, query: query.map(|query| location(query).into_bytes()) }
 }
 
 impl Plugin for ProxyRewrite {

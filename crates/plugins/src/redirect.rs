@@ -129,7 +129,17 @@ enum To {
 }
 
 fn check(config: &Value) -> Result<(), String> {
-    compile(config, None).map(|_| ())
+    let mut config = config.clone();
+    if let Some([pattern, template]) =
+        config.get_mut("regex_uri").and_then(Value::as_array_mut).map(|pair| &mut pair[..])
+    {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (written_pattern, written_template) = (text(pattern), text(template));
+        let (known_pattern, known_template) =
+            config::checkable_pair(&written_pattern, &written_template).unwrap_or_default();
+        (*pattern, *template) = (Value::from(known_pattern), Value::from(known_template));
+    }
+    compile(&config, None).map(drop)
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
@@ -200,7 +210,7 @@ fn over_https(exchange: &Exchange, port: Option<u16>) -> Vec<u8> {
 impl Redirect {
     fn finish(&self, exchange: &Exchange, uri: Vec<u8>) -> String {
         let mark = uri.iter().position(|byte| *byte == b'?');
-        let mut uri = if self.encodes { encoded(&uri, mark) } else { uri };
+        let mut uri = if self.encodes { encoded(exchange, &uri, mark) } else { uri };
         if self.appends_query
             && let Some(query) = exchange.request.query()
         {
@@ -211,10 +221,10 @@ impl Redirect {
     }
 }
 
-fn encoded(uri: &[u8], mark: Option<usize>) -> Vec<u8> {
+fn encoded(exchange: &Exchange, uri: &[u8], mark: Option<usize>) -> Vec<u8> {
     let (path, query) = uri.split_at(mark.unwrap_or(uri.len()));
     let mut out = Vec::with_capacity(uri.len());
-    encode_path(path, &mut out);
+    encode_path(exchange, path, &mut out);
     out.extend_from_slice(query);
     out
 }

@@ -15,8 +15,8 @@
 //!
 //! **Body.** `body` replaces the body (`body_base64`: it is written in Base64). `filters` edit it instead: each has
 //! a `regex`, a `replace` template with the groups `$1`, `$2` …, a `scope` (`once` or `global`) and `options` (letters
-//! as `ngx.re` has them: `i`, `m`, `s`, `x`; `j` and `o` change nothing). Filters need the whole body in memory: a
-//! response whose body is longer than 64 MiB fails. A response with a `Content-Encoding` is not filtered, since the
+//! as `ngx.re` has them: `i`, `m`, `s`, `x`; `j` and `o` change nothing), and works on what the filter before it has left.
+//! Filters need the whole body in memory: a response whose body is longer than `max_resp_body_size` bytes fails. A response with a `Content-Encoding` is not filtered, since the
 //! patterns would meet compressed bytes. With either, `Content-Encoding`, `ETag` and `Last-Modified` are taken away,
 //! since they described the old body.
 //!
@@ -54,8 +54,8 @@ pub(crate) const KIND: PluginKind = PluginKind {
     documentation: include_str!("response_rewrite.rs"),
 };
 
-/// The longest body that filters take: what APISIX holds back at most.
-const FILTERED_MAX_BYTES: usize = 64 * 1024 * 1024;
+/// The longest body that filters take unless `max_resp_body_size` says otherwise: as in APISIX.
+const MAX_RESP_BODY_SIZE_DEFAULT: usize = 64 * 1024 * 1024;
 
 fn schema() -> Value {
     let values = |description: &str| {
@@ -89,6 +89,10 @@ fn schema() -> Value {
                         },
                     },
                 ],
+            },
+            "max_resp_body_size": {
+                "description": "The longest body, in bytes, that filters take; a response with a longer one fails.",
+                "type": "integer", "minimum": 1, "default": MAX_RESP_BODY_SIZE_DEFAULT,
             },
             "body": { "description": "The new body.", "type": "string" },
             "body_base64": {
@@ -132,6 +136,7 @@ fn schema() -> Value {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Config {
+    max_resp_body_size: Option<usize>,
     headers: Option<Map<String, Value>>,
     body: Option<String>,
     #[serde(default)]
@@ -172,7 +177,7 @@ struct ResponseRewrite {
 enum Body {
     Kept,
     Replaced(Box<[u8]>),
-    Filtered(Box<[(Scope, Substitution)]>),
+    Filtered { filters: Box<[(Scope, Substitution)]>, limit_bytes: usize },
 }
 
 /// What was decided about a response when its head passed.
@@ -182,7 +187,14 @@ struct Decision {
 }
 
 fn check(config: &Value) -> Result<(), String> {
-    compile(config).map(|_| ())
+    let is_reference = config.get("body").and_then(Value::as_str).is_some_and(config::is_reference);
+    if !is_reference {
+        return compile(config).map(drop);
+    }
+    // A reference is no Base64; the text that it stands for is read when the instance is built.
+    let mut config = config.clone();
+    config["body_base64"] = Value::Bool(false);
+    compile(&config).map(drop)
 }
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
@@ -220,7 +232,9 @@ fn body(config: &Config) -> Result<Body, String> {
             .map(|substitution| (filter.scope, substitution))
             .map_err(|reason| format!("regex \"{}\" validation failed: {reason}", filter.regex))
     };
-    config.filters.iter().map(filter).collect::<Result<_, _>>().map(Body::Filtered)
+    let limit_bytes = config.max_resp_body_size.unwrap_or(MAX_RESP_BODY_SIZE_DEFAULT);
+    let filters = config.filters.iter().map(filter).collect::<Result<_, _>>()?;
+    Ok(Body::Filtered { filters, limit_bytes })
 }
 
 fn field_operations(headers: &Map<String, Value>) -> Result<FieldOperations, String> {
@@ -250,7 +264,7 @@ impl ResponseRewrite {
         match &self.body {
             Body::Kept => false,
             Body::Replaced(_) => true,
-            Body::Filtered(_) => {
+            Body::Filtered { .. } => {
                 let coding = exchange.response.headers.get("Content-Encoding").unwrap_or_default();
                 coding.is_empty() || coding.eq_ignore_ascii_case(b"identity")
             }
@@ -267,6 +281,8 @@ impl ResponseRewrite {
                 Operation::Add(name, value) => drop(headers.append(name, &value)),
                 Operation::Set(name, value) if value.is_empty() => drop(headers.remove(name)),
                 Operation::Set(name, value) => drop(headers.set(name, &value)),
+                // Only `proxy-rewrite` takes lists.
+                Operation::SetSeveral(..) => {}
                 Operation::Remove(name) => drop(headers.remove(name)),
             }
         }
@@ -299,7 +315,7 @@ impl Plugin for ResponseRewrite {
             }
             Body::Kept => BodyNeed::None,
             Body::Replaced(_) => BodyNeed::Stream,
-            Body::Filtered(_) => BodyNeed::Buffer { limit_bytes: FILTERED_MAX_BYTES },
+            Body::Filtered { limit_bytes, .. } => BodyNeed::Buffer { limit_bytes: *limit_bytes },
         }
     }
 
@@ -312,7 +328,7 @@ impl Plugin for ResponseRewrite {
                     body.extend_from_slice(replacement);
                 }
             }
-            Body::Filtered(filters) => {
+            Body::Filtered { filters, .. } => {
                 for (scope, substitution) in filters {
                     let edited = match scope {
                         Scope::Once => substitution.once(body).map(|(edited, _)| edited),

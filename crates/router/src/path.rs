@@ -5,7 +5,9 @@
 //!
 //! * [`CanonicalPath::forward`]: escapes of unreserved characters decoded, the hex digits of the others in upper
 //!   case, dot segments resolved, repeated slashes merged, everything else as sent (RFC 3986 section 6.2.2).
-//! * [`CanonicalPath::decoded`]: the same with its escapes decoded, but for an encoded slash, which stays `%2F`.
+//! * [`CanonicalPath::decoded`]: the same with its escapes decoded. An encoded slash becomes a slash here, merged with
+//!   its neighbours as nginx and APISIX do, while the forward form keeps it as `%2F`; with `match_uri_encoded_slash` it
+//!   stays `%2F` in both forms (decision 0031).
 //!
 //! A spelling that some origin would read as another path is refused rather than guessed at (all are answered 400):
 //! a backslash, raw or as `%5C`, because Windows origins take it for a slash; a dot segment that only shows once an
@@ -23,8 +25,8 @@ use rewrite::PARAMETER_MARK;
 pub struct PathOptions {
     /// `//` means `/`. On by default, as in nginx; switch it off only for origins that tell them apart.
     pub merge_slashes: bool,
-    /// APISIX `match_uri_encoded_slash`: an encoded slash is part of a segment and stays `%2F` in both forms.
-    /// On by default. Off, it is a slash like any other, in both forms.
+    /// APISIX `match_uri_encoded_slash`: an encoded slash is part of its segment and is matched as `%2F`. Off by default,
+    /// as in APISIX: it is matched as a slash. What is forwarded is `%2F` either way.
     pub match_uri_encoded_slash: bool,
     /// APISIX `delete_uri_tail_slash`: `/a/` is matched as `/a`. What is forwarded keeps the slash.
     pub delete_uri_tail_slash: bool,
@@ -60,6 +62,10 @@ pub enum PathError {
     /// A control character, raw or encoded.
     #[error("the path holds a control character")]
     Control,
+    /// An encoded slash within parameters, where `normalize_uri_like_servlet` cuts those off: the gateway would cut up to
+    /// the encoded slash, a servlet container up to the next real one.
+    #[error("the path holds an encoded slash within the parameters of a segment")]
+    EncodedSlashInParameters,
     /// A dot segment that shows only after decoding `%2F` or cutting `;parameters`.
     #[error("the path hides a dot segment behind an encoded slash or a parameter")]
     HiddenDotSegment,
@@ -107,7 +113,7 @@ impl Default for PathOptions {
     fn default() -> Self {
         Self {
             merge_slashes: true,
-            match_uri_encoded_slash: true,
+            match_uri_encoded_slash: false,
             delete_uri_tail_slash: false,
             normalize_uri_like_servlet: false,
         }

@@ -152,12 +152,13 @@ settings! {
         router_mode: RouterMode = parse::router_mode("MODE", "radixtree_host_uri"),
         /// Merge repeated slashes of a path into one.
         merge_slashes: bool = parse::switch("true|false", "true"),
-        /// Drop one slash at the end of the path before matching.
+        /// Drop one slash at the end of the path before matching. What is forwarded keeps it.
         delete_uri_tail_slash: bool = parse::switch("true|false", "false"),
-        /// Drop `;parameters` of path segments before matching, as servlet containers do.
+        /// Drop `;parameters` of path segments before matching, as servlet containers do. What is forwarded keeps them.
         normalize_uri_like_servlet: bool = parse::switch("true|false", "false"),
-        /// Keep `%2F` as part of its segment; without it, it is a slash like any other.
-        match_uri_encoded_slash: bool = parse::switch("true|false", "true"),
+        /// Match an encoded slash (`%2F`) as part of its segment. Without it, as in APISIX and nginx, it is matched as a
+        /// slash, so that `/%2fadmin` meets the routes of `/admin`. It is forwarded as `%2F` either way.
+        match_uri_encoded_slash: bool = parse::switch("true|false", "false"),
     }
     section "Client address" {
         /// Peers that may say who the client is, in the field that `real_ip_header` names. Nobody else is believed.
@@ -169,8 +170,8 @@ settings! {
         /// Step over addresses of that list that are in `real_ip_from` themselves, up to the last one that is not.
         /// Without it the last address counts.
         real_ip_recursive: bool = parse::switch("true|false", "false"),
-        /// Peers whose `X-Forwarded-Proto`, `-Host` and `-Port` are kept instead of overwritten. Once any are named,
-        /// the `X-Forwarded-For` of all others is dropped rather than continued.
+        /// Peers whose `X-Forwarded-Proto`, `-Host`, `-Port` and `Forwarded` are kept instead of overwritten or dropped.
+        /// Once any are named, the `X-Forwarded-For` of all others is dropped rather than continued.
         trusted_addresses: Vec<IpNet> = parse::networks("CIDR,…", ""),
     }
     section "Headers" {

@@ -30,6 +30,10 @@ pub(super) fn schema() -> Value {
                 "description": "How the server is asked; POST sends the request's body along.",
                 "type": "string", "enum": ["GET", "POST"], "default": "GET",
             },
+            "max_req_body_size": {
+                "description": "The longest request body, in bytes, that POST sends along.",
+                "type": "integer", "minimum": 1, "default": MAX_REQ_BODY_SIZE_DEFAULT,
+            },
             "request_headers": names("Fields of the client that are passed on to the server."),
             "extra_headers": {
                 "description": "Further fields for the server; values may hold variables.",
@@ -75,6 +79,7 @@ pub(super) struct Config {
     _ssl_verify: Option<bool>,
     #[serde(default)]
     pub(super) request_method: RequestMethod,
+    pub(super) max_req_body_size: Option<usize>,
     #[serde(default)]
     pub(super) request_headers: Vec<Box<str>>,
     #[serde(default)]
@@ -129,6 +134,8 @@ pub(super) fn extra_headers(written: &Map<String, Value>) -> Result<Vec<(Box<str
 }
 
 pub(super) const STATUS_ON_ERROR_DEFAULT: u16 = 403;
+/// As in APISIX. The bodies that a worker holds count against the memory limit of the process.
+pub(super) const MAX_REQ_BODY_SIZE_DEFAULT: usize = 64 * 1024 * 1024;
 pub(super) const TIMEOUT_DEFAULT_MS: u64 = 3_000;
 pub(super) const KEEPALIVE_TIMEOUT_DEFAULT_MS: u64 = 60_000;
 pub(super) const KEEPALIVE_POOL_DEFAULT: u32 = 5;

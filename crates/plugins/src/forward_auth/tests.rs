@@ -24,6 +24,8 @@ fn configurations() {
     };
     check(with(json!({})), None);
     check(with(json!({"request_headers": ["test"], "keepalive": false, "timeout": 60_000})), None);
+    check(with(json!({"request_method": "POST", "max_req_body_size": 1024})), None);
+    check(with(json!({"max_req_body_size": 0})), Some("max_req_body_size"));
     check(with(json!({"request_method": "POST", "extra_headers": {"X-A": "$post_arg.a"}})), None);
     check(with(json!({"consumer_header": "X-User", "ssl_verify": false, "allow_degradation": true})), None);
     check(json!({"request_headers": ["test"]}), Some("property \"uri\" is required"));
@@ -55,6 +57,7 @@ fn compiled(config: &Value) -> ForwardAuth {
         destination: services.destination(&config.uri, KeepAlive::default()).unwrap(),
         limits: OutboundLimits { connect_timeout_ms: 1, total_timeout_ms: 1, max_body_bytes: 1 },
         method: config.request_method,
+        max_body_bytes: MAX_REQ_BODY_SIZE_DEFAULT,
         request_headers: config.request_headers,
         extra_headers: extra_headers(&config.extra_headers).unwrap(),
         upstream_headers: config.upstream_headers,
@@ -82,7 +85,7 @@ fn the_question_describes_the_request_and_nothing_a_client_makes_up() {
         "X-Forwarded-Proto: http",
         "X-Forwarded-Method: GET",
         "X-Forwarded-Host: shop.example",
-        "X-Forwarded-Uri: /a/b/~c/d%2Fe?x=1",
+        "X-Forwarded-Uri: /a/b/~c/d/e?x=1",
         "X-Forwarded-For: 127.0.0.1",
     ];
     check(json!({}), get, &about_get, "");
@@ -93,7 +96,7 @@ fn the_question_describes_the_request_and_nothing_a_client_makes_up() {
         json!({"extra_headers": {"X-Path": "$uri", "X-Forwarded-Proto": "other", "X-None": "$arg_none"}});
     let mut expected = about_get.to_vec();
     expected[0] = "X-Forwarded-Proto: other";
-    expected.extend(["X-Path: /a/b/~c/d%2Fe", "X-None: "]);
+    expected.extend(["X-Path: /a/b/~c/d/e", "X-None: "]);
     check(extra, get, &expected, "");
     let post = "POST /f HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Encoding: gzip\r\nExpect: 100-continue\r\n\r\nhello";
     let about_post = [

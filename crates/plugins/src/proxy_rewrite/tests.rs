@@ -2,6 +2,7 @@
 use super::*;
 use gateway::testing::{Scene, accepts, decide, lines};
 use model::catalog::SchemaType;
+use router::path::PathOptions;
 
 #[test]
 fn configurations() {
@@ -18,6 +19,7 @@ fn configurations() {
     check(json!({ "regex_uri": ["^/a/(.*)", "/$1", "^/b", "/$0$$"] }), Ok(()));
     check(json!({ "headers": { "X-A": 1, "X-B": "$host" } }), Ok(()));
     check(json!({ "headers": { "add": { "A": "1" }, "set": { "B": 2 }, "remove": ["C"] } }), Ok(()));
+    check(json!({ "headers": { "add": { "A": ["1", 2] }, "set": { "B": ["$1", "$host"] } } }), Ok(()));
     check(json!({ "use_real_request_uri_unsafe": true }), Ok(()));
     check(json!({}), Err("expect object to have at least 1 properties"));
     check(json!({ "uri": "a" }), Err("uri"));
@@ -34,12 +36,31 @@ fn configurations() {
     check(json!({ "headers": { "a b": "1" } }), Err("invalid field character in header"));
     check(json!({ "headers": { "a": "1\r\nb: 2" } }), Err("invalid value character in header"));
     check(json!({ "headers": { "set": { "a": true } } }), Err("headers"));
+    check(json!({ "headers": { "set": { "a": [] } } }), Err("headers"));
+    check(json!({ "headers": { "add": { "a": [["1"]] } } }), Err("headers"));
+    check(
+        json!({ "headers": { "add": { "a": ["1", "b\r\nc: 2"] } } }),
+        Err("invalid value character in header"),
+    );
+    check(json!({ "headers": { "a": ["1"] } }), Err("headers"));
     check(json!({ "uri": "/a", "unknown": 1 }), Err("unknown"));
+}
+
+#[test]
+fn references_in_regex_uri_pass_the_check() {
+    for pair in [["$env://PATTERN", "/$1"], ["^/a/(.*)", "$secret://vault/1/rewrite/to"]] {
+        let config = json!({ "regex_uri": pair });
+        assert_eq!((KIND.check)(&config), Ok(()), "{config}");
+    }
 }
 
 /// What a node is asked for, or the status of the refusal.
 fn target(config: Value, asked: &str) -> String {
-    let mut scene = Scene::new();
+    target_with(PathOptions::default(), config, asked)
+}
+
+fn target_with(options: PathOptions, config: Value, asked: &str) -> String {
+    let mut scene = Scene::new().with_path_options(options);
     let plugin = scene.build(&KIND, &config);
     let mut exchange = scene.exchange(format!("GET {asked} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
     if let Some(reply) = decide(plugin.rewrite(&mut exchange)) {
@@ -68,9 +89,12 @@ fn targets() {
     check(pairs.clone(), "/b/z?q", "/c?d=1/z&q");
     check(pairs.clone(), "/z/b", "/z/b");
     check(pairs, "/a/x%20y/%C3%A4", "/%C3%A4/x%20y");
-    // An encoded question mark stays one, and an encoded slash too.
+    // An encoded question mark stays one. An encoded slash is matched as a slash, unless it is set to stay one.
     check(json!({ "regex_uri": ["^/a/(.*)", "/$1"] }), "/a/x%3Fy?z", "/x%3Fy?z");
-    check(json!({ "regex_uri": ["^/a/(.*)", "/$1"] }), "/a/x%2Fy", "/x%2Fy");
+    check(json!({ "regex_uri": ["^/a/(.*)", "/$1"] }), "/a/x%2Fy", "/x/y");
+    check(json!({ "regex_uri": ["^/a/(.*)", "/$1"] }), "/a/x%252Fy", "/x%252Fy");
+    let keeping = PathOptions { match_uri_encoded_slash: true, ..PathOptions::default() };
+    assert_eq!(target_with(keeping, json!({ "regex_uri": ["^/a/(.*)", "/$1"] }), "/a/x%2Fy"), "/x%2Fy");
     // A pattern that cuts the slash off.
     check(json!({ "regex_uri": ["^/a(.*)", "$1"] }), "/a", "/");
     check(json!({ "regex_uri": ["^/a/(.*)", "$1"] }), "/a/b", "/b");
@@ -100,6 +124,13 @@ fn the_raw_target_is_the_clients() {
     assert_eq!(target(raw(json!({})), "/a//b%41/../c?x=1"), "/a//b%41/../c?x=1");
     assert_eq!(target(raw(json!({ "regex_uri": ["^/a(.*)", "$1"] })), "/a/b%2fc?x=1"), "/b%2fc?x=1");
     assert_eq!(target(raw(json!({ "regex_uri": ["^/z", "/y"] })), "/a/%62?x"), "/a/%62?x");
+    assert_eq!(target(raw(json!({ "uri": "/new" })), "/old?a=1&b"), "/new?a=1&b");
+    assert_eq!(target(raw(json!({ "uri": "/new?c=%20" })), "/old?a=1"), "/new?c=%20&a=1");
+    assert_eq!(target(raw(json!({ "uri": "/new%2Fx?c" })), "/old"), "/new%2Fx?c");
+    assert_eq!(
+        target(raw(json!({ "uri": "/$arg_x" })), "/old?x=a%3Fb%20c%0D"),
+        "/a%3Fb%20c%0D?x=a%3Fb%20c%0D"
+    );
 }
 
 #[test]
@@ -131,6 +162,24 @@ fn fields_host_and_method() {
         request,
         "GET",
         &["Host: h", "A: 1", "B: 2", "A: 2"],
+    );
+    check(
+        json!({ "headers": { "add": { "A": ["2", "$1"] }, "set": { "B": ["$1", "$host", "", 4] } }, "regex_uri": ["/a/(.*)", "/$1"] }),
+        request,
+        "GET",
+        &["Host: h", "A: 1", "A: 2", "A: b", "B: b", "B: h", "B: 4"],
+    );
+    check(
+        json!({ "headers": { "set": { "B": ["$arg_none", "$arg_x"] } } }),
+        request,
+        "GET",
+        &["Host: h", "A: 1"],
+    );
+    check(
+        json!({ "headers": { "set": { "Host": ["x", "y"], "C": ["1"] } } }),
+        request,
+        "GET",
+        &["Host: h", "A: 1", "B: 2", "C: 1"],
     );
     // What no field may hold takes the client's own away.
     check(json!({ "headers": { "A": "$arg_x" } }), request, "GET", &["Host: h", "B: 2"]);

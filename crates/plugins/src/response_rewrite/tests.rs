@@ -98,6 +98,38 @@ fn responses() {
 }
 
 #[test]
+fn filters_take_bodies_up_to_their_limit() {
+    let filters = json!([{ "regex": "a", "replace": "b" }]);
+    let check = |limit: Value, want: Result<usize, ()>| {
+        let mut config = json!({ "filters": filters });
+        config["max_resp_body_size"] = limit;
+        let got = accepts(&KIND, SchemaType::Plugin, &config);
+        assert_eq!(got.is_ok(), want.is_ok(), "{config}: {got:?}");
+        if let Ok(want) = want {
+            let Body::Filtered { limit_bytes, .. } = compile(&config).unwrap().body else {
+                panic!("{config}")
+            };
+            assert_eq!(limit_bytes, want, "{config}");
+        }
+    };
+    check(json!(1), Ok(1));
+    check(json!(1_000), Ok(1_000));
+    check(json!(0), Err(()));
+    check(json!("1"), Err(()));
+    let Body::Filtered { limit_bytes, .. } = compile(&json!({ "filters": filters })).unwrap().body else {
+        panic!("filters are there");
+    };
+    assert_eq!(limit_bytes, 64 * 1024 * 1024);
+}
+
+#[test]
+fn reference_as_body_is_decoded_when_it_is_resolved() {
+    let config = json!({ "body": "$env://BODY", "body_base64": true });
+    assert_eq!((KIND.check)(&config), Ok(()));
+    assert!(compile(&config).is_err(), "the text of the reference is no Base64");
+}
+
+#[test]
 fn filters_edit_the_whole_body() {
     let check = |filters: Value, want: &str| {
         let got = pass(json!({ "filters": filters }), 200, &[("ETag", "1")], &["ab", "cabc"]);

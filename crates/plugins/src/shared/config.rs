@@ -52,6 +52,16 @@ pub(crate) fn is_reference(text: &str) -> bool {
     REFERENCE_SCHEMES.iter().any(|scheme| begins(scheme))
 }
 
+/// A pattern and its template as they can be checked before they are used: a reference stands for a text that is not known
+/// yet, so that another one takes its place.
+pub(crate) fn checkable_pair<'a>(pattern: &'a str, template: &'a str) -> Option<(&'a str, &'a str)> {
+    match (is_reference(pattern), is_reference(template)) {
+        (true, _) => None,
+        (false, true) => Some((pattern, "")),
+        (false, false) => Some((pattern, template)),
+    }
+}
+
 const REFERENCE_SCHEMES: [&str; 2] = ["$secret://", "$env://"];
 
 #[cfg(test)]
@@ -69,6 +79,13 @@ mod tests {
         time_window: u32,
         #[serde(default)]
         count: u32,
+    }
+
+    #[test]
+    fn references_are_checked_when_they_are_resolved() {
+        assert_eq!(checkable_pair("(", "$x"), Some(("(", "$x")));
+        assert_eq!(checkable_pair("^/a", "$ENV://B"), Some(("^/a", "")));
+        assert_eq!(checkable_pair("$secret://vault/1/a/b", "$x"), None);
     }
 
     #[test]

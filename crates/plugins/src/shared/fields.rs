@@ -24,9 +24,17 @@ pub(crate) struct FieldOperations {
     /// Appended behind fields of the same name.
     pub(crate) add: Vec<(Box<str>, FieldValue)>,
     /// Put in the place of fields of the same name.
-    pub(crate) set: Vec<(Box<str>, FieldValue)>,
+    pub(crate) set: Vec<(Box<str>, FieldValues)>,
     /// Taken away.
     pub(crate) remove: Vec<Box<str>>,
+}
+
+/// What a field is set to.
+pub(crate) enum FieldValues {
+    /// One field.
+    One(FieldValue),
+    /// As many fields of the name as there are values.
+    Several(Vec<FieldValue>),
 }
 
 /// One operation with its value of now. An empty value to set takes the field away, as in nginx.
@@ -35,6 +43,8 @@ pub(crate) enum Operation<'a> {
     Add(&'a str, Vec<u8>),
     /// Replace or append.
     Set(&'a str, Vec<u8>),
+    /// Replace by several fields; empty values are left out already.
+    SetSeveral(&'a str, Vec<Vec<u8>>),
     /// Remove.
     Remove(&'a str),
 }
@@ -45,12 +55,46 @@ pub(crate) fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(token)
 }
 
-/// The names and values of an object of fields.
+/// The names and values of an object of fields to set.
 ///
 /// # Errors
 /// What is wrong with one of them.
-pub(crate) fn values(fields: &Map<String, Value>) -> Result<Vec<(Box<str>, FieldValue)>, String> {
-    fields.iter().map(|(field, value)| Ok((name(field)?, FieldValue::compile(&text(value)?)?))).collect()
+pub(crate) fn values(fields: &Map<String, Value>) -> Result<Vec<(Box<str>, FieldValues)>, String> {
+    let one = |value: &Value| FieldValue::compile(&text(value)?).map(FieldValues::One);
+    fields.iter().map(|(field, value)| Ok((name(field)?, one(value)?))).collect()
+}
+
+/// The names and values of an object of fields to set, where a value may be a list.
+///
+/// # Errors
+/// What is wrong with one of them.
+pub(crate) fn values_or_lists(fields: &Map<String, Value>) -> Result<Vec<(Box<str>, FieldValues)>, String> {
+    let values = |value: &Value| match value {
+        Value::Array(values) => compile_all(values).map(FieldValues::Several),
+        value => FieldValue::compile(&text(value)?).map(FieldValues::One),
+    };
+    fields.iter().map(|(field, value)| Ok((name(field)?, values(value)?))).collect()
+}
+
+/// The names and values of an object of fields to append; a list is one field for each of its values.
+///
+/// # Errors
+/// What is wrong with one of them.
+pub(crate) fn additions(fields: &Map<String, Value>) -> Result<Vec<(Box<str>, FieldValue)>, String> {
+    let mut all = Vec::new();
+    for (field, value) in fields {
+        let name = name(field)?;
+        let values = match value {
+            Value::Array(values) => compile_all(values)?,
+            value => vec![FieldValue::compile(&text(value)?)?],
+        };
+        all.extend(values.into_iter().map(|value| (name.clone(), value)));
+    }
+    Ok(all)
+}
+
+fn compile_all(values: &[Value]) -> Result<Vec<FieldValue>, String> {
+    values.iter().map(|value| FieldValue::compile(&text(value)?)).collect()
 }
 
 /// A field's name.
@@ -150,8 +194,14 @@ impl FieldOperations {
         for (name, value) in &self.add {
             operations.push(Operation::Add(name, value.render(exchange, matched)));
         }
-        for (name, value) in &self.set {
-            operations.push(Operation::Set(name, value.render(exchange, matched)));
+        for (name, values) in &self.set {
+            operations.push(match values {
+                FieldValues::One(value) => Operation::Set(name, value.render(exchange, matched)),
+                FieldValues::Several(values) => {
+                    let values = values.iter().map(|value| value.render(exchange, matched));
+                    Operation::SetSeveral(name, values.filter(|value| !value.is_empty()).collect())
+                }
+            });
         }
         operations.extend(self.remove.iter().map(|name| Operation::Remove(name)));
         operations

@@ -1,5 +1,6 @@
-//! Percent-encoding of what plugins put into targets and `Location`. It knows no request.
+//! Percent-encoding of what plugins put into targets and `Location`.
 
+use gateway::Exchange;
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 
 /// What nginx escapes in a path (its `ngx_escape_uri` of type 0, which APISIX calls): whatever may not stand in one.
@@ -21,9 +22,17 @@ const PATH: &AsciiSet = &CONTROLS
 /// What cannot stand in a field that holds a URI reference, whoever wrote it.
 const LOCATION: &AsciiSet = &CONTROLS.add(b' ');
 
-/// Appends a decoded path in encoded form. `%2F` stays as it is: the decoded form of a path keeps encoded slashes, so
-/// that one is an encoded slash and not a percent sign.
-pub(crate) fn encode_path(decoded: &[u8], out: &mut Vec<u8>) {
+/// Appends a decoded path in encoded form, as the path of `exchange` was decoded.
+pub(crate) fn encode_path(exchange: &Exchange, decoded: &[u8], out: &mut Vec<u8>) {
+    encode(decoded, exchange.worker().options.path.match_uri_encoded_slash, out);
+}
+
+/// Appends a decoded path in encoded form. With `keeps_encoded_slash` the decoded form of a path keeps encoded slashes, so
+/// that `%2F` is one and stays as it is; otherwise its percent sign is text and is encoded.
+fn encode(decoded: &[u8], keeps_encoded_slash: bool, out: &mut Vec<u8>) {
+    if !keeps_encoded_slash {
+        return push(decoded, PATH, out);
+    }
     let mut rest = decoded;
     while let Some(at) = find_slash(rest) {
         push(&rest[..at], PATH, out);
@@ -33,7 +42,8 @@ pub(crate) fn encode_path(decoded: &[u8], out: &mut Vec<u8>) {
     push(rest, PATH, out);
 }
 
-/// The text as it may stand in a `Location` field: bytes no URI holds are encoded, the rest is left to its author.
+/// The text as it may stand in a `Location` field or a request line: bytes no URI holds are encoded, the rest is left to
+/// its author.
 pub(crate) fn location(text: &[u8]) -> String {
     percent_encode(text, LOCATION).to_string()
 }
@@ -54,16 +64,18 @@ mod tests {
 
     #[test]
     fn paths() {
-        let check = |decoded: &str, want: &str| {
+        let encoded = |decoded: &str, keeps_encoded_slash: bool| {
             let mut out = Vec::new();
-            encode_path(decoded.as_bytes(), &mut out);
-            assert_eq!(String::from_utf8(out).unwrap(), want, "{decoded}");
+            encode(decoded.as_bytes(), keeps_encoded_slash, &mut out);
+            String::from_utf8(out).unwrap()
         };
+        let check = |decoded: &str, want: &str| assert_eq!(encoded(decoded, true), want, "{decoded}");
         check("/a-b_c~d.e/@:!$&'()*+,;=", "/a-b_c~d.e/@:!$&'()*+,;=");
         check("/a b?c#d%e", "/a%20b%3Fc%23d%25e");
         check("/a%2Fb%2fc", "/a%2Fb%252fc");
         check("/ä", "/%C3%A4");
         check("", "");
+        assert_eq!(encoded("/a%2Fb/c?", false), "/a%252Fb/c%3F");
     }
 
     #[test]

@@ -16,13 +16,13 @@ pub(super) fn rewrite(
     forward: &mut Vec<u8>,
     decoded: &mut Vec<u8>,
 ) -> Result<(), PathError> {
-    normalize_escapes(raw, options.match_uri_encoded_slash, decoded)?;
+    normalize_escapes(raw, decoded)?;
     resolve_segments(decoded, options.merge_slashes, forward)?;
     decode(forward, options, decoded)
 }
 
 /// Pass one: decodes escapes of unreserved characters, puts the others in upper case, refuses bad bytes.
-fn normalize_escapes(raw: &[u8], keep_slash: bool, out: &mut Vec<u8>) -> Result<(), PathError> {
+fn normalize_escapes(raw: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
     out.clear();
     let mut lead = Lead::default();
     let mut index = 0;
@@ -37,7 +37,7 @@ fn normalize_escapes(raw: &[u8], keep_slash: bool, out: &mut Vec<u8>) -> Result<
         let value = escape_at(raw, index).ok_or(PathError::InvalidEscape)?;
         check_decoded(value)?;
         lead = lead.then(value)?;
-        if is_unreserved(value) || (value == b'/' && !keep_slash) {
+        if is_unreserved(value) {
             out.push(value);
         } else {
             out.extend_from_slice(&[
@@ -90,19 +90,26 @@ fn decode(forward: &[u8], options: &PathOptions, out: &mut Vec<u8>) -> Result<()
         match byte {
             b'%' => {
                 let value = escape_at(forward, index - 1).expect("pass one left only whole escapes");
-                if value == b'/' {
-                    out.extend_from_slice(b"%2F");
-                } else {
-                    out.push(value);
-                }
                 index += 2;
+                match value {
+                    b'/' if options.match_uri_encoded_slash => out.extend_from_slice(b"%2F"),
+                    b'/' => push_slash(options, out),
+                    _ => out.push(value),
+                }
             }
+            b'/' => push_slash(options, out),
             PARAMETER_MARK if options.normalize_uri_like_servlet => {
                 let end = memchr::memchr(b'/', &forward[index..]).map(|length| index + length);
                 if out.last() == Some(&b'/') && end.is_some() {
                     return Err(PathError::ParametersOnly);
                 }
-                index = end.unwrap_or(forward.len());
+                let rest = end.unwrap_or(forward.len());
+                if !options.match_uri_encoded_slash
+                    && memchr::memmem::find(&forward[index..rest], b"%2F").is_some()
+                {
+                    return Err(PathError::EncodedSlashInParameters);
+                }
+                index = rest;
             }
             _ => out.push(byte),
         }
@@ -111,6 +118,14 @@ fn decode(forward: &[u8], options: &PathOptions, out: &mut Vec<u8>) -> Result<()
         out.pop();
     }
     Ok(())
+}
+
+/// Appends a slash of the decoded form. A merged one may come from an escape beside another slash, so that pass two has
+/// not seen it.
+fn push_slash(options: &PathOptions, out: &mut Vec<u8>) {
+    if !(options.merge_slashes && out.last() == Some(&b'/')) {
+        out.push(b'/');
+    }
 }
 
 /// Whether some origin would find `.` or `..` here: between encoded slashes, or before `;` or `%3B`.

@@ -30,6 +30,16 @@ fn a_changed_status_keeps_the_connection_in_step() {
     check("status_code: 200, body: new", "/empty", 200, "new");
     check("body: new", "/full", 200, "new");
     check("filters: [{regex: o, replace: '00'}]", "/full", 200, "b00dy");
+    let in_order = "filters: [{regex: o, replace: '00'}, {regex: '0', replace: x, scope: global}, {regex: x, replace: y}]";
+    check(&format!("{in_order}, max_resp_body_size: 4"), "/full", 200, "byxdy");
+}
+
+#[test]
+fn response_longer_than_filters_take_fails() {
+    let origin = Origin::answering("body");
+    let filters = "filters: [{regex: o, replace: x}], max_resp_body_size: 3";
+    let weir = with_plugins(&origin, &format!("response-rewrite: {{{filters}}}"));
+    assert_eq!(weir.get("/").status, 502);
 }
 
 #[test]
@@ -55,19 +65,19 @@ fn fields_that_the_gateway_writes_itself_can_be_set() {
         ("X-Forwarded-Proto", "gopher"),
         ("X-Forwarded-Host", "evil"),
     ];
-    let check = |headers: &str, expected: &[(&str, &str)]| {
+    let check_all = |headers: &str, expected: &[(&str, &[&str])]| {
         let weir = with_plugins(&origin, &format!("proxy-rewrite: {{headers: {{{headers}}}}}"));
         assert_eq!(weir.client().request("GET", "/", &sent, b"").status, 200);
         let request = origin.last_request();
-        for (name, value) in expected {
-            let values: Vec<&str> = request
-                .headers
-                .iter()
-                .filter(|(known, _)| known.eq_ignore_ascii_case(name))
-                .map(|(_, value)| value.as_str())
-                .collect();
-            assert_eq!(values, [*value], "{name} after {headers}");
+        for (name, values) in expected {
+            assert_eq!(all_of(&request, name), *values, "{name} after {headers}");
         }
+    };
+    let check = |headers: &str, expected: &[(&str, &str)]| {
+        let lists: Vec<[&str; 1]> = expected.iter().map(|(_, value)| [*value]).collect();
+        let expected: Vec<(&str, &[&str])> =
+            expected.iter().zip(&lists).map(|((name, _), list)| (*name, &list[..])).collect();
+        check_all(headers, &expected);
     };
     let host = "set: {Host: inner.test:81}";
     check(host, &[("Host", "inner.test:81"), ("X-Real-IP", "127.0.0.1")]);
@@ -86,10 +96,45 @@ fn fields_that_the_gateway_writes_itself_can_be_set() {
         "add: {X-Real-IP: 2.2.2.2, X-Forwarded-Proto: https}",
         &[("X-Real-IP", "2.2.2.2"), ("X-Forwarded-Proto", "https")],
     );
-    check(
-        "remove: [Host, X-Real-IP, X-Forwarded-For, X-Forwarded-Proto]",
-        &[("X-Real-IP", "127.0.0.1"), ("X-Forwarded-For", "127.0.0.1"), ("X-Forwarded-Proto", "http")],
+    check_all(
+        "remove: [Host, X-Real-IP, X-Forwarded-For, X-Forwarded-Proto, x-forwarded-host, X-Forwarded-Port]",
+        &[
+            ("X-Real-IP", &["127.0.0.1"]),
+            ("X-Forwarded-For", &["127.0.0.1"]),
+            ("X-Forwarded-Proto", &[]),
+            ("X-Forwarded-Host", &[]),
+            ("X-Forwarded-Port", &[]),
+        ],
     );
+    check_all("set: {X-Forwarded-Host: '', X-Seen: '$http_x_forwarded_host!'}", &[("X-Forwarded-Host", &[])]);
+    check_all(
+        "add: {X-A: [one, '$request_method']}, set: {X-B: ['$remote_addr', 2, '$arg_none'], X-Forwarded-Host: [a, b]}",
+        &[
+            ("X-A", &["one", "GET"]),
+            ("X-B", &["127.0.0.1", "2"]),
+            ("X-Forwarded-Host", &["a", "b"]),
+            ("X-Forwarded-Proto", &["http"]),
+        ],
+    );
+}
+
+/// The values of all fields of a name, in order.
+fn all_of<'a>(request: &'a testkit::Request, name: &str) -> Vec<&'a str> {
+    let fields = request.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+    fields.map(|(_, value)| value.as_str()).collect()
+}
+
+#[test]
+fn query_of_the_new_uri_is_joined_with_the_clients() {
+    let origin = Origin::answering("ok");
+    let check = |plugin: &str, asked: &str, expected: &str| {
+        let weir = with_plugins(&origin, &format!("proxy-rewrite: {{{plugin}}}"));
+        assert_eq!(weir.get(asked).status, 200, "{plugin} {asked}");
+        assert_eq!(origin.last_request().target, expected, "{plugin} {asked}");
+    };
+    check("uri: '/new?b=2'", "/old?a=1", "/new?b=2&a=1");
+    check("uri: '/new?b=2', use_real_request_uri_unsafe: true", "/old?a=1", "/new?b=2&a=1");
+    check("uri: /new, use_real_request_uri_unsafe: true", "/old?a=1", "/new?a=1");
 }
 
 #[test]

@@ -232,7 +232,10 @@ fn one_canonical_path_is_matched_and_forwarded() {
         ("/a/%2e%2e/admin/x", "admin /admin/x"),
         ("/admin/%7e", "admin /admin/~"),
         ("/admin/a%20b", "admin /admin/a%20b"),
-        ("/admin%2fx", "all /admin%2Fx"),
+        ("/admin%2fx", "admin /admin%2Fx"),
+        ("/%2fadmin/x", "admin /%2Fadmin/x"),
+        ("/%2f%2Fadmin%2f%2fx", "admin /%2F%2Fadmin%2F%2Fx"),
+        ("/caf%C3%A9%2Fx", "all /caf%C3%A9%2Fx"),
         ("/%2561dmin/x", "all /%2561dmin/x"),
         ("/ADMIN/x", "all /ADMIN/x"),
         ("/a/..;/admin/x", "400"),
@@ -246,5 +249,98 @@ fn one_canonical_path_is_matched_and_forwarded() {
         ("/caf%C3%A9", "all /caf%C3%A9"),
     ] {
         check(target, want);
+    }
+}
+
+/// Routes that refuse what is under `/admin`, before one for everything.
+const ADMIN_REFUSED: [(&str, &str); 2] = [
+    (
+        "refused",
+        "uris: ['/admin', '/admin/*'], plugins: {mocking: {response_status: 403, response_example: no}}",
+    ),
+    ("all", "uri: /*"),
+];
+
+#[test]
+fn encoded_slash_meets_the_rules_of_a_slash() {
+    let routes = Routes::new(&ADMIN_REFUSED);
+    routes.check(&[
+        ("/admin", "403"),
+        ("/%2fadmin", "403"),
+        ("/%2Fadmin", "403"),
+        ("/%2f%2fadmin", "403"),
+        ("/admin%2fx", "403"),
+        ("/admin%2f", "403"),
+        ("//%2fadmin/%2f/x", "403"),
+        ("/x/..%2fadmin", "400"),
+        ("/x%2f..%2fadmin", "400"),
+        ("/%252fadmin", "all"),
+        ("/administrator%2fx", "all"),
+    ]);
+    let prefix =
+        "uri: /admin*, priority: 10, plugins: {mocking: {response_status: 403, response_example: no}}";
+    let routes = Routes::new(&[("refused", prefix), ("all", "uri: /*")]);
+    routes.check(&[("/admin", "403"), ("/%2fadmin", "403"), ("/%2f%2fadmin", "403"), ("/admin%2fx", "403")]);
+}
+
+#[test]
+fn encoded_slash_stays_in_its_segment_if_so_set() {
+    let keeping = ["--match-uri-encoded-slash"];
+    let routes = Routes::with("", &ADMIN_REFUSED, &keeping);
+    routes.check(&[
+        ("/admin/x", "403"),
+        ("/admin%2fx", "all"),
+        ("/%2fadmin", "all"),
+        ("/x/..%2fadmin", "400"),
+        ("/x%2f..%2fadmin", "400"),
+    ]);
+    let by_name = [("item", "uri: '/items/:name'"), ("all", "uri: /*")];
+    let mode = ["--router-mode", "radixtree_uri_with_parameter"];
+    let routes = Routes::with("", &by_name, &mode);
+    routes.check(&[("/items/a", "item"), ("/items/a%2Fb", "all")]);
+    let routes = Routes::with("", &by_name, &[&mode[..], &keeping].concat());
+    routes.check(&[("/items/a", "item"), ("/items/a%2Fb", "item"), ("/items/a/b", "all")]);
+}
+
+#[test]
+fn slash_at_the_end_counts_unless_it_is_deleted() {
+    let routes = Routes::new(&ADMIN_REFUSED[..1]);
+    routes.check(&[("/admin", "403"), ("/admin/", "403"), ("/admin%2f", "403")]);
+    let exact = [("exact", "uri: /a"), ("rest", "uri: /*")];
+    Routes::new(&exact).check(&[("/a", "exact"), ("/a/", "rest"), ("/a%2f", "rest")]);
+    let deleting = Routes::with("", &exact, &["--delete-uri-tail-slash"]);
+    deleting.check(&[("/a", "exact"), ("/a/", "exact"), ("/a%2f", "exact"), ("/a/b/", "rest")]);
+}
+
+#[test]
+fn parameters_count_unless_paths_are_servlets() {
+    let routes = Routes::new(&ADMIN_REFUSED);
+    routes.check(&[("/admin;x", "all"), ("/admin;x/y", "all"), ("/x/..;/admin", "400")]);
+    let servlet = Routes::with("", &ADMIN_REFUSED, &["--normalize-uri-like-servlet"]);
+    servlet.check(&[
+        ("/admin;x", "403"),
+        ("/admin;x/y", "403"),
+        ("/admin;x%2fy", "400"),
+        ("/x;%2fadmin", "400"),
+        ("/%2f;x/admin", "400"),
+        ("/x/..;/admin", "400"),
+        ("/x;y", "all"),
+    ]);
+}
+
+#[test]
+fn wildcard_alone_is_any_host() {
+    let routes = Routes::new(&[
+        ("any", "uri: /*, host: '*'"),
+        ("exact", "uri: /*, host: a.test"),
+        ("none", "uri: /n"),
+    ]);
+    for (host, target, want) in [
+        ("a.test", "/", "exact"),
+        ("b.test", "/", "any"),
+        ("b.test:8080", "/n", "any"),
+        ("[::1]", "/", "any"),
+    ] {
+        assert_eq!(routes.ask("GET", target, &[("Host", host)]), want, "{host} {target}");
     }
 }

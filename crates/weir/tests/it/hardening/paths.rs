@@ -8,7 +8,7 @@ use super::stand::{Stand, account_text};
 use crate::support::upstream;
 
 /// Spellings of a path beneath `/admin` that some program or other understands.
-const SPELLINGS: [&str; 66] = [
+const SPELLINGS: [&str; 74] = [
     "/admin/x",
     "//admin/x",
     "///admin/x",
@@ -75,13 +75,19 @@ const SPELLINGS: [&str; 66] = [
     "/admin/x#",
     "/admin/%2e%2e/admin/x",
     "http://h//x/..//admin/x",
+    "/admin%2fx",
+    "/admin%2F",
+    "/%2fadmin/x",
+    "/%2fadmin",
+    "/%2f%2Fadmin/x",
+    "//%2fadmin/x",
+    "/%2f/admin%2f%2fx",
+    "http://h/%2Fadmin%2fx",
 ];
 
-/// Spellings that are another path to RFC 3986 and the same one to some origins. Waived: sections 2.2 (an encoded slash),
-/// 3.3 (parameters of a segment) and 2.4 (decoding twice).
-const WAIVED: [(&str, &str); 6] = [
-    ("/admin%2fx", "/admin%2Fx"),
-    ("/%2fadmin/x", "/%2Fadmin/x"),
+/// Spellings that are another path to RFC 3986 and the same one to some origins. Waived: sections 3.3 (parameters of a
+/// segment) and 2.4 (decoding twice).
+const WAIVED: [(&str, &str); 4] = [
     ("/admin;/x", "/admin;/x"),
     ("/admin;a=b/x", "/admin;a=b/x"),
     ("/%2561dmin/x", "/%2561dmin/x"),
@@ -171,13 +177,41 @@ fn check_14_no_spelling_of_a_denied_path_reaches_the_origin() {
     stand.end();
 }
 
-// Check 14: the settings that close the first two waivers.
+// Check 14: the waiver of RFC 3986 section 2.2 (an encoded slash), which a setting brings.
+#[test]
+fn check_14_an_encoded_slash_is_data_if_so_set() {
+    let stand = stand(&["--match-uri-encoded-slash=true"]);
+    for (spelling, forwarded) in [("/admin%2fx", "/admin%2Fx"), ("/%2fadmin/x", "/%2Fadmin/x")] {
+        stand.expect_one_more();
+        assert_eq!(ask(&stand, spelling), (200, account_text("GET", forwarded, "h", "")));
+    }
+    for spelling in SPELLINGS.into_iter().filter(|spelling| !spelling.to_ascii_lowercase().contains("%2f")) {
+        let (status, text) = ask(&stand, spelling);
+        match status {
+            200 => {
+                stand.expect_one_more();
+                let path = text.split(' ').nth(1).unwrap();
+                assert!(!is_denied(&obliging(path)), "{spelling} came out as {path}");
+            }
+            _ => assert!(matches!(status, 400 | 403), "{spelling}: {status} {text}"),
+        }
+    }
+    stand.end();
+}
+
+// Check 14: the setting that closes the waiver for parameters.
 #[test]
 fn check_14_settings_make_the_origins_reading_the_gateways() {
-    let stand = stand(&["--match-uri-encoded-slash=false", "--normalize-uri-like-servlet=true"]);
-    for spelling in
-        ["/admin%2fx", "/%2fadmin/x", "/admin;/x", "/admin;a=b/x", "/admin;a%2fb/x", "/x/..%2fadmin/x"]
-    {
+    let stand = stand(&["--normalize-uri-like-servlet=true"]);
+    for spelling in [
+        "/admin%2fx",
+        "/%2fadmin/x",
+        "/admin;/x",
+        "/admin;a=b/x",
+        "/admin;a%2fb/x",
+        "/x;%2fadmin",
+        "/x/..%2fadmin/x",
+    ] {
         let (status, text) = ask(&stand, spelling);
         assert!(matches!(status, 400 | 403), "{spelling}: {status} {text}");
     }
@@ -187,7 +221,17 @@ fn check_14_settings_make_the_origins_reading_the_gateways() {
 // Check 14: one normal form.
 #[test]
 fn check_14_matching_log_and_origin_agree_on_every_path() {
-    let stand = stand(&[]);
+    agree_on_every_path(&[], false);
+}
+
+// Check 14: one normal form, where an encoded slash is data.
+#[test]
+fn check_14_they_agree_if_encoded_slashes_are_data() {
+    agree_on_every_path(&["--match-uri-encoded-slash=true"], true);
+}
+
+fn agree_on_every_path(arguments: &[&str], keeps_encoded_slash: bool) {
+    let stand = stand(arguments);
     let mut paths: Vec<String> = SPELLINGS.map(|spelling| spelling.replace("admin", "other")).to_vec();
     // A fragment is refused with its target, before there is a path.
     paths.retain(|path| !path.contains('#'));
@@ -205,7 +249,7 @@ fn check_14_matching_log_and_origin_agree_on_every_path() {
             (200, Some(want)) => {
                 stand.expect_one_more();
                 assert_eq!(text, account_text("GET", &want, "h", ""), "{path}");
-                expected.push(format!("logged 200 {}", logged(&want)));
+                expected.push(format!("logged 200 {}", logged(&want, keeps_encoded_slash)));
             }
             (400, None) => {}
             (403, Some(want)) if is_denied(&want) => {}
@@ -219,15 +263,15 @@ fn check_14_matching_log_and_origin_agree_on_every_path() {
     stand.end();
 }
 
-/// A path as the log writes it: decoded, but for an encoded slash, and what could forge a line escaped.
-fn logged(path: &str) -> String {
+/// A path as the log writes it: decoded, an encoded slash as it is matched, and bytes that could forge a line escaped.
+fn logged(path: &str, keeps_encoded_slash: bool) -> String {
     let mut out = String::new();
     let mut rest = path;
     while let Some(sign) = rest.chars().next() {
         rest = &rest[1..];
         let escaped = (sign == '%').then(|| u8::from_str_radix(&rest[..2], 16).unwrap());
         let value = match escaped {
-            Some(b'/') => {
+            Some(b'/') if keeps_encoded_slash => {
                 out += "%2F";
                 rest = &rest[2..];
                 continue;
@@ -239,6 +283,7 @@ fn logged(path: &str) -> String {
             None => sign as u8,
         };
         match value {
+            b'/' if out.ends_with('/') => {}
             b'"' | b'\\' | 0..0x20 | 0x7f.. => out += &format!("\\x{value:02X}"),
             _ => out.push(char::from(value)),
         }

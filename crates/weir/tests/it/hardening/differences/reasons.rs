@@ -64,6 +64,8 @@ pub(super) const REASONS: &[(&str, &str)] = &[
     (
         "paths",
         "there is one form of a path, which is matched, logged and passed on (RFC 3986 section 6.2.2); \
+         an encoded slash is matched as a slash and passed on encoded \
+         ([0031](../decisions/0031-encoded-slash-is-matched.md)); \
          spellings that an origin may read as another path are refused. The others match one form here \
          and pass on another.",
     ),
