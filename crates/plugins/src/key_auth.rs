@@ -22,7 +22,8 @@
 //!
 //! The key is looked for in the field `header`; only where the request has no such field, in the query argument `query`.
 //! With `bearer_token` the field is `Authorization` and its value `Bearer ` and the key. `hide_credentials` takes the
-//! field or argument that held the key out of what the node receives.
+//! field or argument that held the key out of what the node receives; of a request that passes as `anonymous_consumer`,
+//! both.
 //!
 //! A request without a key, or with one that is nobody's, is answered with 401, a `WWW-Authenticate` field that names
 //! `realm`, and the reason as `{"message": "…"}`; or it passes as the consumer `anonymous_consumer`, if one is set, with
@@ -87,6 +88,9 @@ fn schema() -> Value {
             "realm": {
                 "type": "string",
                 "description": "What WWW-Authenticate names as the realm.",
+                "pattern": REALM_PATTERN,
+                "minLength": 1,
+                "maxLength": 128,
                 "default": REALM_DEFAULT
             },
             "hide_credentials": {
@@ -187,11 +191,6 @@ fn compile(config: &Value) -> Result<KeyAuth, String> {
         if config.bearer_token { "Authorization" } else { config.header.as_deref().unwrap_or(PLACE_DEFAULT) };
     let scheme = if config.bearer_token { "Bearer" } else { "apikey" };
     let realm = config.realm.as_deref().unwrap_or(REALM_DEFAULT);
-    if realm.chars().any(char::is_control) {
-        return Err("realm holds a control character".to_owned());
-    }
-    // A quoted string (RFC 9110 section 5.6.4).
-    let realm = realm.replace('\\', "\\\\").replace('"', "\\\"");
     Ok(KeyAuth {
         header: header.into(),
         query: config.query.as_deref().unwrap_or(PLACE_DEFAULT).into(),
@@ -213,10 +212,17 @@ impl Plugin for KeyAuth {
             }
             Err(refusal) => match (&self.anonymous_consumer, &refusal) {
                 (None, _) | (_, Refusal::Doubled) => return self.refuse(refusal.message()),
-                (Some(name), _) => match exchange.consumer_named(name) {
-                    Some(consumer) => consumer,
-                    None => return self.refuse("Invalid user authorization"),
-                },
+                (Some(name), _) => {
+                    // A key that is not good here may be good elsewhere: the node must not learn it either.
+                    if self.hide_credentials {
+                        self.hide(exchange, Place::Header);
+                        self.hide(exchange, Place::Query);
+                    }
+                    match exchange.consumer_named(name) {
+                        Some(consumer) => consumer,
+                        None => return self.refuse("Invalid user authorization"),
+                    }
+                }
             },
         };
         introduce(exchange, &consumer);
@@ -266,7 +272,10 @@ impl KeyAuth {
                 exchange.request.headers.remove(&self.header);
             }
             Place::Query => {
-                let query = exchange.forward_query().unwrap_or_default();
+                let Some(query) = exchange.forward_query() else { return };
+                if !arguments(query).any(|(_, name, _)| self.is_key_argument(name)) {
+                    return;
+                }
                 let kept = arguments(query).filter(|(_, name, _)| !self.is_key_argument(name));
                 let kept: Vec<&[u8]> = kept.map(|(whole, ..)| whole).collect();
                 let kept = kept.join(&b'&');
@@ -283,6 +292,8 @@ impl KeyAuth {
 const NAME: &str = "key-auth";
 const PLACE_DEFAULT: &str = "apikey";
 const REALM_DEFAULT: &str = "key";
+/// Printable ASCII that needs no escape in a quoted string (RFC 9110 section 5.6.4).
+const REALM_PATTERN: &str = r"^[\x20-\x21\x23-\x5B\]-\x7E]+$";
 
 #[cfg(test)]
 mod tests;

@@ -35,7 +35,7 @@ pub(crate) const KIND: PluginKind = PluginKind {
     prefer_route: true,
     schema,
     consumer_schema: None,
-    metadata_schema: None,
+    metadata_schema: Some(metadata_schema),
     check: |config| compile(config).map(drop),
     consumer_key: None,
     build,
@@ -52,6 +52,21 @@ fn schema() -> Value {
                 "type": "boolean",
                 "description": "Labels routes and services by name instead of id, where they have one.",
                 "default": false
+            }
+        },
+        "additionalProperties": false
+    })
+}
+
+fn metadata_schema() -> Value {
+    json!({
+        "type": "object",
+        "title": "Nothing yet",
+        "properties": {
+            "disabled_labels": {
+                "type": "object",
+                "description": "Labels to leave empty, by metric. Not supported yet: only an empty object is taken.",
+                "maxProperties": 0
             }
         },
         "additionalProperties": false
@@ -102,6 +117,9 @@ mod tests {
         check(json!({"_meta": {"priority": 1}}), true);
         check(json!({"prefer_name": "yes"}), false);
         check(json!({"prefer_names": true}), false);
+        let metadata = |config: Value| accepts(&KIND, SchemaType::Metadata, &config).is_ok();
+        assert!(metadata(json!({})) && metadata(json!({"disabled_labels": {}})));
+        assert!(!metadata(json!({"disabled_labels": {"http_status": ["node"]}})), "it would have no effect");
     }
 
     /// The route and service labels, and the statuses, after these responses.

@@ -12,13 +12,14 @@
 //!
 //! The id is taken from the field `header_name` of the request; where that is missing or empty, one is made and put
 //! there for the node. With `include_in_response` it is put on the response too, unless the node has set the field
-//! itself. Logs and templates find it as `$request_id`.
+//! itself. Logs and templates find it as `$request_id` and `$apisix_request_id`.
 //!
 //! How `algorithm` makes ids:
 //!
 //! | `algorithm` | looks like | made of |
 //! |---|---|---|
 //! | `uuid` | `8a6e0804-2bd0-4672-b79d-d97027f9071a` | 122 random bits (RFC 9562, version 4) |
+//! | `uuidv7` | `019a8d4e-5c1f-7a3b-9d2e-3f4a5b6c7d8e` | the millisecond it was made in, then 74 random bits (RFC 9562, version 7): sorts by time |
 //! | `nanoid` | `V1StGXR8_Z5jdHi6B-myT` | 126 random bits in 21 characters that need no escaping in a URL |
 //! | `ksuid` | `0ujtsYcgvSTl8PAuAdqWYSMnLOv` | the second it was made in, then 128 random bits: sorts by time |
 //! | `range_id` | `gY7cPq0LmZtB4WnD` | `range_id.length` characters drawn from `range_id.char_set` |
@@ -75,7 +76,7 @@ fn schema() -> Value {
             "algorithm": {
                 "type": "string",
                 "description": "How an id is made where the request brings none.",
-                "enum": ["uuid", "nanoid", "range_id", "ksuid"],
+                "enum": ["uuid", "nanoid", "range_id", "ksuid", "uuidv7"],
                 "default": "uuid"
             },
             "range_id": {
@@ -122,6 +123,7 @@ enum AlgorithmName {
     Nanoid,
     RangeId,
     Ksuid,
+    Uuidv7,
 }
 
 #[derive(Default, Deserialize)]
@@ -144,6 +146,7 @@ enum Algorithm {
     Nanoid,
     Range { length: usize, characters: Box<[u8]> },
     Ksuid,
+    UuidV7,
 }
 
 /// The id of the request under way, as the response will carry it.
@@ -164,6 +167,7 @@ fn compile(config: &Value) -> Result<RequestId, String> {
         AlgorithmName::Uuid => Algorithm::Uuid,
         AlgorithmName::Nanoid => Algorithm::Nanoid,
         AlgorithmName::Ksuid => Algorithm::Ksuid,
+        AlgorithmName::Uuidv7 => Algorithm::UuidV7,
         AlgorithmName::RangeId => range(config.range_id)?,
     };
     let include_in_response = config.include_in_response.unwrap_or(true);
@@ -188,8 +192,8 @@ impl Plugin for RequestId {
         let id: Box<str> = match brought {
             Some(value) => String::from_utf8_lossy(value).into(),
             None => {
-                let (seconds, _) = exchange.worker().wall_at(exchange.times.started_ns);
-                let id = self.algorithm.make(seconds);
+                let (seconds, nanoseconds) = exchange.worker().wall_at(exchange.times.started_ns);
+                let id = self.algorithm.make(seconds * 1_000 + u64::from(nanoseconds) / 1_000_000);
                 // The head may be full; the request then goes on without the field, but with its id.
                 let _ = exchange.request.headers.set(&self.header_name, id.as_bytes());
                 id.into()
@@ -219,7 +223,7 @@ impl Plugin for RequestId {
 }
 
 impl Algorithm {
-    fn make(&self, unix_seconds: u64) -> String {
+    fn make(&self, unix_ms: u64) -> String {
         match self {
             Algorithm::Uuid => uuid::Builder::from_random_bytes(random_bytes()).into_uuid().to_string(),
             Algorithm::Nanoid => {
@@ -235,7 +239,12 @@ impl Algorithm {
                 };
                 (0..*length).map(pick).collect()
             }
-            Algorithm::Ksuid => ksuid(unix_seconds, random_bytes()),
+            Algorithm::Ksuid => ksuid(unix_ms / 1_000, random_bytes()),
+            Algorithm::UuidV7 => {
+                let random: [u8; 16] = random_bytes();
+                let random = random.first_chunk().expect("sixteen bytes begin with ten");
+                uuid::Builder::from_unix_timestamp_millis(unix_ms, random).into_uuid().to_string()
+            }
         }
     }
 }
@@ -355,6 +364,7 @@ mod tests {
         };
         let word = std::str::from_utf8(NANOID_ALPHABET).unwrap();
         check(json!({}), 36, "0123456789abcdef-");
+        check(json!({"algorithm": "uuidv7"}), 36, "0123456789abcdef-");
         check(json!({"algorithm": "nanoid"}), 21, word);
         check(json!({"algorithm": "ksuid"}), 27, word);
         check(json!({"algorithm": "range_id"}), 16, RANGE_CHAR_SET_DEFAULT);
@@ -364,6 +374,8 @@ mod tests {
             "abcdef",
         );
         assert_eq!(uuid::Uuid::parse_str(&Algorithm::Uuid.make(0)).unwrap().get_version_num(), 4);
+        let sorting = Algorithm::UuidV7.make(0x0123_4567_89ab);
+        assert!(sorting.starts_with("01234567-89ab-7"), "{sorting}");
     }
 
     #[test]

@@ -18,11 +18,7 @@ fn configurations() {
     };
     let route = SchemaType::Plugin;
     check(route, json!({}), None);
-    check(
-        route,
-        json!({"header": "X-Key", "query": "k", "realm": "a \"b\"", "hide_credentials": true}),
-        None,
-    );
+    check(route, json!({"header": "X-Key", "query": "k", "realm": "a [b]", "hide_credentials": true}), None);
     check(
         route,
         json!({"bearer_token": true, "anonymous_consumer": "guest", "_meta": {"priority": 1}}),
@@ -31,7 +27,9 @@ fn configurations() {
     check(route, json!({"header": 1}), Some("header"));
     check(route, json!({"hide_credentials": "yes"}), Some("hide_credentials"));
     check(route, json!({"anonymous_consumer": ""}), Some("anonymous_consumer"));
-    check(route, json!({"realm": "a\r\nb"}), Some("realm"));
+    for realm in ["", "a\r\nb", "a \"b\"", "a\\b", "ä", &"r".repeat(129)] {
+        check(route, json!({"realm": realm}), Some("realm"));
+    }
     check(route, json!({"key": "on the wrong object"}), Some("key"));
     check(SchemaType::Consumer, json!({"key": "k"}), None);
     check(SchemaType::Consumer, json!({}), Some("property \"key\" is required"));
@@ -151,6 +149,12 @@ fn the_node_learns_who_it_was_and_not_the_key() {
         node(hide, "/?a=1", "apikey: k-jack\r\n", Ok("jack")),
         ([some("jack"), None, None, None], some("a=1"))
     );
+    let anonymous = json!({"hide_credentials": true, "anonymous_consumer": "guest"});
+    assert_eq!(
+        node(anonymous.clone(), "/?a=1&apikey=wrong", "apikey: wrong\r\n", Ok("guest")),
+        ([some("guest"), None, None, None], some("a=1"))
+    );
+    assert_eq!(node(anonymous, "/?&a", "", Ok("guest")), ([some("guest"), None, None, None], some("&a")));
     assert_eq!(
         node(json!({}), "/", "apikey: k-jack\r\n", Ok("jack")),
         ([some("jack"), None, None, some("k-jack")], None)
