@@ -98,8 +98,8 @@ pub struct AdminConfig {
     pub allow: Vec<IpNet>,
     /// `enable_admin_cors`.
     pub cors: bool,
-    /// The APISIX version shown in `Server`.
-    pub emulated_version: String,
+    /// The APISIX version shown in `Server`; nothing: `Server` has no version.
+    pub emulated_version: Option<String>,
     /// Whether stream routes are taken; without it they are refused as APISIX refuses them with layer 4 off.
     pub stream_routes: bool,
 }
@@ -111,7 +111,7 @@ impl Default for AdminConfig {
             key_required: true,
             allow: Vec::new(),
             cors: true,
-            emulated_version: EMULATED_VERSION.to_owned(),
+            emulated_version: Some(EMULATED_VERSION.to_owned()),
             stream_routes: true,
         }
     }
@@ -287,7 +287,7 @@ fn handlers(
     let metrics = Metrics::new(Arc::clone(&reports.metrics), view.clone());
     let admin = Admin::new(AdminParts {
         gate: Gate::new(admin.keys, admin.key_required, admin.allow),
-        dress: Dress::new(&admin.emulated_version, admin.cors),
+        dress: Dress::new(admin.emulated_version.as_deref(), admin.cors),
         view: view.clone(),
         reconcile: reconcile.clone(),
         catalog,
@@ -311,8 +311,8 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
         .build()
 }
 
-/// The interface emulated: 3.14 and later do not write schema defaults back, as Weir does not.
-pub const EMULATED_VERSION: &str = "3.14.0";
+/// The version of APISIX whose interface is emulated (decision 0033).
+pub const EMULATED_VERSION: &str = "3.18.0";
 /// One that listens while the other serves; the data plane needs the cores.
 const RUNTIME_THREADS: usize = 2;
 /// Listings and scrapes that run at once.

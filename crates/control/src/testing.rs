@@ -266,7 +266,7 @@ impl Rig {
         let key = |key: &str, role| AdminKey { key: key.to_owned(), role };
         let admin = Admin::new(AdminParts {
             gate: Gate::new(vec![key("boss", Role::Admin), key("guest", Role::Viewer)], true, Vec::new()),
-            dress: Dress::new("3.14.0", true),
+            dress: Dress::new(Some("3.18.0"), true),
             view: view.clone(),
             reconcile: reconcile.clone(),
             catalog: Arc::clone(&catalog),

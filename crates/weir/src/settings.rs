@@ -111,9 +111,9 @@ settings! {
         admin_allow: Vec<IpNet> = parse::networks("CIDR,…", "127.0.0.0/8, ::1/128"),
         /// Let web pages of any origin read answers of the Admin API (its CORS headers); they need the key as well.
         admin_cors: bool = parse::switch("true|false", "true"),
-        /// The version that the Admin API names itself by, as `Server: APISIX/VERSION`. Some clients choose by it how they
-        /// write objects; the behaviour stays that of the default.
-        admin_emulated_version: String = parse::version("VERSION", control::EMULATED_VERSION),
+        /// The version that the Admin API names itself by, as `Server: APISIX/VERSION`, or `off` for `Server: APISIX`. Some
+        /// clients choose by it how they write objects; the behaviour stays that of the default.
+        admin_emulated_version: Option<String> = parse::version("VERSION|off", control::EMULATED_VERSION),
         /// Take stream routes: they are stored and checked, and not served, since layer 4 is not there yet. Switched off,
         /// they are refused as APISIX refuses them with layer 4 off.
         admin_stream_routes: bool = parse::switch("true|false", "true"),

@@ -41,7 +41,7 @@ pub fn document(catalog: &Catalog) -> Value {
         "info": {
             "title": "Weir Admin API",
             "version": env!("CARGO_PKG_VERSION"),
-            "summary": "The Admin API of Apache APISIX 3.14, and what Weir adds below `weir`.",
+            "summary": "The Admin API of Apache APISIX 3.18, and what Weir adds below `weir`.",
             "description": DESCRIPTION,
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
@@ -68,7 +68,7 @@ fn tags() -> Value {
     Value::Array(tags)
 }
 
-const DESCRIPTION: &str = "Paths, bodies and answers are those of Apache APISIX 3.14, so that its tools and clients \
+const DESCRIPTION: &str = "Paths, bodies and answers are those of Apache APISIX 3.18, so that its tools and clients \
 work unchanged.\n\nEvery answer is JSON that ends with a line end, and carries `Server` and, once the key was checked, \
 `X-API-VERSION` and `X-Weir-Revision`. A verb that a kind does not have is answered 405 where APISIX switches it off \
 (POST for consumers, credentials, consumer groups, plugin configs, global rules, plugin metadata and secrets; PATCH for \

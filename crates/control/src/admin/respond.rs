@@ -16,12 +16,14 @@ pub struct Dress {
 
 impl Dress {
     /// `emulated_version` is the APISIX version the API behaves like, shown as `Server: APISIX/<version>`;
-    /// characters that no header may carry are left out.
-    pub fn new(emulated_version: &str, cors: bool) -> Dress {
-        let version: String = emulated_version.chars().filter(char::is_ascii_graphic).collect();
-        let server =
-            HeaderValue::from_str(&format!("APISIX/{version}")).expect("visible ASCII is a header value");
-        Dress { server, cors }
+    /// characters that no header may carry are left out. Without it the header is `APISIX`, as in APISIX with
+    /// `enable_server_tokens: false`.
+    pub fn new(emulated_version: Option<&str>, cors: bool) -> Dress {
+        let server = emulated_version.map(|version| {
+            let version: String = version.chars().filter(char::is_ascii_graphic).collect();
+            HeaderValue::from_str(&format!("APISIX/{version}")).expect("visible ASCII is a header value")
+        });
+        Dress { server: server.unwrap_or(HeaderValue::from_static("APISIX")), cors }
     }
 
     /// Puts the headers on.

@@ -57,6 +57,8 @@ pub struct ActiveChecks {
     pub https_verify_certificate: bool,
     /// Header lines sent, `Name: value`.
     pub req_headers: Box<[Box<str>]>,
+    /// The same, under the name that ADC gives them.
+    pub http_request_headers: Box<[Box<str>]>,
     /// When a node is taken for up.
     pub healthy: Healthy,
     /// When a node is taken for down.
@@ -76,6 +78,7 @@ impl Default for ActiveChecks {
             http_req_body: "".into(),
             https_verify_certificate: true,
             req_headers: Box::default(),
+            http_request_headers: Box::default(),
             healthy: Healthy { interval: SECOND, successes: 2, http_statuses: vec![200, 302] },
             unhealthy: Unhealthy {
                 interval: SECOND,

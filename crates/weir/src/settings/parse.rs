@@ -291,14 +291,17 @@ pub(super) fn admin_keys(given: &Given) -> Result<Vec<RoleKey>, String> {
     parts.into_iter().map(one).collect()
 }
 
-/// A version in numbers and dots.
-pub(super) fn version(given: &Given) -> Result<String, String> {
+/// A version in numbers and dots, or `off`.
+pub(super) fn version(given: &Given) -> Result<Option<String>, String> {
     let text = single(given)?;
+    if text == "off" {
+        return Ok(None);
+    }
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     if text.split('.').count() == 3 && text.split('.').all(is_number) {
-        Ok(text.to_owned())
+        Ok(Some(text.to_owned()))
     } else {
-        Err(format!("`{text}` is not a version such as `{}`", control::EMULATED_VERSION))
+        Err(format!("`{text}` is not a version such as `{}`, nor `off`", control::EMULATED_VERSION))
     }
 }
 

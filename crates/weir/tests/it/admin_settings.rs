@@ -91,7 +91,8 @@ fn cors_and_the_version_are_as_set() {
             );
         }
     };
-    check(&[], "APISIX/3.14.0", Some("*"));
+    check(&[], "APISIX/3.18.0", Some("*"));
+    check(&["--admin-emulated-version", "off"], "APISIX", Some("*"));
     check(&["--admin-cors=false", "--admin-emulated-version", "3.9.1"], "APISIX/3.9.1", None);
 }
 

@@ -35,7 +35,7 @@ fn headers_of_every_answer() {
         let header = |name: &str| {
             headers.get(name).map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
         };
-        assert_eq!(header("server"), "APISIX/3.14.0");
+        assert_eq!(header("server"), "APISIX/3.18.0");
         assert_eq!(header("x-api-version"), "v3");
         assert_eq!(header("access-control-allow-origin"), "*");
         assert_eq!(header("access-control-allow-credentials"), "true");

@@ -98,6 +98,7 @@ pub(super) fn https_admin(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 pub(super) fn server_tokens(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     if draft.switch(spot) == Some(false) {
         draft.set_one(&spot.at(), "server_header", "weir");
+        draft.set_one(&spot.at(), "admin_emulated_version", "off");
     }
 }
 

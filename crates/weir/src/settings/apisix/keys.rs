@@ -56,7 +56,7 @@ pub(super) const KEYS: &[Key] = &[
     key("apisix.control", Honour(listeners::control), "`control`"),
     key("apisix.status", Honour(listeners::status), "`status`"),
     key("apisix.enable_dev_mode", Honour(logs::dev_mode), "`true`: `workers: 1`"),
-    key("apisix.enable_server_tokens", Honour(admin::server_tokens), "`false`: `server_header: weir`"),
+    key("apisix.enable_server_tokens", Honour(admin::server_tokens), "`false`: `server_header: weir`, `admin_emulated_version: off`"),
     key("apisix.show_upstream_status_in_response_header", Setting("show_upstream_status_in_response_header"), ""),
     key("apisix.router.http", Setting("router_mode"), ""),
     key("apisix.router.ssl", Same("radixtree_sni"), "certificates are found by SNI"),

@@ -6,18 +6,25 @@ use super::{gives, read, refused, told};
 fn settings_of_the_same_meaning() {
     gives(
         "apisix:\n  router: {http: radixtree_uri, ssl: radixtree_sni}\n  delete_uri_tail_slash: true\n  \
-         normalize_uri_like_servlet: true\n  match_uri_encoded_slash: false\n  trusted_addresses: [10.0.0.0/8, 192.0.2.1]\n  \
+         normalize_uri_like_servlet: true\n  match_uri_encoded_slash: true\n  trusted_addresses: [10.0.0.0/8, 192.0.2.1]\n  \
          show_upstream_status_in_response_header: true\n  enable_server_tokens: false\n  enable_dev_mode: true\n",
         &[
+            "admin_emulated_version None",
             "workers 1",
             "router_mode RadixtreeUri",
             "delete_uri_tail_slash true",
             "normalize_uri_like_servlet true",
-            "match_uri_encoded_slash false",
+            "match_uri_encoded_slash true",
             "trusted_addresses [10.0.0.0/8, 192.0.2.1/32]",
             "server_header Some(\"weir\")",
             "show_upstream_status_in_response_header true",
         ],
+    );
+    // APISIX's defaults are Weir's.
+    gives(
+        "apisix:\n  delete_uri_tail_slash: false\n  normalize_uri_like_servlet: false\n  \
+         match_uri_encoded_slash: false\n  enable_server_tokens: true\n",
+        &[],
     );
     gives(
         "apisix:\n  dns_resolver: [192.0.2.53, '192.0.2.54:5353', '::1']\n  dns_resolver_valid: 30\n  \
