@@ -81,7 +81,7 @@ impl View {
         // The scan of every object is only paid for where plugins may be skipped.
         let skipping = Kind::ALL.into_iter().filter(|_| self.skips_plugins);
         let skipping = skipping.flat_map(|kind| self.snapshot.iter(kind));
-        for object in skipping.filter(|object| !object.skipped.is_empty() && wanted(object.key())) {
+        for object in skipping.filter(|object| !object.skipped().is_empty() && wanted(object.key())) {
             faults.entry(object.key()).or_default();
         }
         for key in self.reference_faults.iter().filter_map(|fault| fault.key.as_ref()) {
@@ -109,7 +109,7 @@ impl View {
         // These change nothing of the form that serves; what they stand for stays closed.
         let references = self.reference_faults.iter().filter(|fault| fault.key.as_ref() == Some(key));
         faults.extend(references.cloned());
-        let skipped = in_force.map(|object| object.skipped.to_vec()).unwrap_or_default();
+        let skipped = in_force.map(|object| object.skipped().to_vec()).unwrap_or_default();
         let warnings = self.snapshot.warnings_at(key).to_vec();
         let key = key.clone();
         Some(Verdict { key, state, revision_in_force, revision_written, faults, skipped, warnings })

@@ -28,13 +28,36 @@ pub struct Object {
     pub written: Written,
     /// As read, without unknown fields that were accepted.
     pub resource: Resource,
-    /// Faulty plugins that the setting `ignore_faulty_plugins` names: the object serves without them.
-    pub skipped: Box<[Fault]>,
-    /// Parts of it that have no effect.
-    pub warnings: Box<[Warning]>,
+    /// Boxed, since hardly any object has one.
+    remarks: Option<Box<Remarks>>,
+}
+
+/// What is reported of an object that is in force.
+#[derive(Clone, Debug)]
+struct Remarks {
+    skipped: Box<[Fault]>,
+    warnings: Box<[Warning]>,
 }
 
 impl Object {
+    fn new(written: Written, resource: Resource, skipped: Box<[Fault]>, warnings: Box<[Warning]>) -> Object {
+        let has_remarks = !(skipped.is_empty() && warnings.is_empty());
+        let remarks = has_remarks.then(|| Box::new(Remarks { skipped, warnings }));
+        Object { written, resource, remarks }
+    }
+
+    /// Faulty plugins that the setting `ignore_faulty_plugins` names: the object serves without them.
+    #[must_use]
+    pub fn skipped(&self) -> &[Fault] {
+        self.remarks.as_deref().map(|remarks| &*remarks.skipped).unwrap_or_default()
+    }
+
+    /// Parts of it that have no effect.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        self.remarks.as_deref().map(|remarks| &*remarks.warnings).unwrap_or_default()
+    }
+
     /// What it is stored under.
     #[must_use]
     pub fn key(&self) -> &Key {
@@ -220,7 +243,7 @@ impl Snapshot {
             Some(faulty) => faulty.waiting.as_ref(),
             None => self.get(key),
         };
-        object.map(|object| &*object.warnings).unwrap_or_default()
+        object.map(|object| object.warnings()).unwrap_or_default()
     }
 
     /// What refers to that key, in force or waiting, in no order.

@@ -26,8 +26,7 @@ pub(super) fn form(catalog: &Catalog, written: &Written, value: &Value) -> Optio
         (Err(_), _) => return None,
     };
     let resource = checked.resource;
-    let (skipped, warnings) = (Box::default(), Box::default());
-    Some(Arc::new(Object { written: written.clone(), resource, skipped, warnings }))
+    Some(Arc::new(Object::new(written.clone(), resource, Box::default(), Box::default())))
 }
 
 /// What a route matches. The service is kept for its hosts; where the reference is faulty, the route matches every host.

@@ -57,7 +57,7 @@ fn one(catalog: &Catalog, change: &Change) -> Candidate {
     match read(catalog, &written.key, &value) {
         Ok((Checked { resource, warnings }, skipped)) => {
             let written = written.clone();
-            Candidate::Good(Arc::new(Object { written, resource, skipped, warnings }))
+            Candidate::Good(Arc::new(Object::new(written, resource, skipped, warnings)))
         }
         Err(refusal) => {
             let closed = closed::form(catalog, written, &value);
