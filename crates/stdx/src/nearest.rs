@@ -98,7 +98,8 @@ mod tests {
         check("redis-hots", Some("redis_host"));
         check("kye", Some("key"));
         check("uri", None);
-        check("amount", None);
+        check("amount", Some("count"));
+        check("weight", None);
         check("count", None);
         check("_mata", Some("_meta"));
         check("$comment", None);

@@ -42,6 +42,10 @@ struct Entry {
     waker: Option<Waker>,
 }
 
+/// Timers that are commonly due in one tick: room for them is taken at the start, so that the first expiry of a worker that
+/// is warm allocates nothing.
+const DUE_CAPACITY: usize = 16;
+
 impl TimerId {
     /// The timer's place in its table, which another timer takes over once this one is released.
     pub fn index(self) -> u32 {
@@ -52,7 +56,12 @@ impl TimerId {
 impl Timers {
     /// No timers yet; the time is `now_ms`.
     pub fn new(now_ms: u64) -> Self {
-        Self { entries: Vec::new(), free: Vec::new(), wheel: Wheel::new(now_ms / TICK_MS), due: Vec::new() }
+        Self {
+            entries: Vec::new(),
+            free: Vec::new(),
+            wheel: Wheel::new(now_ms / TICK_MS),
+            due: Vec::with_capacity(DUE_CAPACITY),
+        }
     }
 
     /// A new timer without a deadline.

@@ -111,6 +111,10 @@ fn takes_colour(target: &ErrorLog) -> bool {
 
 /// Logs a panic, since printing it could wait for ever for the reader of standard error, and the worker with it.
 fn log_panic(panic: &PanicHookInfo<'_>) {
+    // A damaged store: the error that it becomes says so.
+    if control::source::store::panic_is_expected() {
+        return;
+    }
     let current = std::thread::current();
     let thread = current.name().unwrap_or("unnamed");
     let location = panic.location().map(ToString::to_string).unwrap_or_default();

@@ -39,9 +39,9 @@ impl Reconciler {
         let changes = self.changes(document, revision);
         let policy = if strict { Policy::Strict } else { Policy::Lenient };
         if !strict && self.snapshot.revision() == 0 {
-            let count = changes.len();
-            self.apply_first(changes, revision);
-            self.announce(revision, count);
+            self.announce(revision, changes.len());
+            self.apply_first(changes.clone(), revision);
+            warn(document, &self.snapshot, &changes);
             return Self::faults_of(document, &self.snapshot.faults());
         }
         let applied = self.snapshot.apply(&self.parts.catalog, &changes, revision, policy);

@@ -70,8 +70,11 @@ async fn obey(worker: &Rc<Worker>, peers: &Rc<[Handle]>, commands: &mut Unbounde
     }
 }
 
+/// Tasks that one turn commonly wakes: room for them is taken at the start, as is that for their timers.
+const WAKERS_CAPACITY: usize = 16;
+
 async fn slow_loop(worker: Rc<Worker>) {
-    let mut wakers: Vec<Waker> = Vec::new();
+    let mut wakers: Vec<Waker> = Vec::with_capacity(WAKERS_CAPACITY);
     let mut turn = 0_u64;
     let mut was_short = false;
     loop {

@@ -34,8 +34,7 @@ impl Reference {
 /// Adds a fault for a reference whose target is not in force.
 pub(super) fn add_missing(reference: &Reference, findings: &mut Findings) {
     let reason = reference.words(DOES_NOT_EXIST);
-    let contract = format!("{}; {reason}", reference.missing());
-    findings.add_worded(Stage::Reference, reference.pointer, reason, contract);
+    findings.add_worded(Stage::Reference, reference.pointer, reason, reference.missing());
 }
 
 /// Says of faults that a target is there and faulty, where it is by now: which of the two arrives first must not matter.

@@ -360,9 +360,7 @@ fn admission_looks_at_the_others_too() {
         assert_eq!(message, expected, "{path} {object}");
     };
     let missing = |kind: &str, field: &str| {
-        format!(
-            "failed to fetch {kind} info by {kind} id [{field}], response code: 404; {kind} \"{field}\" does not exist"
-        )
+        format!("failed to fetch {kind} info by {kind} id [{field}], response code: 404")
     };
     for (field, kind) in
         [("upstream_id", "upstream"), ("service_id", "service"), ("plugin_config_id", "plugin config")]

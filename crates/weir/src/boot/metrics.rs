@@ -35,15 +35,12 @@ pub(super) fn write_node(
     for (worker, revision) in engine.revisions().into_iter().enumerate() {
         line(text, "weir_config_revision", &format!("{{worker=\"{worker}\"}} {revision}"));
     }
-    let lost = [
-        ("weir_access_log_dropped_lines_total", "access", access_log.map_or(0, LogWriter::lost_lines)),
-        ("weir_error_log_dropped_lines_total", "error", error_log.lost_lines()),
-    ];
-    for (name, log, lines) in lost {
-        let help =
-            format!("Lines of the {log} log lost because they could not be written, or not fast enough.");
-        sample(text, name, "counter", &help, &format!(" {lines}"));
-    }
+    let help = "Lines of the access log lost because they could not be written, or not fast enough.";
+    let lines = access_log.map_or(0, LogWriter::lost_lines);
+    sample(text, "weir_access_log_dropped_lines_total", "counter", help, &format!(" {lines}"));
+    let help = "Lines of the error log lost because they could not be written, or not fast enough.";
+    let lines = error_log.lost_lines();
+    sample(text, "weir_error_log_dropped_lines_total", "counter", help, &format!(" {lines}"));
 }
 
 fn sample(text: &mut String, name: &str, kind: &str, help: &str, labels_and_value: &str) {

@@ -505,7 +505,7 @@ fn stream_routes_are_taken_where_a_setting_says_so() {
 
 #[test]
 fn stream_route_of_a_file_is_reported() {
-    let file = "routes:\n- {id: a, uri: /a, plugins: {mocking: {}}}\nstream_routes:\n\
+    let file = "routes:\n- {id: a, uri: /a, plugins: {mocking: {response_example: ok}}}\nstream_routes:\n\
                 - {id: s, server_port: 9100, upstream: {nodes: {\"127.0.0.1:1\": 1}}}\n";
     let weir = Weir::builder(BINARY).resources(file).start();
     assert_eq!(weir.get("/a").status, 200, "the rest applies");
