@@ -48,7 +48,7 @@ pub struct Refused {
     pub is_whole: bool,
 }
 
-/// The fields that objects of this kind have in their schema and that [`route`] and [`upstream`] refuse.
+/// The fields that objects of this kind have in their schema and that `route` and `upstream` refuse.
 #[must_use]
 pub fn of_kind(kind: Kind) -> Vec<Refused> {
     let whole = |field: &Field, prefix: &str| Refused {

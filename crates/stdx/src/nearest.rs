@@ -17,7 +17,7 @@ pub fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>)
         .map(|(_, candidate)| candidate)
 }
 
-/// The candidate that `written` is a typing error of: at most [`TYPING_ERRORS`] single-letter edits away, and less than half
+/// The candidate that `written` is a typing error of: at most `TYPING_ERRORS` single-letter edits away, and less than half
 /// of its length, because two names of three letters are often two edits apart and have nothing in common. Case does not
 /// count, nor does `-` for `_`. The nearest one first; none if `written` is a candidate itself.
 #[must_use]
