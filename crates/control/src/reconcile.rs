@@ -455,6 +455,7 @@ impl Reconciler {
         let touched = touched.filter_map(|fault| fault.key).collect();
         // Of a file, the faults of objects are told with their lines.
         let elsewhere = matches!(self.parts.source, Source::File { .. });
+        told::tell_skipped(&applied.diff);
         self.start_faults.settle(&self.snapshot, &self.compile_faults);
         let view = self.view();
         self.told.tell(&view, touched, elsewhere);

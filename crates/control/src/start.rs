@@ -156,10 +156,9 @@ impl Control {
     pub fn start(config: ControlConfig) -> Result<Control, StartError> {
         let config_lock = config.lock;
         let data = match &config.source {
-            SourceConfig::Store { .. } => None,
-            SourceConfig::File { directory, .. } | SourceConfig::Etcd { directory, .. } => {
-                Some(directory.clone())
-            }
+            SourceConfig::Store { directory }
+            | SourceConfig::File { directory, .. }
+            | SourceConfig::Etcd { directory, .. } => Some(directory.clone()),
         };
         let source = match config.source {
             SourceConfig::Store { directory } => {

@@ -29,7 +29,7 @@ pub(crate) fn change(sealer: &Sealer, medium: Medium, key: Key, record: Record) 
     let text = match sealer.open_from(medium, &key, &record.text) {
         Ok(Cow::Borrowed(_)) => record.text.into(),
         Ok(Cow::Owned(opened)) => opened.into(),
-        Err(reason) => Written::unreadable(&reason.to_string()),
+        Err(reason) => Written::unreadable_json(&reason.to_string(), Sealer::json_of(&record.text)),
     };
     let written = Written {
         key: key.clone(),

@@ -79,6 +79,12 @@ impl Refusal {
         Refusal { contract_message: reason, faults: vec![fault] }
     }
 
+    /// A refusal for these faults, of which there is one at least; the contract's line is the reason of the first.
+    pub(crate) fn of(faults: &[Fault]) -> Refusal {
+        let contract_message = faults.first().map(|fault| fault.reason.clone()).unwrap_or_default();
+        Refusal { contract_message, faults: faults.to_vec() }
+    }
+
     /// The first fault in APISIX's wording (`invalid configuration: property "uri" validation failed: ...`).
     #[must_use]
     pub fn contract_message(&self) -> &str {

@@ -25,10 +25,21 @@ impl Written {
         format!("{UNREADABLE}{reason}").into()
     }
 
+    /// As [`Written::unreadable`], with the JSON as far as it is known: what a route matches is read from it.
+    #[must_use]
+    pub fn unreadable_json(reason: &str, json: &str) -> Arc<str> {
+        format!("{UNREADABLE}{}\n{json}", reason.replace('\n', " ")).into()
+    }
+
     /// Why there is no text, if it is [`Written::unreadable`].
     #[must_use]
     pub fn why_unreadable(&self) -> Option<&str> {
-        self.text.strip_prefix(UNREADABLE)
+        self.text.strip_prefix(UNREADABLE)?.split('\n').next()
+    }
+
+    /// The JSON behind the reason, if it is [`Written::unreadable_json`].
+    pub(crate) fn json_behind_reason(&self) -> Option<&str> {
+        Some(self.text.strip_prefix(UNREADABLE)?.split_once('\n')?.1)
     }
 }
 

@@ -126,6 +126,27 @@ pub(super) fn hide_secrets(catalog: &Catalog, key: &Key, object: &mut Value) {
             *secret = HIDDEN.into();
         }
     }
+    hide_unknown_plugins(catalog, key, object);
+}
+
+/// Hides every text of plugins that this gateway does not know: nothing says which of them are secrets.
+fn hide_unknown_plugins(catalog: &Catalog, key: &Key, object: &mut Value) {
+    if key.kind == Kind::PluginMetadata && catalog.get(key.own_id()).is_none() {
+        hide_texts(object);
+    }
+    let plugins = object.get_mut("plugins").and_then(Value::as_object_mut);
+    for (_, config) in plugins.into_iter().flatten().filter(|(name, _)| catalog.get(name).is_none()) {
+        hide_texts(config);
+    }
+}
+
+fn hide_texts(value: &mut Value) {
+    match value {
+        Value::String(text) => HIDDEN.clone_into(text),
+        Value::Array(items) => items.iter_mut().for_each(hide_texts),
+        Value::Object(fields) => fields.values_mut().for_each(hide_texts),
+        _ => {}
+    }
 }
 
 /// Whether a value is a reference to a secret, or a list of nothing else.

@@ -77,11 +77,17 @@ impl Reconciler {
         &mut self,
         revision: u64,
         cluster_id: u64,
-        entries: Vec<(String, Record)>,
-        strays: Vec<Stray>,
+        mut entries: Vec<(String, Record)>,
+        mut strays: Vec<Stray>,
     ) {
-        let (mut changes, unknown) = self.differing(entries.clone());
-        let strays = self.as_faulty(strays, revision, &mut changes);
+        strays.retain(|stray| match self.faulty_record(stray) {
+            Some(record) => {
+                entries.push((stray.path.clone(), record));
+                false
+            }
+            None => true,
+        });
+        let (changes, unknown) = self.differing(entries.clone());
         let is_first = self.snapshot.revision() == 0;
         let concerns = !changes.is_empty() && !is_first;
         let (snapshot, catalog) = (&self.snapshot, &self.parts.catalog);
@@ -114,31 +120,30 @@ impl Reconciler {
         }
     }
 
-    /// Makes faulty objects of keys whose values cannot be read, so that each keeps its last good form or is answered 503;
-    /// gives back the keys that are of no kind of object.
-    fn as_faulty(&self, strays: Vec<Stray>, revision: u64, changes: &mut Vec<Change>) -> Vec<Stray> {
-        let mut others = Vec::new();
-        for stray in strays {
-            let Some(key) = stored_key::parse(&stray.path) else {
-                others.push(stray);
-                continue;
-            };
-            changes.retain(|change| change.key != key);
-            let before = self.written(&key);
-            let written = Written {
-                text: Written::unreadable(&stray.reason),
-                created_index: before.map_or(revision, |before| before.created_index),
-                modified_index: revision,
-                key: key.clone(),
-            };
-            if before.is_none_or(|before| before.text != written.text) {
-                changes.push(Change { key, written: Some(written) });
-            }
-        }
-        others
+    /// In place of a key whose value cannot be read: a record that makes a faulty object, so that it keeps its last good form
+    /// or is answered 503. None where the key is of no kind of object.
+    fn faulty_record(&self, stray: &Stray) -> Option<Record> {
+        let key = stored_key::parse(&stray.path)?;
+        let text = Written::unreadable(&stray.reason);
+        // Its revisions are not known. Read again, it is the same object as before.
+        let before = self.written(&key);
+        let is_known = before.is_some_and(|before| before.text == text);
+        Some(Record {
+            text: text.to_string(),
+            created_index: before.map_or(0, |before| before.created_index),
+            modified_index: before.filter(|_| is_known).map_or(0, |before| before.modified_index),
+            expires_at_ms: None,
+        })
     }
 
-    fn take_changes(&mut self, revision: u64, changes: Vec<Changed>) {
+    fn take_changes(&mut self, revision: u64, mut changes: Vec<Changed>) {
+        for (_, change) in &mut changes {
+            if let Err(stray) = change
+                && let Some(record) = self.faulty_record(stray)
+            {
+                *change = Ok(Some(record));
+            }
+        }
         let Source::Etcd(etcd) = &mut self.parts.source else { return };
         let stored =
             changes.iter().filter_map(|(path, change)| Some((path.as_str(), change.as_ref().ok()?.as_ref())));
@@ -160,11 +165,7 @@ impl Reconciler {
                 (Ok(None), Some(key)) => effective.push(Change { key, written: None }),
                 (Ok(Some(_)), None) => self.stray(path, UNKNOWN_KIND.to_owned()),
                 (Ok(None), None) => {}
-                (Err(stray), _) => {
-                    for stray in self.as_faulty(vec![stray], revision, &mut effective) {
-                        self.stray(stray.path, stray.reason);
-                    }
-                }
+                (Err(stray), _) => self.stray(stray.path, stray.reason),
             }
         }
         if self.stray_count() != strays_before {

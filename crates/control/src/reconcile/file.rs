@@ -65,6 +65,8 @@ impl Reconciler {
         // What is kept although the file no longer tells it apart has its faults told already.
         faults.extend(of_objects.iter().filter_map(|fault| document.place(fault)));
         faults.sort_by_key(|fault| fault.line);
+        // Of an item that is no object of its own, the file and its closed form tell the same.
+        faults.dedup();
         lines(faults)
     }
 

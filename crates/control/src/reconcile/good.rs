@@ -1,6 +1,6 @@
 //! Good forms of objects that have become faulty, on this instance's disk: a restart serves the last good form as the
-//! process before it did. Of the embedded store there are none, because it takes no faulty object. It refuses to know what
-//! a fault is.
+//! process before it did. The embedded store takes faulty objects only in a forced rollback. It refuses to know what a
+//! fault is.
 //!
 //! The file is small, since it holds only objects that are faulty now, and it is replaced as a whole: written under another
 //! name, synced, renamed. Several instances may share a data directory in declarative mode; each resources file has a file
@@ -52,9 +52,8 @@ struct Document {
 impl GoodForms {
     /// Reads what an earlier process has kept. A file that cannot be used is put aside and reported.
     pub(super) fn load(parts: &Parts) -> GoodForms {
-        let (Some(data), Some(source)) = (&parts.data, name(&parts.source)) else {
-            return GoodForms::default();
-        };
+        let Some(data) = &parts.data else { return GoodForms::default() };
+        let source = name(&parts.source);
         let path = data.join(format!("last-good-{:08x}.json", crc32(source.as_bytes())));
         let kept = match read(&path, &source) {
             Ok(kept) => kept,
@@ -116,14 +115,27 @@ impl GoodForms {
 }
 
 impl Reconciler {
+    /// Whether a form on disk is of the object that is there now, and not of one that was deleted meanwhile. A file has no
+    /// revisions of its own, and a value of etcd that cannot be read has none that is known (0).
+    fn is_one_object(&self, form: &Written, now: &Written) -> bool {
+        match self.parts.source {
+            Source::File { .. } => true,
+            Source::Store(_) | Source::Etcd(_) => {
+                [form.created_index, 0].contains(&now.created_index) || form.created_index == 0
+            }
+        }
+    }
+
     /// Brings the first configuration into force: objects that an earlier process served in a good form get that form first,
     /// and what is written now after it, so that what is faulty keeps the good form.
     pub(super) fn apply_first(&mut self, changes: Vec<Change>, revision: u64) {
         let good = self.good.opened(&self.parts.sealer);
         let (mut first, mut second) = (Vec::with_capacity(changes.len()), Vec::new());
         for change in changes {
-            let form =
-                good.get(&change.key).filter(|form| change.written.as_ref().is_some_and(|now| now != *form));
+            let is_of_it = |form: &&Written| {
+                change.written.as_ref().is_some_and(|now| now != *form && self.is_one_object(form, now))
+            };
+            let form = good.get(&change.key).filter(is_of_it);
             match form {
                 Some(form) => {
                     first.push(Change { key: change.key.clone(), written: Some(form.clone()) });
@@ -144,15 +156,15 @@ impl Reconciler {
     }
 }
 
-/// What tells this source from others; none for the embedded store.
-fn name(source: &Source) -> Option<String> {
+/// What tells this source from others.
+fn name(source: &Source) -> String {
     match source {
-        Source::Store(_) => None,
+        Source::Store(_) => "store".to_owned(),
         Source::File { file, .. } => {
             let path = file.path();
-            Some(format!("file {}", path.canonicalize().unwrap_or_else(|_| path.to_owned()).display()))
+            format!("file {}", path.canonicalize().unwrap_or_else(|_| path.to_owned()).display())
         }
-        Source::Etcd(etcd) => Some(format!("etcd {}", etcd.space.prefix())),
+        Source::Etcd(etcd) => format!("etcd {}", etcd.space.prefix()),
     }
 }
 

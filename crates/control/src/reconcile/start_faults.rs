@@ -69,7 +69,10 @@ impl Reconciler {
 
     /// Takes note of what the latest reading of the file found.
     pub(super) fn settle_document_faults(&mut self, faults: Vec<String>) {
-        self.start_faults.of_file.retain(|fault| faults.contains(fault));
+        // Lines move when the file is edited: the instance is ready once there is no such fault at all.
+        if !self.start_faults.of_file.is_empty() {
+            self.start_faults.of_file.clone_from(&faults);
+        }
         self.document_faults = faults;
     }
 }

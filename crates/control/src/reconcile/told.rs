@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use model::{Fault, Key};
+use model::{Difference, Fault, Key};
 
 use crate::verdict::{State, Verdict};
 use crate::view::View;
@@ -44,6 +44,23 @@ impl Told {
                 }
             }
         }
+    }
+}
+
+/// Tells of plugins that objects run without from now on, because `ignore_faulty_plugins` names them.
+pub(super) fn tell_skipped(diff: &[Difference]) {
+    let skipping = diff.iter().filter_map(|difference| {
+        let before = difference.before.as_ref().map(|object| object.skipped()).unwrap_or_default();
+        let skipped = difference.after.as_ref()?.skipped();
+        (!skipped.is_empty() && skipped != before).then_some((&difference.key, skipped))
+    });
+    for (key, skipped) in skipping.take(MAX_LINES) {
+        let reason = skipped.iter().take(MAX_FAULTS).map(in_words).collect::<Vec<_>>().join("; ");
+        tracing::warn!(
+            object = key.path(),
+            reason,
+            "an object runs without faulty plugins (ignore_faulty_plugins)"
+        );
     }
 }
 

@@ -148,6 +148,7 @@ pub fn check(path: &Path, catalog: &Catalog) -> FileCheck {
     let mut faults = document.faults.clone();
     faults.extend(applied.faults.iter().filter_map(|fault| document.place(fault)));
     faults.sort_by_key(|fault| fault.line);
+    faults.dedup();
     FileCheck { faults, warnings: warnings(&document, &applied.snapshot) }
 }
 
@@ -163,6 +164,14 @@ pub(crate) fn warnings(document: &Document, snapshot: &Snapshot) -> Vec<FileFaul
         let reason =
             format!("it matches the same requests as route `{first}`, so that one of them never serves");
         document.warning(later, "", &reason)
+    }));
+    let skipped = document.objects.iter().filter_map(|object| snapshot.get(&object.key));
+    warnings.extend(skipped.flat_map(|object| {
+        let place = |fault: &model::Fault| {
+            let reason = format!("skipped (ignore_faulty_plugins): {}", fault.reason);
+            document.warning(object.key(), &fault.pointer, &reason)
+        };
+        object.skipped().iter().filter_map(place).collect::<Vec<_>>()
     }));
     warnings.sort_by_key(|warning| warning.line);
     warnings

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::merge::{Provenance, route_plugins};
 use model::resource::{PRIORITY_LABEL, Plugins, Resource, Route as WrittenRoute, Service, Timeout};
 use model::snapshot::{Object, Snapshot};
-use model::{Key, Kind, Refusal};
+use model::{Key, Kind};
 use router::vars::Expression;
 use router::{CidrSet, MethodSet, Rule, RuleInput};
 
@@ -31,17 +31,30 @@ impl Compiler {
         }
         let built = match closed {
             None => self.build_route(snapshot, object, written),
-            Some(refusal) => self.build_closed_route(snapshot, object, written, refusal),
+            Some(refusal) => {
+                let (_, service) = service_of(snapshot, written);
+                rule(object, written, service)
+                    .map(|rule| self.closed_route(snapshot, object, written, rule, refusal.to_string()))
+            }
         };
         match built {
-            Ok(route) => {
-                let rule = route.rule.clone();
-                let slot = self.current.routes.allocate(Arc::new(route));
-                self.current.route_slots.insert(key.id.clone(), slot);
-                self.current.router.insert(slot, rule);
+            Ok(route) => self.place_route(key, route),
+            Err(reason) => {
+                // A match that its service's hosts make too large: closed for every host, rather than gone.
+                if let Ok(rule) = rule(object, written, None) {
+                    let route = self.closed_route(snapshot, object, written, rule, reason.clone());
+                    self.place_route(key, route);
+                }
+                self.fault(key, reason);
             }
-            Err(reason) => self.fault(key, reason),
         }
+    }
+
+    fn place_route(&mut self, key: &Key, route: Route) {
+        let rule = route.rule.clone();
+        let slot = self.current.routes.allocate(Arc::new(route));
+        self.current.route_slots.insert(key.id.clone(), slot);
+        self.current.router.insert(slot, rule);
     }
 
     fn remove_route(&mut self, id: &Arc<str>) {
@@ -53,29 +66,29 @@ impl Compiler {
     }
 
     /// A route that keeps its place and answers 503.
-    fn build_closed_route(
+    fn closed_route(
         &self,
         snapshot: &Snapshot,
         object: &Object,
         written: &WrittenRoute,
-        refusal: &Refusal,
-    ) -> Result<Route, String> {
+        rule: Rule,
+        reason: String,
+    ) -> Route {
         let (service_key, service) = service_of(snapshot, written);
-        Ok(Route {
-            id: object.key().id.clone(),
+        let id = object.key().id.clone();
+        let detail = format!("route {id} is faulty: {reason}");
+        Route {
+            id,
             name: written.rare().name.as_deref().map(Arc::from),
             service: service_name(service_key, service),
-            rule: Arc::new(rule(object, written, service)?),
+            rule: Arc::new(rule),
             plugins: self.empty_chain.clone(),
             upstream: None,
             timeouts: None,
             enable_websocket: false,
             priority: priority(written, service),
-            missing: Some(Missing::new(
-                Cause::FaultyConfiguration,
-                format!("route {} is faulty: {refusal}", object.key().id),
-            )),
-        })
+            missing: Some(Missing::new(Cause::FaultyConfiguration, detail)),
+        }
     }
 
     fn build_route(

@@ -10,7 +10,7 @@ use super::read::{self, Candidate};
 use super::{Applied, Change, Difference, Faulty, Object, Policy, Snapshot, identity, reference};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Stage};
-use crate::{Fault, Key, Kind, secret_reference};
+use crate::{Fault, Key, Kind, Refusal, secret_reference};
 
 impl Snapshot {
     /// Applies changes, later ones of the same key over earlier ones. `revision` becomes the snapshot's. Many changes
@@ -62,7 +62,19 @@ impl Work<'_> {
                 self.next.table_mut(key.kind).remove(key);
             }
             Some(Candidate::Bad(written, refusal, closed)) => {
+                // A place that is held already is not given up because a later text is harder to read.
+                let held = || self.next.faulty_at(key).and_then(|faulty| faulty.closed.clone());
+                let closed = closed.or_else(held);
                 let faulty = Faulty { written, refusal, waiting: None, closed };
+                self.next.faulty.insert(key.clone(), Arc::new(faulty));
+            }
+            // A good form that runs the plugin goes before a form without it.
+            Some(Candidate::Good(object))
+                if !object.skipped().is_empty()
+                    && present.as_ref().is_some_and(|present| present.skipped().is_empty()) =>
+            {
+                let refusal = Refusal::of(object.skipped());
+                let faulty = Faulty { written: object.written.clone(), refusal, waiting: None, closed: None };
                 self.next.faulty.insert(key.clone(), Arc::new(faulty));
             }
             Some(Candidate::Good(object)) => self.settle(key, object),
@@ -176,7 +188,11 @@ impl Work<'_> {
         let mut touched = before;
         touched.sort_by(|left, right| left.0.cmp(&right.0));
         touched.dedup_by(|again, first| again.0 == first.0);
-        let faults: Vec<Fault> = touched.iter().flat_map(|(key, _)| next.faults_at(key)).collect();
+        let mut faults: Vec<Fault> = touched.iter().flat_map(|(key, _)| next.faults_at(key)).collect();
+        if policy == Policy::Strict {
+            let skipped = touched.iter().filter_map(|(key, _)| Some(next.get(key)?.skipped()));
+            faults.extend(skipped.flatten().cloned());
+        }
         if policy == Policy::Strict && !faults.is_empty() {
             let faults = faults.into_iter().map(|fault| kept_by(old, fault)).collect();
             return Applied { snapshot: old.clone(), diff: Vec::new(), faults };

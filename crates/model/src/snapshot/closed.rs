@@ -40,7 +40,16 @@ fn route(catalog: &Catalog, written: &Written, value: &Value) -> Option<Value> {
         form
     });
     let is_good = |form: &Value| check::object(catalog, &written.key, form).is_ok();
-    with_service.filter(is_good).or(Some(form))
+    if let Some(form) = with_service.filter(is_good) {
+        return Some(form);
+    }
+    // These two do not say which requests are the route's: without them it is on, and goes with the others.
+    if !is_good(&form) {
+        for name in ["priority", "status"] {
+            form.as_object_mut()?.shift_remove(name);
+        }
+    }
+    Some(form)
 }
 
 /// The object with these fields alone.
@@ -74,6 +83,8 @@ mod tests {
         check(Kind::Route, json!({"uri": "/a", "plugins": {"nope": {}}}), true);
         check(Kind::Route, json!({"uri": "/a", "colour": 1, "upstream": 3}), true);
         check(Kind::Route, json!({"uri": "/a", "service_id": [], "vars": [["arg_a", "==", "1"]]}), true);
+        check(Kind::Route, json!({"uri": "/a", "priority": "10", "plugins": {"nope": {}}}), true);
+        check(Kind::Route, json!({"uri": "/a", "status": "1"}), true);
         check(Kind::Route, json!({"uri": "/a", "filter_func": "function(vars) return true end"}), true);
         check(Kind::Route, json!({"uri": "/a", "host": "a", "hosts": ["b"]}), false);
         check(Kind::Route, json!({"uri": "/a", "vars": [["arg_a", "~~", "("]]}), false);

@@ -51,7 +51,9 @@ fn one(catalog: &Catalog, change: &Change) -> Candidate {
     let value = match parse(written) {
         Ok(value) => value,
         Err(refusal) => {
-            return Candidate::Bad(written.clone(), refusal, closed::form(catalog, written, &Value::Null));
+            let known = written.json_behind_reason().and_then(|json| serde_json::from_str(json).ok());
+            let closed = closed::form(catalog, written, &known.unwrap_or_default());
+            return Candidate::Bad(written.clone(), refusal, closed);
         }
     };
     match read(catalog, &written.key, &value) {

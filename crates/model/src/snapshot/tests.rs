@@ -136,6 +136,16 @@ fn closed_form_gives_way_to_a_good_one() {
     let applied = apply(&applied.snapshot, &[route("1", "u")]);
     check(&applied, "upstreams/u routes/1", "", "routes/1");
     assert!(!is_closed(&applied));
+    // A later text that is harder to read does not give up the place that is held.
+    let held = apply(&Snapshot::empty(), &[faulty(r#"{"uri": "/a", "colour": 1}"#)]);
+    assert!(is_closed(&apply(&held.snapshot, &[faulty(r#"{"uri": 7}"#)])));
+    // Of a text whose secrets cannot be decrypted the match is known.
+    let mut sealed = faulty("{}");
+    let written = sealed.written.as_mut().unwrap();
+    written.text = Written::unreadable_json("no key", r#"{"uri": "/a", "plugins": {}}"#);
+    let sealed = apply(&Snapshot::empty(), &[sealed]);
+    assert!(is_closed(&sealed));
+    assert_eq!(sealed.faults[0].reason, "no key");
     // From now on there is a good form.
     let applied = apply(&applied.snapshot, &[faulty(r#"{"uri": "/a", "colour": 1}"#)]);
     check(&applied, "upstreams/u routes/1", "routes/1", "");

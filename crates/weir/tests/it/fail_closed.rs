@@ -36,6 +36,10 @@ fn faulty_route_answers_503_in_its_place() {
         ("plugin", "uri: /plugin/*, plugins: {key-auht: {}}"),
         ("config", "uri: /config/*, plugins: {key-auth: {header: 7}}"),
         ("field", "uri: /field/*, colour: blue"),
+        ("priority", "uri: /priority/*, priority: '10'"),
+        ("status", "uri: /status/*, status: '1'"),
+        ("'no id'", "uri: /spaced/*, plugins: {key-auth: {}}"),
+        ("all", "uri: /doubled/*, plugins: {key-auth: {}}"),
         ("function", "uri: /function/*, filter_func: 'function(vars) return true end'"),
         ("host", "uri: /*, host: a.example, priority: 1, plugins: {nope: {}}"),
         ("vars", "uri: /*, vars: [[arg_secret, '==', '1']], priority: 1, plugins: {nope: {}}"),
@@ -48,6 +52,10 @@ fn faulty_route_answers_503_in_its_place() {
     check("/plugin/a", &[], 503);
     check("/config/a", &[], 503);
     check("/field/a", &[], 503);
+    check("/priority/a", &[], 503);
+    check("/status/a", &[], 503);
+    check("/spaced/a", &[], 503);
+    check("/doubled/a", &[], 503);
     check("/function/a", &[], 503);
     check("/a?secret=1", &[], 503);
     check("/a?secret=2", &[], 200);
@@ -55,7 +63,7 @@ fn faulty_route_answers_503_in_its_place() {
     check("/a", &[("Host", "b.example")], 200);
     assert_eq!(state(&weir, "routes/plugin"), "out");
     assert!(
-        metrics(&weir).contains("weir_failures_total{cause=\"faulty_configuration\",blame=\"gateway\"} 6\n")
+        metrics(&weir).contains("weir_failures_total{cause=\"faulty_configuration\",blame=\"gateway\"} 10\n")
     );
     let ready = ready(&weir);
     assert_eq!(ready.status, 503);
@@ -148,6 +156,14 @@ fn ignored_plugin_is_skipped_and_reported() {
         }])
     );
     assert!(metrics(&weir).contains("weir_config_skipped_plugins 1\n"));
+    // A form that runs the plugin goes before one without it.
+    let guarded = builder(&text.replace(", jwt-auth: {}", ""))
+        .arguments(&["--ignore-faulty-plugins", "ip-restriction"])
+        .start();
+    assert_eq!(guarded.get("/a").status, 403);
+    guarded.rewrite_resources(&text.replace(", jwt-auth: {}", "").replace("whitelist", "whitelst"));
+    wait_until("the fault is seen", || state(&guarded, "global_rules/guard") == "last_good");
+    assert_eq!(guarded.get("/a").status, 403);
     // Another faulty plugin is not named: the good form stays.
     weir.rewrite_resources(&text.replace("jwt-auth: {}", "jwt-auth: {}, nope: {}"));
     wait_until("the fault is seen", || state(&weir, "global_rules/guard") == "last_good");
@@ -189,6 +205,43 @@ fn explain_says_why_a_route_is_closed() {
     let reason = explained["closed"].as_str().unwrap();
     assert!(reason.starts_with("route admin is faulty: unknown plugin [nope]"), "{reason}");
     assert_eq!(explain(&weir, "/a")["closed"], Value::Null);
+}
+
+#[test]
+fn misspelt_collection_removes_nothing() {
+    let origin = Origin::answering("open");
+    let rule = "global_rules:\n  - {id: guard, plugins: {ip-restriction: {whitelist: [10.0.0.0/8]}}}\n";
+    let text = beside_all(&origin, rule);
+    let weir = gateway(&text);
+    assert_eq!(weir.get("/a").status, 403);
+    let misspelt = text.replace("global_rules:", "global_rule:");
+    weir.rewrite_resources(&misspelt);
+    wait_until("the fault is seen", || {
+        weir.admin("GET", "weir/status", Value::Null).1["faults"]
+            .to_string()
+            .contains("did you mean `global_rules`")
+    });
+    assert_eq!(weir.get("/a").status, 403);
+    assert!(builder(&misspelt).try_start().is_err(), "no start without the rules that are meant");
+}
+
+#[test]
+fn route_with_too_many_service_hosts_is_closed() {
+    let origin = Origin::answering("open");
+    let weir = Weir::start(BINARY);
+    let nodes = json!({origin.address().to_string(): 1});
+    let service = |hosts: Vec<String>| json!({"hosts": hosts, "upstream": {"nodes": nodes}});
+    weir.put("services/s", service(vec!["a.example".to_owned()]));
+    weir.put("routes/all", json!({"uri": "/*", "upstream": {"nodes": nodes}}));
+    let uris: Vec<String> = (0..200).map(|number| format!("/{number}")).collect();
+    weir.put("routes/guarded", json!({"uris": uris, "service_id": "s", "plugins": {"key-auth": {}}}));
+    let asked = || weir.client().request("GET", "/7", &[("Host", "a.example")], b"").status;
+    assert_eq!(asked(), 401);
+    let mut hosts: Vec<String> = (0..6_000).map(|number| format!("h{number}.example")).collect();
+    hosts.push("a.example".to_owned());
+    weir.put("services/s", service(hosts));
+    assert_eq!(asked(), 503);
+    assert_eq!(state(&weir, "routes/guarded"), "out");
 }
 
 #[test]

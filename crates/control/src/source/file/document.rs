@@ -112,6 +112,18 @@ impl Document {
             expanded,
             pointers: HashMap::new(),
         };
+        // What stands under a misspelt name is not known to be an object, and must not be taken for removed: a gateway
+        // would go on without its global rules.
+        let misspelt =
+            |name: &&String| Kind::from_collection(name).is_none() && nearest_collection(name).is_some();
+        let misspelt: Vec<FileFault> = collections
+            .keys()
+            .filter(misspelt)
+            .map(|name| document.fault(&format!("/{}", escaped(name)), unknown_collection(name)))
+            .collect();
+        if !misspelt.is_empty() {
+            return Err(misspelt);
+        }
         for (name, items) in collections {
             document.collection(&name, items);
         }
@@ -140,7 +152,7 @@ impl Document {
     }
 
     fn collection(&mut self, name: &str, items: Value) {
-        let pointer = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+        let pointer = format!("/{}", escaped(name));
         let kind = match Kind::from_collection(name) {
             Some(Kind::Credential) | None => {
                 self.faults.push(self.fault(&pointer, unknown_collection(name)));
@@ -160,13 +172,18 @@ impl Document {
         let mut seen = HashSet::new();
         for (index, item) in items.into_iter().enumerate() {
             let pointer = format!("{pointer}/{index}");
+            let text = is_protective(kind).then(|| item.to_string());
             match object(kind, index, item, &pointer) {
                 Ok(object) if seen.insert(object.key.clone()) => self.objects.push(object),
                 Ok(object) => {
                     let reason = format!("the id `{}` is there twice; the first one counts", object.key.id);
+                    self.objects
+                        .extend(text.and_then(|text| stand_in(kind, index, &text, &reason, &pointer)));
                     self.faults.push(self.fault(&pointer, reason));
                 }
                 Err((below, reason)) => {
+                    self.objects
+                        .extend(text.and_then(|text| stand_in(kind, index, &text, &reason, &pointer)));
                     self.unclear.insert(kind);
                     if kind == Kind::Consumer {
                         self.unclear.insert(Kind::Credential);
@@ -182,6 +199,23 @@ impl Document {
         let line = self.expanded.file_line(self.marked.line(pointer)).min(self.last_line);
         FileFault { path: self.path.clone(), line, place: dotted(pointer), reason }
     }
+}
+
+/// Whether an object of this kind that is left out would let requests through that it refuses.
+fn is_protective(kind: Kind) -> bool {
+    matches!(kind, Kind::Route | Kind::GlobalRule)
+}
+
+/// In place of an item that cannot be an object under a key of its own: a faulty object, which answers the item's requests
+/// with 503.
+fn stand_in(kind: Kind, index: usize, item: &str, reason: &str, pointer: &str) -> Option<FileObject> {
+    let key = Key::new(kind, &format!("arr_{}.faulty", index + 1)).ok()?;
+    Some(FileObject { key, text: Written::unreadable_json(reason, item), pointer: pointer.to_owned() })
+}
+
+/// A name as a step of a JSON pointer (RFC 6901).
+fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
 }
 
 /// One item of a collection; the error is a pointer below it and the reason.
@@ -234,18 +268,24 @@ fn unknown_collection(name: &str) -> String {
         }
         "plugins" => "a list of plugins to load has no place here: every plugin that is built in can be used"
             .to_owned(),
-        _ => {
-            let known: Vec<&str> = Kind::ALL
-                .into_iter()
-                .filter(|kind| *kind != Kind::Credential)
-                .map(Kind::collection)
-                .collect();
-            match nearest(name, known.iter().copied()) {
-                Some(near) => format!("`{name}` is no kind of object; did you mean `{near}`?"),
-                None => format!("`{name}` is no kind of object; known are {}", known.join(", ")),
+        _ => match nearest_collection(name) {
+            Some(near) => format!("`{name}` is no kind of object; did you mean `{near}`?"),
+            None => {
+                let known: Vec<&str> = collections().collect();
+                format!("`{name}` is no kind of object; known are {}", known.join(", "))
             }
-        }
+        },
     }
+}
+
+fn collections() -> impl Iterator<Item = &'static str> {
+    Kind::ALL.into_iter().filter(|kind| *kind != Kind::Credential).map(Kind::collection)
+}
+
+/// The collection that a name was probably meant to be.
+fn nearest_collection(name: &str) -> Option<&'static str> {
+    let has_own_reason = matches!(name, "credentials" | "plugins");
+    nearest(name, collections()).filter(|_| !has_own_reason)
 }
 
 /// `/routes/3/plugins/limit-count` as people write it: `routes[3].plugins.limit-count`.
