@@ -172,7 +172,7 @@ impl Document {
         let mut seen = HashSet::new();
         for (index, item) in items.into_iter().enumerate() {
             let pointer = format!("{pointer}/{index}");
-            let text = is_protective(kind).then(|| item.to_string());
+            let text = is_protective(kind, &item).then(|| item.to_string());
             match object(kind, index, item, &pointer) {
                 Ok(object) if seen.insert(object.key.clone()) => self.objects.push(object),
                 Ok(object) => {
@@ -201,9 +201,9 @@ impl Document {
     }
 }
 
-/// Whether an object of this kind that is left out would let requests through that it refuses.
-fn is_protective(kind: Kind) -> bool {
-    matches!(kind, Kind::Route | Kind::GlobalRule)
+/// Whether an item that is left out would let requests through that it may refuse. A route that is no mapping matches none.
+fn is_protective(kind: Kind, item: &Value) -> bool {
+    kind == Kind::GlobalRule || kind == Kind::Route && item.is_object()
 }
 
 /// In place of an item that cannot be an object under a key of its own: a faulty object, which answers the item's requests
@@ -387,7 +387,13 @@ mod tests {
         );
         check(
             "routes:\n- id: 1\n- id: '1'\n",
-            &[("/routes/1", r#"{"id":1}"#)],
+            &[
+                ("/routes/1", r#"{"id":1}"#),
+                (
+                    "/routes/arr_2.faulty",
+                    "unreadable: the id `1` is there twice; the first one counts\n{\"id\":\"1\"}",
+                ),
+            ],
             &["weir.yaml:3: routes[1]: the id `1` is there twice"],
         );
         check("routes:\n- uri: /\n  id: a b\n", &[], &["weir.yaml:3: routes[0].id: the id may only have"]);
