@@ -67,7 +67,7 @@ impl Alarm {
     #[inline]
     pub(crate) fn end_silence(&self) {
         if self.worker.silent.borrow_mut().leave(self.id.index()) {
-            self.worker.shared.capacity.settled(1);
+            self.worker.one_has_left();
         }
     }
 

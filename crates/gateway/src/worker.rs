@@ -85,13 +85,20 @@ pub struct Status {
     pub silent: SilentCounts,
     /// How many of them other workers want to give way, by what there is too little of.
     pub(crate) asked: [AtomicU32; Shortage::ALL.len()],
+    /// Its connections that were told to give way, or that it was asked for, and that have not ended.
+    pub(crate) leaving: AtomicUsize,
 }
 
 impl Status {
     /// Takes back what other workers have asked for, where there is no worker that could do it.
-    pub(crate) fn ignore_asked(&self, shared: &Shared) {
+    pub(crate) fn ignore_asked(&self) {
         let asked: u32 = self.asked.iter().map(|asked| asked.swap(0, Ordering::Relaxed)).sum();
-        shared.capacity.settled(asked as usize);
+        self.settled(asked as usize);
+    }
+
+    /// So many of those that were told to give way have ended, or do not end after all.
+    pub(crate) fn settled(&self, count: usize) {
+        self.leaving.fetch_sub(count, Ordering::Relaxed);
     }
 }
 
@@ -123,6 +130,8 @@ pub struct Worker {
     pub(crate) silent: RefCell<silence::SilentConnections>,
     /// All workers, this one among them; set when it begins to run.
     peers: OnceCell<Rc<[Handle]>>,
+    /// How many connections were about to end when this worker last waited for that.
+    waited_for: Cell<usize>,
     draining: Cell<bool>,
     /// A task that it cannot do without has panicked.
     maimed: tokio::sync::Notify,
@@ -180,6 +189,7 @@ impl Worker {
             listeners: RefCell::new(listeners::Listeners::new(parts.listeners)),
             silent: RefCell::new(silence::SilentConnections::new(parts.status.clone())),
             peers: OnceCell::new(),
+            waited_for: Cell::new(0),
             draining: Cell::new(false),
             maimed: tokio::sync::Notify::new(),
             swept_revision: Cell::new(0),
@@ -216,6 +226,11 @@ impl Worker {
         let (seconds, nanoseconds) = self.wall_offset.get();
         let total = nanoseconds + monotonic_ns;
         (seconds + total / 1_000_000_000, (total % 1_000_000_000) as u32)
+    }
+
+    /// A connection of this worker that was told to give way has ended.
+    pub(crate) fn one_has_left(&self) {
+        self.status.settled(1);
     }
 
     /// Whether the worker is at its end: what it keeps for later requests has no use any more.

@@ -326,9 +326,11 @@ impl ProxyRewrite {
                 }
                 Operation::SetSeveral(name, values) => {
                     headers.remove(name);
-                    for value in values {
-                        // A value that cannot stand in a field is left out.
-                        let _ = headers.append(name, &value);
+                    // A value that cannot stand in a field is left out.
+                    let set = values.iter().filter(|value| headers.append(name, value).is_ok()).count();
+                    if set == 0 {
+                        // As with one value: the gateway's own must not stand in its place.
+                        exchange.remove_request_field(name);
                     }
                 }
                 Operation::Remove(name) => exchange.remove_request_field(name),

@@ -89,7 +89,7 @@ fn is_wanted_again(handle: &Handle, shared: &Shared, commands: &mut UnboundedRec
                     handle.status.connections.fetch_sub(1, Ordering::Relaxed);
                     shared.addresses.release(peer.ip());
                 }
-                Ok(Command::Evict) => handle.status.ignore_asked(shared),
+                Ok(Command::Evict) => handle.status.ignore_asked(),
                 // It takes up the listeners in force when it starts.
                 Ok(Command::Listeners | Command::Panic) => {}
                 Err(TryRecvError::Empty) => break,

@@ -1,7 +1,7 @@
-//! What the workers share about capacity for connections: how many descriptors the process may have, and how many
-//! connections were told to give way and have not ended. Which ones give way is the workers' business.
+//! What the workers share about capacity for connections: how many descriptors the process may have, and when to say that
+//! there are too few. Which connections give way is the workers' business.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::env;
 use crate::observe::pace::Pace;
@@ -49,8 +49,6 @@ const WARN_EVERY_MS: u64 = 10_000;
 pub(crate) struct Capacity {
     /// The number of a new descriptor from which on fewer are free than the reserve.
     few_from: AtomicU64,
-    /// Connections that were told, or whose worker was asked, to give way and that have not ended.
-    leaving: AtomicUsize,
     paces: [Pace; Shortage::ALL.len()],
     /// Of the line that says that nothing can be accepted.
     exhaustion: Pace,
@@ -59,12 +57,7 @@ pub(crate) struct Capacity {
 impl Default for Capacity {
     fn default() -> Capacity {
         let pace = || Pace::every_ms(WARN_EVERY_MS);
-        Capacity {
-            few_from: AtomicU64::new(u64::MAX),
-            leaving: AtomicUsize::new(0),
-            paces: [pace(), pace()],
-            exhaustion: pace(),
-        }
+        Capacity { few_from: AtomicU64::new(u64::MAX), paces: [pace(), pace()], exhaustion: pace() }
     }
 }
 
@@ -79,21 +72,6 @@ impl Capacity {
     pub(crate) fn missing(&self, descriptor: u64) -> usize {
         let missing = (descriptor + 1).saturating_sub(self.few_from.load(Ordering::Relaxed));
         usize::try_from(missing).unwrap_or(usize::MAX)
-    }
-
-    /// Connections that are about to end, because they were told to give way.
-    pub(crate) fn leaving(&self) -> usize {
-        self.leaving.load(Ordering::Relaxed)
-    }
-
-    /// So many were told to give way.
-    pub(crate) fn told(&self, count: usize) {
-        self.leaving.fetch_add(count, Ordering::Relaxed);
-    }
-
-    /// So many of them have ended, or do not end after all.
-    pub(crate) fn settled(&self, count: usize) {
-        self.leaving.fetch_sub(count, Ordering::Relaxed);
     }
 
     /// Whether it is time to say again that no connection can be accepted.

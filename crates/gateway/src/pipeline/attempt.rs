@@ -294,7 +294,7 @@ async fn wait_for_head<S: ServerStream>(
             return Poll::Ready(Err(Failure::new(Cause::ClientGone, "it went away while waiting")));
         }
         if waits == WaitsFor::Turn {
-            return Poll::Pending;
+            return if run.alarm.is_overdue() { Poll::Ready(Err(upload::overdue())) } else { Poll::Pending };
         }
         let rang = run.alarm.rang();
         if leaving {
@@ -321,6 +321,10 @@ async fn wait_for_head<S: ServerStream>(
         };
         patience.pause();
         if moved || changed {
+            // An upload that goes on in small steps never lets the alarm ring without progress.
+            if rang && run.alarm.is_overdue() {
+                return Poll::Ready(Err(upload::overdue()));
+            }
             run.alarm.set(cx, timeout_ms);
         } else if rang {
             return Poll::Ready(Err(match waits {

@@ -167,6 +167,9 @@ async fn read<S: ServerStream>(
             moved = true;
             server.consume(count);
             if turn.is_over(cx, count) {
+                if run.alarm.is_overdue() {
+                    return Poll::Ready(Err(upload::overdue()));
+                }
                 has_moved = true;
                 return Poll::Pending;
             }

@@ -56,7 +56,8 @@ pub(super) async fn connect<S: ServerStream>(
         if !armed {
             armed = true;
             let is_leaving = run.is_client_leaving.get() || has_closed_behind;
-            alarm.set(cx, if is_leaving { HALF_CLOSE_GRACE_MS } else { LOOK_MS }.min(left_ms));
+            // 0 would mean never.
+            alarm.set(cx, if is_leaving { HALF_CLOSE_GRACE_MS } else { LOOK_MS }.min(left_ms).max(1));
         }
         Poll::Pending
     })

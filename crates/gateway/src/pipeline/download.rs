@@ -65,6 +65,10 @@ impl<'r, 'w> Download<'r, 'w> {
         };
         self.patience.pause();
         if moved || changed {
+            // A response that goes on in small steps never lets the alarm ring without progress.
+            if alarm.rang() && alarm.is_overdue() {
+                return Poll::Ready(Err(overdue()));
+            }
             alarm.set(cx, timeout_ms);
         } else if alarm.rang() {
             return Poll::Ready(Err(match waits {
@@ -290,6 +294,9 @@ async fn stream<S: ServerStream, O: ClientStream>(
                     origin.consume(count);
                     moved = true;
                     if turn.is_over(cx, count) {
+                        if download.run.alarm.is_overdue() {
+                            return Poll::Ready(Err(overdue()));
+                        }
                         has_moved = true;
                         return Poll::Pending;
                     }
@@ -361,6 +368,9 @@ async fn collect<S: ServerStream, O: ClientStream>(
             moved = true;
             origin.consume(count);
             if turn.is_over(cx, count) {
+                if download.run.alarm.is_overdue() {
+                    return Poll::Ready(Err(overdue()));
+                }
                 has_moved = true;
                 return Poll::Pending;
             }
@@ -368,6 +378,12 @@ async fn collect<S: ServerStream, O: ClientStream>(
     })
     .await?;
     Ok(body)
+}
+
+/// The failure of a request whose time is over while its response still arrives.
+#[cold]
+fn overdue() -> Failure {
+    Failure::new(Cause::RequestTimeout, "the response body was still arriving")
 }
 
 fn gone(error: &std::io::Error) -> Failure {

@@ -140,6 +140,8 @@ pub(super) async fn request<S: ServerStream>(
             }
         }
     }
+    // A plugin that only reads the body may have left its filter undecided: no node is asked then.
+    refuse_undecided(exchange)?;
     Ok(None)
 }
 

@@ -1,8 +1,10 @@
 //! Answers made here: by a plugin, or because something failed. They run the response phases like any other response.
 
+use std::borrow::Cow;
 use std::future::poll_fn;
 use std::task::Poll;
 
+use router::vars::GaveUp;
 use serde_json::json;
 
 use super::patience::{Lost, Patience};
@@ -47,6 +49,8 @@ pub(super) async fn fail<S: ServerStream>(
         name_tried_statuses(exchange);
     }
     exchange.failure = Some(failure);
+    // What was undecided about the request is answered by this; what the response phases leave undecided counts anew.
+    exchange.gave_up.set(None);
     reply(run, exchange, server, chains, answer).await
 }
 
@@ -86,18 +90,15 @@ pub(super) async fn reply<S: ServerStream>(
 ) -> Outcome {
     exchange.answered_locally = true;
     let mut body = reply.body.into_owned();
-    exchange.response.clear();
-    exchange.response.status = reply.status;
-    for (name, value) in &reply.headers {
-        // A plugin that makes a field of user input must not be able to split the response; such a field is dropped.
-        if exchange.response.headers.append(name, value.as_bytes()).is_err()
-            && let Some(count) = MALFORMED_FIELDS.add(1, run.worker.now_ms())
-        {
-            tracing::warn!(field = %name, count, "a plugin's response field is malformed and was left out");
-        }
-    }
+    set_head(run, exchange, reply.status, &reply.headers);
     respond_head(exchange, chains);
+    let undecided = exchange.gave_up.get();
     edit_body(exchange, chains, &mut body);
+    if exchange.gave_up.get().is_some() {
+        let bare = bare_failure(exchange, undecided);
+        set_head(run, exchange, bare.status, &bare.headers);
+        body = bare.body.into_owned();
+    }
     let length = if matches!(exchange.response.status, 204 | 304) || exchange.response.status < 200 {
         BodyLength::None
     } else {
@@ -109,6 +110,31 @@ pub(super) async fn reply<S: ServerStream>(
     exchange.note_response(&body);
     server.start_response(exchange, length);
     send(run, exchange, server, &body).await
+}
+
+/// Makes the response's head that of a reply.
+fn set_head(run: &Run<'_>, exchange: &mut Exchange, status: u16, fields: &[(Cow<'static, str>, String)]) {
+    exchange.response.clear();
+    exchange.response.status = status;
+    for (name, value) in fields {
+        // A plugin that makes a field of user input must not be able to split the response; such a field is dropped.
+        if exchange.response.headers.append(name, value.as_bytes()).is_err()
+            && let Some(count) = MALFORMED_FIELDS.add(1, run.worker.now_ms())
+        {
+            tracing::warn!(field = %name, count, "a plugin's response field is malformed and was left out");
+        }
+    }
+}
+
+/// What is sent instead of a reply whose edits are undecided or were given up: what they would have taken out must not be
+/// sent. If the reply was for a failure already, that one is named.
+#[cold]
+fn bare_failure(exchange: &mut Exchange, undecided: Option<GaveUp>) -> Reply {
+    let failure = exchange.failure.get_or_insert_with(|| match undecided {
+        Some(reason) => Failure::new(Cause::PatternLimit, reason.to_string()),
+        None => Failure::new(Cause::BufferLimit, "a plugin takes too long to edit the body"),
+    });
+    Reply::json(failure.cause.status(), &json!({ "error_msg": explanation(failure) }))
 }
 
 /// Contract section 2.5: on a server error, or always where a setting says so, the statuses of all tries are named.

@@ -174,6 +174,12 @@ pub(super) fn too_large(limit_bytes: impl std::fmt::Display) -> Failure {
     Failure::new(Cause::BodyTooLarge, format!("the limit for a body is {limit_bytes} bytes"))
 }
 
+/// The failure of a request whose time is over while its body still arrives.
+#[cold]
+pub(super) fn overdue() -> Failure {
+    Failure::new(Cause::RequestTimeout, "the request body was still arriving")
+}
+
 /// The failure of a client that was waited for in vain.
 pub(super) fn lost(lost: Lost) -> Failure {
     match lost {

@@ -252,7 +252,8 @@ impl Gateway {
 
     /// Nothing is under way: are all counts back, is all memory?
     pub(crate) fn judge_at_rest(&self) {
-        let leaving = self.shared.capacity.leaving();
+        let leaving: usize =
+            self.handles.iter().map(|handle| handle.status.leaving.load(Ordering::Relaxed)).sum();
         if leaving != 0 {
             self.ledger.violation(format!("{leaving} connections are about to give way when all is over"));
         }

@@ -169,12 +169,13 @@ fn is_exhaustion(error: &io::Error) -> bool {
 
 fn place(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAddr, open: &Rc<OpenListener>) {
     let counts = || peers.iter().map(|peer| peer.status.connections.load(Ordering::Relaxed));
-    worker.keep_reserve(stream.descriptor());
     if let Some(refusal) = refusal(worker, counts().sum(), peer) {
         // Closed before a byte was read: the client may try again elsewhere.
         worker.status.failures.refused(refusal);
         return stream.reset_on_close();
     }
+    // Only now: a connection that is refused gives its descriptor back, and no other gives way for it.
+    worker.keep_reserve(stream.descriptor());
     if peers.len() > 1 {
         let mine = worker.status.connections.load(Ordering::Relaxed);
         let (least, count) =
@@ -212,8 +213,11 @@ fn refusal(worker: &Worker, connections: usize, peer: SocketAddr) -> Option<Refu
 /// Whether one more connection may be served beside `connections`, if need be because a silent one gives way to it. That
 /// one ends a moment later, so that the limit is passed by as many as are about to end.
 fn has_seat(worker: &Worker, connections: usize) -> bool {
-    let seats = worker.options.limits.max_connections.saturating_add(worker.shared.capacity.leaving());
-    let missing = (connections + 1).saturating_sub(seats);
+    let missing = (connections + 1).saturating_sub(worker.options.limits.max_connections);
+    if missing == 0 {
+        return true;
+    }
+    let missing = missing.saturating_sub(worker.leaving());
     missing == 0 || worker.evict(Shortage::MaxConnections, missing).count() >= missing
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use super::silence::Silence;
-use super::{Command, Handle, Worker};
+use super::{Command, Handle, Status, Worker};
 use crate::env;
 use crate::overload::capacity::Shortage;
 
@@ -21,6 +21,9 @@ const UNUSED_LEAST_MS: u32 = 100;
 const USED_LEAST_MS: u32 = 1_000;
 /// How long is waited for another worker to act.
 const ELSEWHERE_MS: u64 = 1;
+/// A worker that has not turned its loop for so long is passed over: what it is asked for may come too late. That is ten
+/// turns of the loop; the worker that asks goes on with the next one.
+const STANDS_AFTER_MS: u64 = 200;
 /// How often a connection to a node is tried again because a client connection gave way for it.
 const OPENS_AGAIN: usize = 8;
 
@@ -55,19 +58,17 @@ impl Worker {
     #[cold]
     pub(super) fn evict(&self, shortage: Shortage, wanted: usize) -> Evicted {
         let now_ms = self.clock_ns() / 1_000_000;
-        let peers: &[Handle] = self.peers.get().map_or(&[], |peers| peers);
+        let peers = self.peers();
         let mut evicted = Evicted::default();
         while evicted.count() < wanted.min(AT_ONCE) {
-            let Some((silence, index)) = longest_silent(peers, now_ms) else { break };
-            // Before it is asked for, because another worker may be done at once.
-            self.shared.capacity.told(1);
+            let Some((silence, index)) = longest_silent(peers, self.index, now_ms) else { break };
             if index != self.index {
                 ask(&peers[index], shortage);
                 evicted.elsewhere += 1;
             } else if self.tell(silence, shortage, now_ms) {
+                self.status.leaving.fetch_add(1, Ordering::Relaxed);
                 evicted.here += 1;
             } else {
-                self.shared.capacity.settled(1);
                 break;
             }
         }
@@ -84,7 +85,7 @@ impl Worker {
             let asked = self.status.asked[*shortage as usize].swap(0, Ordering::Relaxed) as usize;
             let told = (0..asked).take_while(|_| self.tell_longest_silent(*shortage, now_ms)).count();
             // They were counted as leaving by the worker that asked.
-            self.shared.capacity.settled(asked - told);
+            self.status.settled(asked - told);
             if told > 0 {
                 self.shared.capacity.warn(*shortage, told, now_ms);
             }
@@ -108,13 +109,39 @@ impl Worker {
         true
     }
 
+    /// Makes one connection of this worker give way, although one of another worker has been silent longer.
+    fn evict_here(&self, shortage: Shortage) -> Evicted {
+        let now_ms = self.clock_ns() / 1_000_000;
+        if !self.tell_longest_silent(shortage, now_ms) {
+            return Evicted::default();
+        }
+        self.status.leaving.fetch_add(1, Ordering::Relaxed);
+        self.shared.capacity.warn(shortage, 1, now_ms);
+        Evicted { here: 1, elsewhere: 0 }
+    }
+
+    /// Connections of all workers that are about to end, because they were told to give way. Those of a worker that stands
+    /// do not count.
+    pub(super) fn leaving(&self) -> usize {
+        leaving(self.peers(), self.index, self.clock_ns() / 1_000_000)
+    }
+
+    fn peers(&self) -> &[Handle] {
+        self.peers.get().map_or(&[], |peers| peers)
+    }
+
     /// As [`Worker::evict`], because a call found no descriptor, and waits for the connections to end. If no client
     /// connection gives way, this worker's idle connections to nodes do. False if nothing was found.
     #[cold]
     pub(super) async fn free_descriptors(&self) -> bool {
         self.shared.capacity.read_limit();
-        let wanted = AT_ONCE.saturating_sub(self.shared.capacity.leaving());
-        let evicted = self.evict(Shortage::OpenFiles, wanted);
+        let leaving = self.leaving();
+        let mut evicted = self.evict(Shortage::OpenFiles, AT_ONCE.saturating_sub(leaving));
+        let has_fallen = leaving < self.waited_for.replace(leaving + evicted.count());
+        if evicted.count() == 0 && leaving > 0 && !has_fallen {
+            // None of them has ended since the last look: their worker may stand.
+            evicted = self.evict_here(Shortage::OpenFiles);
+        }
         if self.wait_for_evicted(evicted).await {
             return true;
         }
@@ -126,7 +153,7 @@ impl Worker {
     async fn wait_for_evicted(&self, evicted: Evicted) -> bool {
         if evicted.here > 0 {
             env::yield_to_events().await;
-        } else if evicted.elsewhere > 0 || self.shared.capacity.leaving() > 0 {
+        } else if evicted.elsewhere > 0 || self.leaving() > 0 {
             env::sleep_ms(ELSEWHERE_MS).await;
         } else {
             return false;
@@ -139,7 +166,7 @@ impl Worker {
     pub(super) fn keep_reserve(&self, descriptor: u64) {
         let missing = self.shared.capacity.missing(descriptor);
         if missing > 0 {
-            self.evict(Shortage::OpenFiles, missing.saturating_sub(self.shared.capacity.leaving()));
+            self.evict(Shortage::OpenFiles, missing.saturating_sub(self.leaving()));
         }
     }
 
@@ -162,8 +189,21 @@ impl Worker {
     }
 }
 
-/// The worker whose connection has been silent longest, of those that give way first, and why that one is silent.
-fn longest_silent(peers: &[Handle], now_ms: u64) -> Option<(Silence, usize)> {
+/// Whether a worker has not turned its loop for a while. The one that asks is at work.
+fn stands(status: &Status, now_ms: u64) -> bool {
+    now_ms.saturating_sub(status.beat_ms.load(Ordering::Relaxed)) >= STANDS_AFTER_MS
+}
+
+/// See [`Worker::leaving`]; `own` is the worker that asks.
+fn leaving(peers: &[Handle], own: usize, now_ms: u64) -> usize {
+    let turning =
+        peers.iter().enumerate().filter(|(index, peer)| *index == own || !stands(&peer.status, now_ms));
+    turning.map(|(_, peer)| peer.status.leaving.load(Ordering::Relaxed)).sum()
+}
+
+/// The worker whose connection has been silent longest, of those that give way first, and why that one is silent; `own`
+/// is the worker that asks.
+fn longest_silent(peers: &[Handle], own: usize, now_ms: u64) -> Option<(Silence, usize)> {
     Silence::ALL.iter().find_map(|silence| {
         let age_ms = |peer: &Handle| {
             let asked: u32 = peer.status.asked.iter().map(|asked| asked.load(Ordering::Relaxed)).sum();
@@ -172,6 +212,7 @@ fn longest_silent(peers: &[Handle], now_ms: u64) -> Option<(Silence, usize)> {
             peer.status.silent.oldest_age_ms(*silence, now_ms).filter(|_| has_more)
         };
         let ages = peers.iter().enumerate().filter_map(|(index, peer)| Some((age_ms(peer)?, index)));
+        let ages = ages.filter(|(_, index)| *index == own || !stands(&peers[*index].status, now_ms));
         let (age_ms, index) = ages.max_by_key(|(age_ms, _)| *age_ms)?;
         (age_ms >= silence.least_ms()).then_some((*silence, index))
     })
@@ -179,6 +220,8 @@ fn longest_silent(peers: &[Handle], now_ms: u64) -> Option<(Silence, usize)> {
 
 /// Asks another worker to let one more of its connections give way.
 fn ask(peer: &Handle, shortage: Shortage) {
+    // First, because the other worker may be done at once.
+    peer.status.leaving.fetch_add(1, Ordering::Relaxed);
     if peer.status.asked[shortage as usize].fetch_add(1, Ordering::Relaxed) == 0 {
         // One command at a time; a worker that is gone has no connections.
         let _ = peer.commands.send(Command::Evict);
@@ -190,4 +233,44 @@ pub(super) fn lacks_descriptors(error: &io::Error) -> bool {
     const EMFILE: i32 = 24;
     const ENFILE: i32 = 23;
     matches!(error.raw_os_error(), Some(EMFILE | ENFILE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::silence::SilentConnections;
+    use super::*;
+    use crate::worker::channel;
+
+    /// Two workers that turn at 10 s; the connection of the second one has been silent longer.
+    fn workers() -> (Vec<Handle>, Vec<SilentConnections>) {
+        let workers: Vec<Handle> = (0..2).map(|_| channel().0).collect();
+        let silent = workers.iter().zip([2_000, 1_000]).map(|(worker, since_ms)| {
+            worker.status.beat_ms.store(10_000, Ordering::Relaxed);
+            let mut silent = SilentConnections::new(worker.status.clone());
+            silent.enter(0, Silence::Idle, since_ms);
+            silent
+        });
+        let silent = silent.collect();
+        (workers, silent)
+    }
+
+    #[test]
+    fn worker_that_stands_is_passed_over() {
+        let (workers, _silent) = workers();
+        let chosen = |own, now_ms| longest_silent(&workers, own, now_ms).map(|(_, index)| index);
+        assert_eq!(chosen(0, 10_199), Some(1));
+        assert_eq!(chosen(0, 10_200), Some(0), "the longest silent is out of reach");
+        assert_eq!(chosen(1, 10_200), Some(1), "the worker that asks is at work");
+    }
+
+    #[test]
+    fn those_of_a_standing_worker_are_not_leaving() {
+        let (workers, _silent) = workers();
+        workers[0].status.leaving.store(2, Ordering::Relaxed);
+        ask(&workers[1], Shortage::OpenFiles);
+        assert_eq!(leaving(&workers, 0, 10_199), 3);
+        assert_eq!(leaving(&workers, 0, 10_200), 2);
+        workers[1].status.ignore_asked();
+        assert_eq!(leaving(&workers, 0, 10_000), 2, "what was asked for is taken back");
+    }
 }

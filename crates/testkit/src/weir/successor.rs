@@ -65,10 +65,12 @@ impl Successor {
         assert!(kill_process(self.process, signal).is_ok(), "process {} is gone", self.pid());
     }
 
-    /// Whether it has not ended: who adopted it may not have asked for its exit code yet.
+    /// Whether it has not ended: who adopted it may not have asked for its exit code yet. After KILL its first thread may
+    /// end before others, which hold the descriptors.
     fn runs(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
-        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid())).map_or(0, Iterator::count);
+        threads > 1 || stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
     }
 }
 

@@ -173,6 +173,14 @@ impl Node {
         Ok(())
     }
 
+    /// Gives what goes on after a hand-over: the data plane, and the control side, which follows a file or etcd for a
+    /// while. The lock of the data folder and the spare sockets are closed; the successor has its own descriptors of both,
+    /// and the files in the folder are its own by then.
+    pub(super) fn let_go(self) -> (Arc<Gateway>, Control) {
+        // What is not named here is dropped when this returns.
+        (self.gateway, self.control)
+    }
+
     /// The lock of the data folder, if it is held.
     pub(super) fn lock(&self) -> Option<&DirectoryLock> {
         self.lock.as_ref()

@@ -171,8 +171,8 @@ async fn give_way(
     tell(&node, &Outcome::HandedOver { to: process, version });
     released.for_good();
     let logs = Logs::of(&node);
-    // The lock and the control side's sockets are closed here: nothing of this process may hold them for an hour.
-    let Node { gateway, control, .. } = node;
+    // The lock and the control side's sockets are closed here: this process would hold them until its last tunnel ends.
+    let (gateway, control) = node.let_go();
     control.stop_listening();
     let is_drained = Arc::new(AtomicBool::new(false));
     let old_side =

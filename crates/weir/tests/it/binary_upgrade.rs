@@ -303,6 +303,36 @@ fn old_process_ends_within_its_upgrade_grace() {
 }
 
 #[test]
+fn old_tunnel_does_not_keep_data_and_ports() {
+    for signal in [rustix::process::Signal::TERM, rustix::process::Signal::KILL] {
+        let origin = lasting_origin(&Signal::new(), &Signal::new());
+        let mut weir = gateway("workers: 1\n", &["--grace", "5"]);
+        route_to(&weir, &origin);
+        let mut tunnel = weir.client();
+        assert_eq!(tunnel.request("GET", "/chat", &TUNNEL, b"").status, 101);
+        weir.upgrade();
+        let heir = weir.wait_for_successor(weir.pid());
+        // A write is answered when the old process begins no request any more.
+        route_to(&weir, &origin);
+        let pid = rustix::process::Pid::from_raw(heir.pid().cast_signed()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+        heir.wait_until_gone();
+        assert_eq!(weir.holder(), None, "after {signal:?} the old process holds the data folder");
+        let listeners = ["proxy", "admin", "control", "status", "metrics"]
+            .map(|name| format!("{name}: '{}'\n", weir.address(name)));
+        let data = weir.data().to_string_lossy().into_owned();
+        let third = gateway(&listeners.concat(), &["--data", &data]);
+        for _ in 0..20 {
+            assert_eq!(third.get("/").text(), "served");
+            assert_eq!(revision(&third, "1"), revision(&weir, "1"), "at the same address");
+        }
+        assert!(weir.is_running());
+        tunnel.send(b"still here");
+        assert_eq!(tunnel.read_bytes(10), b"still here");
+    }
+}
+
+#[test]
 fn changed_listeners_are_handed_over_as_they_are_and_changed_settings_come_into_force() {
     let mut weir = Weir::builder(BINARY)
         .settings("proxy: 127.0.0.1:0\nworkers: 2\n")

@@ -55,6 +55,43 @@ fn costly_pattern_refuses_the_request() {
 }
 
 #[test]
+fn undecided_body_reader_asks_no_node() {
+    let origin = Origin::answering("open");
+    let filter = "_meta: {filter: [[http_x, '~~', '(?<!q)[a-z]+Z$']]}";
+    let logger = format!("http-logger: {{uri: 'http://127.0.0.1:1', include_req_body: true, {filter}}}");
+    let routes = format!(
+        "routes:\n  - {{id: r, uri: /*, plugins: {{{logger}}}, upstream: {{nodes: {{'{}': 1}}}}}}\n",
+        origin.address()
+    );
+    let weir = builder(&routes).start();
+    let ask = |value: &str| weir.client().request("POST", "/", &[("X", value)], b"body").status;
+    assert_eq!(ask(&"a".repeat(60_000)), 400);
+    assert_eq!(origin.requests().len(), 0, "the node is not asked");
+    assert_eq!(ask("plain"), 200);
+}
+
+#[test]
+fn undecided_edit_sends_no_local_reply() {
+    let mock = "mocking: {response_example: hidden}";
+    let rewrite = "body: edited, vars: [[http_x, '~~', '(?<!q)[a-z]+Z$']]";
+    let routes = format!(
+        "routes:\n  - {{id: r, uri: /r, plugins: {{{mock}, response-rewrite: {{{rewrite}}}}}}}\n\
+         global_rules:\n  - {{id: g, plugins: {{response-rewrite: {{headers: {{set: {{X-G: g}}}}}}}}}}\n"
+    );
+    let weir = builder(&routes).start();
+    let ask = |path: &str, value: &str| {
+        let answer = weir.client().request("GET", path, &[("X", value)], b"");
+        (answer.status, answer.header("x-g").map(str::to_owned), answer.text())
+    };
+    assert_eq!(ask("/r", "aZ"), (200, Some("g".to_owned()), "edited".to_owned()));
+    let (status, field, text) = ask("/r", &"a".repeat(60_000));
+    assert_eq!((status, field), (400, None), "{text}");
+    assert!(text.contains("400 Bad Request") && !text.contains("hidden"), "{text}");
+    assert_eq!(ask("/none", "a").0, 404);
+    wait_for("the fault is counted", || (failures(&weir, "pattern_limit") == 1).then_some(()));
+}
+
+#[test]
 fn body_is_not_searched_by_costly_patterns() {
     let weir = Weir::builder(BINARY).start();
     let refused = |route: Value, told: &str| {

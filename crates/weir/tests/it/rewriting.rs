@@ -108,6 +108,10 @@ fn fields_that_the_gateway_writes_itself_can_be_set() {
     );
     check_all("set: {X-Forwarded-Host: '', X-Seen: '$http_x_forwarded_host!'}", &[("X-Forwarded-Host", &[])]);
     check_all(
+        "set: {X-Forwarded-Host: ['$arg_none'], X-Forwarded-Proto: ['$arg_none', '$arg_none']}",
+        &[("X-Forwarded-Host", &[]), ("X-Forwarded-Proto", &[])],
+    );
+    check_all(
         "add: {X-A: [one, '$request_method']}, set: {X-B: ['$remote_addr', 2, '$arg_none'], X-Forwarded-Host: [a, b]}",
         &[
             ("X-A", &["one", "GET"]),

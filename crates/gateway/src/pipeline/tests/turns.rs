@@ -73,6 +73,60 @@ fn body_that_is_collected_in_small_chunks_yields() {
 }
 
 #[test]
+fn upload_without_a_pause_ends_in_time() {
+    let origin = Origin::start(|request| Reply::ok(&request.body.len().to_string()));
+    let body = vec![Some("x"); 3 * PIECES_MAX];
+    let (told, pieces) = on_loop(async {
+        let worker = worker(&[origin.address()], &json!({}));
+        let (alarm, mut exchange) = (Alarm::new(&worker), Lease::new(&worker));
+        alarm.bound(worker.now_ms());
+        request_head(&mut exchange, "POST /here");
+        let mut server = scripted(&body, BodyLength::Unknown);
+        run(&worker, &mut exchange, &mut server, &alarm).await;
+        log(&worker, &mut exchange);
+        assert_eq!(exchange.failure.as_ref().map(|failure| failure.cause), Some(Cause::RequestTimeout));
+        (server.told.join(" "), 3 * PIECES_MAX - server.body.len())
+    });
+    assert!(told.starts_with("start:504:"), "{told}");
+    assert_eq!(pieces, PIECES_MAX, "one turn");
+
+    on_loop(async {
+        let worker = worker(&[origin.address()], &json!({}));
+        let (alarm, mut exchange) = (Alarm::new(&worker), Lease::new(&worker));
+        alarm.bound(worker.now_ms());
+        request_head(&mut exchange, "POST /here");
+        let generation = worker.generation();
+        let run = crate::pipeline::Run {
+            worker: &worker,
+            generation: &generation,
+            alarm: &alarm,
+            body_patience: Cell::default(),
+            is_client_leaving: Cell::default(),
+        };
+        let mut server = scripted(&body, BodyLength::Unknown);
+        let read = crate::pipeline::collect::whole(&run, &mut exchange, &mut server, 1_000_000).await;
+        assert_eq!(read.err().map(|failure| failure.cause), Some(Cause::RequestTimeout));
+    });
+}
+
+#[test]
+fn response_without_a_pause_ends_in_time() {
+    let origin = Origin::start(|_| Reply::chunked(&["x"; 5 * PIECES_MAX], &[]));
+    let told = on_loop(async {
+        let worker = worker(&[origin.address()], &json!({}));
+        let (alarm, mut exchange) = (Alarm::new(&worker), Lease::new(&worker));
+        alarm.bound(worker.now_ms());
+        request_head(&mut exchange, "GET /here");
+        let mut server = scripted(&[], BodyLength::None);
+        run(&worker, &mut exchange, &mut server, &alarm).await;
+        log(&worker, &mut exchange);
+        assert_eq!(exchange.failure.as_ref().map(|failure| failure.cause), Some(Cause::RequestTimeout));
+        server.told.join(" ")
+    });
+    assert_eq!(told, "start:200:Unknown abort");
+}
+
+#[test]
 fn response_of_small_chunks_yields() {
     let origin = Origin::start(|_| Reply::chunked(&["x"; 5 * PIECES_MAX], &[]));
     for plugins in [json!({}), json!({"shouter": {}})] {
