@@ -396,7 +396,14 @@ mod tests {
             ],
             &["weir.yaml:3: routes[1]: the id `1` is there twice"],
         );
-        check("routes:\n- uri: /\n  id: a b\n", &[], &["weir.yaml:3: routes[0].id: the id may only have"]);
+        check(
+            "routes:\n- uri: /\n  id: a b\n",
+            &[(
+                "/routes/arr_1.faulty",
+                "unreadable: the id may only have letters, digits, '-', '_' and '.'\n{\"uri\":\"/\",\"id\":\"a b\"}",
+            )],
+            &["weir.yaml:3: routes[0].id: the id may only have"],
+        );
         check(
             "consumers:\n- plugins: {}\n",
             &[],
