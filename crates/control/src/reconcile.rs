@@ -212,7 +212,7 @@ impl Reconcile {
         self.run(task).await
     }
 
-    /// What the writes have to pass.
+    /// The gate that writes pass.
     pub(crate) fn gate(&self) -> &WriteGate {
         &self.gate
     }

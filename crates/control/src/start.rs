@@ -243,7 +243,7 @@ impl Control {
         HandOver::new(self.reconcile.clone(), self.admin_paused.clone()).after(self.admin_busy.clone())
     }
 
-    /// What the writes of the Admin API have to pass.
+    /// The gate that writes of the Admin API pass.
     pub fn write_gate(&self) -> WriteGate {
         self.reconcile.gate().clone()
     }

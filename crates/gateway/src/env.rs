@@ -31,7 +31,7 @@ pub(crate) use chosen::{
 /// Whether sockets, clocks and tasks are those of the simulation.
 pub const IS_SIMULATED: bool = cfg!(feature = "simulation");
 
-/// What is known of the other end of a stream, bytes in front of its end aside.
+/// The state of the other end of a stream, bytes in front of its end aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerEnd {
     /// It may send more.

@@ -62,7 +62,7 @@ impl Reconciler {
     /// The faults of the file and of its objects, each as a line, in the file's order.
     fn faults_of(document: &Document, of_objects: &[Fault]) -> Vec<String> {
         let mut faults = document.faults.clone();
-        // What is kept although the file no longer tells it apart has its faults told already.
+        // Objects that are kept although the file no longer tells them apart have their faults reported already.
         faults.extend(of_objects.iter().filter_map(|fault| document.place(fault)));
         faults.sort_by_key(|fault| fault.line);
         // Of an item that is no object of its own, the file and its closed form tell the same.

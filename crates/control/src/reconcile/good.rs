@@ -26,7 +26,7 @@ use crate::stored_key;
 pub(super) struct GoodForms {
     /// Where they are and of which source; none: nothing is kept.
     place: Option<(PathBuf, String)>,
-    /// What the disk has, by the keys' texts.
+    /// The forms on disk, by the keys' texts.
     kept: BTreeMap<String, Form>,
     /// The disk did not take the last change, which was reported.
     is_behind: bool,
@@ -148,7 +148,7 @@ impl Reconciler {
         if second.is_empty() {
             self.publish(applied);
         } else {
-            // What is on disk must outlive a crash between the two.
+            // The file on disk must survive a crash between the two.
             self.hand_over(applied);
             let applied = self.snapshot.apply(&self.parts.catalog, &second, revision, Policy::Lenient);
             self.publish(applied);
@@ -156,7 +156,7 @@ impl Reconciler {
     }
 }
 
-/// What tells this source from others.
+/// The name that tells this source from others.
 fn name(source: &Source) -> String {
     match source {
         Source::Store(_) => "store".to_owned(),

@@ -15,7 +15,7 @@ const STALLED_AFTER_MS: u64 = 1_000;
 /// If the looks themselves lie farther apart, the whole process stood, say because it was stopped by a signal.
 const LATE_AFTER_MS: u64 = PERIOD_MS * 2;
 
-/// What was seen at the last look.
+/// The state at the last look.
 pub(super) struct Watch {
     workers: Vec<Handle>,
     stalls: Vec<Option<Stall>>,

@@ -1,4 +1,4 @@
-//! What the workers share about capacity for connections: how many descriptors the process may have, and when to say that
+//! Capacity for connections, shared by the workers: how many descriptors the process may have, and when to say that
 //! there are too few. Which connections give way is the workers' business.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::env;
 use crate::observe::pace::Pace;
 
-/// What there is too little of.
+/// The resource that is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shortage {
     /// Places for client connections: the setting `max_connections`.
@@ -27,7 +27,7 @@ impl Shortage {
         }
     }
 
-    /// What a user can do about it.
+    /// The remedy for the user.
     fn remedy(self) -> &'static str {
         match self {
             Shortage::MaxConnections => "raise max_connections",

@@ -14,7 +14,7 @@ use crate::failure::{Cause, Failure};
 use crate::upstream::Endpoint;
 use crate::upstream::stream::NodeStream;
 
-/// How often the kernel is asked whether a client has closed behind bytes that nobody reads yet, such as a request body:
+/// How often the kernel is asked whether a client has closed behind bytes that are not read yet, such as a request body:
 /// the event loop cannot tell of that.
 const LOOK_MS: u64 = 1_000;
 

@@ -196,7 +196,7 @@ async fn one<S: ServerStream>(
     Ok(None)
 }
 
-/// What the plugin `name` decides once its `future` is done. A client that goes away meanwhile is noticed, so that a slow
+/// The decision of the plugin `name` once its `future` is done. A client that goes away meanwhile is noticed, so that a slow
 /// server which the plugin asks does not hold what the client has left.
 async fn wait_for_plugin<S: ServerStream>(
     run: &Run<'_>,

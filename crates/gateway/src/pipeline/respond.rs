@@ -49,7 +49,7 @@ pub(super) async fn fail<S: ServerStream>(
         name_tried_statuses(exchange);
     }
     exchange.failure = Some(failure);
-    // What was undecided about the request is answered by this; what the response phases leave undecided counts anew.
+    // This answers an undecided request; searches that the response phases give up count anew.
     exchange.gave_up.set(None);
     reply(run, exchange, server, chains, answer).await
 }
@@ -126,7 +126,7 @@ fn set_head(run: &Run<'_>, exchange: &mut Exchange, status: u16, fields: &[(Cow<
     }
 }
 
-/// What is sent instead of a reply whose edits are undecided or were given up: what they would have taken out must not be
+/// The response in place of a reply whose edits are undecided or were given up: what they would have taken out must not be
 /// sent. If the reply was for a failure already, that one is named.
 #[cold]
 fn bare_failure(exchange: &mut Exchange, undecided: Option<GaveUp>) -> Reply {

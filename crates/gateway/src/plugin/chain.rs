@@ -36,7 +36,7 @@ impl Instance {
     pub(crate) fn applies(&self, exchange: &Exchange) -> bool {
         self.filter.as_ref().is_none_or(|filter| {
             filter.verdict(exchange).unwrap_or_else(|reason| {
-                // What may be a protection is left out only if that is certain.
+                // A plugin may be a protection: it is left out only if its filter is certainly false.
                 exchange.search_gave_up(reason);
                 true
             })

@@ -37,7 +37,7 @@ impl KeySpace {
         KeySpace { prefix: format!("{prefix}/") }
     }
 
-    /// What its keys begin with, without the slash at its end.
+    /// The prefix of its keys, without the slash at the end.
     pub(crate) fn prefix(&self) -> &str {
         self.prefix.trim_end_matches('/')
     }

@@ -112,8 +112,7 @@ impl Document {
             expanded,
             pointers: HashMap::new(),
         };
-        // What stands under a misspelt name is not known to be an object, and must not be taken for removed: a gateway
-        // would go on without its global rules.
+        // Objects under a misspelt name must not count as removed: a gateway would go on without its global rules.
         let misspelt =
             |name: &&String| Kind::from_collection(name).is_none() && nearest_collection(name).is_some();
         let misspelt: Vec<FileFault> = collections

@@ -17,7 +17,7 @@ use super::{DAMAGED, builder};
 /// Checks the file.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault.
 pub(super) fn check(path: &Path) -> Result<(), String> {
     let file = File::open(path).map_err(|fault| fault.to_string())?;
     let overlay = Overlay::new(file).map_err(|fault| fault.to_string())?;
@@ -49,7 +49,7 @@ pub(super) fn check(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// What the check has to know of the library's file header (its `docs/design.md`, "Super-header").
+/// The parts of the library's file header that the check reads (its `docs/design.md`, "Super-header").
 #[derive(Debug)]
 struct Header {
     /// The file was closed in order.
@@ -107,7 +107,7 @@ impl Overlay {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the file has at `offset`, zeros behind its end.
+    /// The bytes of the file at `offset`, zeros behind its end.
     fn read_file(&self, state: &State, offset: u64, out: &mut [u8]) -> io::Result<()> {
         out.fill(0);
         let there = usize::try_from(state.file_length.saturating_sub(offset)).unwrap_or(usize::MAX);
