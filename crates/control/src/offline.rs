@@ -56,7 +56,7 @@ pub fn from_file(path: &Path) -> Result<Vec<Change>, String> {
         let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
         lines.join("\n")
     })?;
-    Ok(document.objects.iter().map(|object| object.change(1)).collect())
+    Ok(document.objects.iter().chain(&document.stand_ins).map(|object| object.change(1)).collect())
 }
 
 /// What a set would change of those objects, as a node that has them would tell.

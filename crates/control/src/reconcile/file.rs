@@ -74,7 +74,7 @@ impl Reconciler {
     fn changes(&self, document: &Document, revision: u64) -> Vec<Change> {
         let mut changes = Vec::new();
         let mut present: HashSet<&Key> = HashSet::with_capacity(document.objects.len());
-        for object in &document.objects {
+        for object in document.objects.iter().chain(&document.stand_ins) {
             present.insert(&object.key);
             let before = self.written(&object.key);
             if before.is_none_or(|before| before.text != object.text) {

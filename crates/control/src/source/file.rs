@@ -148,7 +148,6 @@ pub fn check(path: &Path, catalog: &Catalog) -> FileCheck {
     let mut faults = document.faults.clone();
     faults.extend(applied.faults.iter().filter_map(|fault| document.place(fault)));
     faults.sort_by_key(|fault| fault.line);
-    faults.dedup();
     FileCheck { faults, warnings: warnings(&document, &applied.snapshot) }
 }
 
