@@ -116,6 +116,7 @@ pub(crate) fn secret_places(catalog: &Catalog, key: &Key, object: &Value) -> Vec
             MANAGER_FIELDS.iter().filter(|place| object.pointer(place).is_some_and(Value::is_string));
         places.extend(of_manager.map(|place| (*place).to_owned()));
     }
+    add_unknown_plugins(catalog, key, object, &mut places);
     places
 }
 
@@ -126,27 +127,40 @@ pub(super) fn hide_secrets(catalog: &Catalog, key: &Key, object: &mut Value) {
             *secret = HIDDEN.into();
         }
     }
-    hide_unknown_plugins(catalog, key, object);
 }
 
-/// Hides every text of plugins that this gateway does not know: nothing says which of them are secrets.
-fn hide_unknown_plugins(catalog: &Catalog, key: &Key, object: &mut Value) {
+/// Adds the places of all texts of plugins that this gateway does not know: their schemas, which would name the secrets among
+/// them, are not known either.
+fn add_unknown_plugins(catalog: &Catalog, key: &Key, object: &Value, places: &mut Vec<String>) {
     if key.kind == Kind::PluginMetadata && catalog.get(key.own_id()).is_none() {
-        hide_texts(object);
+        add_texts(object, String::new(), places);
     }
-    let plugins = object.get_mut("plugins").and_then(Value::as_object_mut);
-    for (_, config) in plugins.into_iter().flatten().filter(|(name, _)| catalog.get(name).is_none()) {
-        hide_texts(config);
+    let plugins = object.get("plugins").and_then(Value::as_object);
+    for (name, config) in plugins.into_iter().flatten().filter(|(name, _)| catalog.get(name).is_none()) {
+        add_texts(config, below("/plugins", name), places);
     }
 }
 
-fn hide_texts(value: &mut Value) {
+fn add_texts(value: &Value, place: String, places: &mut Vec<String>) {
     match value {
-        Value::String(text) => HIDDEN.clone_into(text),
-        Value::Array(items) => items.iter_mut().for_each(hide_texts),
-        Value::Object(fields) => fields.values_mut().for_each(hide_texts),
+        Value::String(_) => places.push(place),
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                add_texts(item, below(&place, &index.to_string()), places);
+            }
+        }
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                add_texts(field, below(&place, name), places);
+            }
+        }
         _ => {}
     }
+}
+
+/// A JSON pointer one step further down (RFC 6901 section 3).
+fn below(pointer: &str, step: &str) -> String {
+    format!("{pointer}/{}", step.replace('~', "~0").replace('/', "~1"))
 }
 
 /// Whether a value is a reference to a secret, or a list of nothing else.
@@ -171,6 +185,19 @@ const MANAGER_FIELDS: [&str; 5] =
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_of_unknown_plugins_are_hidden() {
+        let mut route = serde_json::json!({"uri": "/a", "plugins": {
+            "openid/x": {"client_secret": "s3cr3t", "scopes": ["s3cr3t"], "timeout": 3},
+            "count": {"count": 1},
+        }});
+        let key = Key::new(Kind::Route, "1").unwrap();
+        hide_secrets(&crate::testing::catalog(), &key, &mut route);
+        let expected = serde_json::json!({"client_secret": HIDDEN, "scopes": [HIDDEN], "timeout": 3});
+        assert_eq!((&route["plugins"]["openid/x"], &route["uri"]), (&expected, &"/a".into()));
+        assert_eq!(route["plugins"]["count"], serde_json::json!({"count": 1}));
+    }
 
     #[test]
     fn private_keys_are_never_shown() {
