@@ -214,7 +214,7 @@ impl Engine {
         self.end(grace, abandon, closing)
     }
 
-    /// What [`Engine::hand_over`] with this `grace` does to kept connections: over the first time each is told to close with
+    /// The times of [`Engine::hand_over`] with this `grace` for kept connections: over the first time each is told to close with
     /// its next response; one that carries no request any more is closed when the second time has passed as well. No
     /// exchange begins after that.
     pub fn hand_over_times(grace: Duration) -> (Duration, Duration) {

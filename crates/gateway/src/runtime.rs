@@ -72,7 +72,7 @@ pub struct Route {
 pub struct Unplaced {
     /// Its id.
     pub id: Arc<str>,
-    /// What is wrong with it, a sentence.
+    /// The fault, a sentence.
     pub reason: Box<str>,
 }
 

@@ -73,13 +73,13 @@ pub struct Status {
     pub revision: AtomicU64,
     /// Milliseconds of the monotonic clock when it last turned its loop.
     pub beat_ms: AtomicU64,
-    /// What it works on.
+    /// Its current work.
     pub(crate) at_work: AtWorkCell,
     /// Whether its loop was seen to stand; written by the engine's watch, as is the next.
     pub is_stalled: AtomicBool,
     /// How often its loop was seen to stand.
     pub stalls: AtomicU64,
-    /// What failed, what was refused, and which connections gave way to others.
+    /// Failures, refusals, and connections that gave way to others.
     pub failures: FailureCounts,
     /// Client connections without a request in flight.
     pub silent: SilentCounts,

@@ -32,7 +32,7 @@ impl OutboundPolicy {
     }
 }
 
-/// What is wrong with an address by itself.
+/// The fault of an address by itself.
 fn wrong_with(address: IpAddr) -> Option<&'static str> {
     Some(match address {
         IpAddr::V4(v4) if v4.is_link_local() => "link-local, where metadata services are",

@@ -32,7 +32,7 @@ pub struct Object {
     remarks: Option<Box<Remarks>>,
 }
 
-/// What is reported of an object that is in force.
+/// Reports about an object that is in force.
 #[derive(Clone, Debug)]
 struct Remarks {
     skipped: Box<[Fault]>,

@@ -149,7 +149,7 @@ mod tests {
 
     use super::*;
 
-    /// What is found in an object of the kind that has only this field.
+    /// The findings in an object of the kind that has only this field.
     fn findings(kind: Kind, path: &str) -> bool {
         let value = match path.rsplit('.').next() {
             Some("scheme") => json!("grpc"),

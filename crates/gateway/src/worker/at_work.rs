@@ -1,8 +1,8 @@
-//! What a worker works on, as another thread sees it: one number that the worker writes with plain stores.
+//! The current work of a worker, as another thread sees it: one number that the worker writes with plain stores.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a worker works on.
+/// The current work of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AtWork {
     /// No request.
@@ -40,7 +40,7 @@ impl AtWorkCell {
         self.set(slot.map_or(AtWork::Nothing, AtWork::Route));
     }
 
-    /// What the worker works on.
+    /// The current work of the worker.
     pub(crate) fn get(&self) -> AtWork {
         match self.0.load(Ordering::Relaxed) {
             NOTHING => AtWork::Nothing,

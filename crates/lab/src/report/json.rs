@@ -160,7 +160,7 @@ mod tests {
         assert!(missing.starts_with("cannot read /nowhere/result.json"), "{missing}");
     }
 
-    /// What `lab/README.md` says of the kept results.
+    /// The statement of `lab/README.md` about the kept results.
     #[test]
     fn kept_results_are_readable_where_told() {
         let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab");

@@ -31,7 +31,7 @@ impl Snapshot {
     }
 }
 
-/// What was compiled under a key before: the object in force, or its closed form.
+/// The form compiled under a key before: the object in force, or its closed form.
 struct Before {
     object: Option<Arc<Object>>,
     closed: Option<Arc<Object>>,

@@ -29,7 +29,7 @@ pub(super) fn form(catalog: &Catalog, written: &Written, value: &Value) -> Optio
     Some(Arc::new(Object::new(written.clone(), resource, Box::default(), Box::default())))
 }
 
-/// What a route matches. The service is kept for its hosts; where the reference is faulty, the route matches every host.
+/// The match of a route. The service is kept for its hosts; where the reference is faulty, the route matches every host.
 fn route(catalog: &Catalog, written: &Written, value: &Value) -> Option<Value> {
     let mut form = kept(value, &MATCH_FIELDS);
     // A route needs something that answers.

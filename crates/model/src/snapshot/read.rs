@@ -18,7 +18,7 @@ pub(super) enum Candidate {
     Deleted,
     /// An object that is good on its own.
     Good(Arc<Object>),
-    /// What was written cannot be used; the form that keeps its place, if it can be read.
+    /// The written text cannot be used; with the form that keeps its place, if it can be read.
     Bad(Written, Refusal, Option<Arc<Object>>),
 }
 

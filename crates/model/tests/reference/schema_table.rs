@@ -20,7 +20,7 @@ pub(crate) fn check_page(name: &str, package: &str, expected: &str) {
     );
 }
 
-/// What stands before the description of a field that cannot be used, by its path.
+/// The mark before the description of a field that cannot be used, by its path.
 pub(crate) type Marks<'m> = &'m dyn Fn(&str) -> Option<Mark>;
 
 /// A mark, and whether the fields inside the field are left out.

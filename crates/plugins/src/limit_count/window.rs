@@ -66,7 +66,7 @@ struct Shard {
     sweep_at: usize,
 }
 
-/// What is lost if a window is forgotten: the order in which windows give way. Within a standing the oldest goes first.
+/// The loss if a window is forgotten: the order in which windows give way. Within a standing the oldest goes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Standing {
     /// Requests are left in it.

@@ -29,7 +29,7 @@ pub(crate) struct FieldOperations {
     pub(crate) remove: Vec<Box<str>>,
 }
 
-/// What a field is set to.
+/// The value that a field is set to.
 pub(crate) enum FieldValues {
     /// One field.
     One(FieldValue),
@@ -58,7 +58,7 @@ pub(crate) fn is_token(text: &str) -> bool {
 /// The names and values of an object of fields to set.
 ///
 /// # Errors
-/// What is wrong with one of them.
+/// The fault of one of them.
 pub(crate) fn values(fields: &Map<String, Value>) -> Result<Vec<(Box<str>, FieldValues)>, String> {
     let one = |value: &Value| FieldValue::compile(&text(value)?).map(FieldValues::One);
     fields.iter().map(|(field, value)| Ok((name(field)?, one(value)?))).collect()
@@ -67,7 +67,7 @@ pub(crate) fn values(fields: &Map<String, Value>) -> Result<Vec<(Box<str>, Field
 /// The names and values of an object of fields to set, where a value may be a list.
 ///
 /// # Errors
-/// What is wrong with one of them.
+/// The fault of one of them.
 pub(crate) fn values_or_lists(fields: &Map<String, Value>) -> Result<Vec<(Box<str>, FieldValues)>, String> {
     let values = |value: &Value| match value {
         Value::Array(values) => compile_all(values).map(FieldValues::Several),
@@ -79,7 +79,7 @@ pub(crate) fn values_or_lists(fields: &Map<String, Value>) -> Result<Vec<(Box<st
 /// The names and values of an object of fields to append; a list is one field for each of its values.
 ///
 /// # Errors
-/// What is wrong with one of them.
+/// The fault of one of them.
 pub(crate) fn additions(fields: &Map<String, Value>) -> Result<Vec<(Box<str>, FieldValue)>, String> {
     let mut all = Vec::new();
     for (field, value) in fields {

@@ -126,7 +126,7 @@ mod tests {
         (0..24).map(port).collect()
     }
 
-    /// What nginx 1.22 answered with `hash $arg_k consistent` and the weights 1, 2 and 1.
+    /// The answers of nginx 1.22 with `hash $arg_k consistent` and the weights 1, 2 and 1.
     const NGINX: [u16; 24] = [
         1981, 1982, 1981, 1981, 1981, 1980, 1981, 1982, 1980, 1982, 1981, 1981, 1981, 1982, 1981, 1981, 1980,
         1981, 1981, 1981, 1981, 1981, 1981, 1981,

@@ -134,7 +134,7 @@ fn it_fits_a_phone(browser: &mut Browser) {
     let width = "return [document.documentElement.scrollWidth, innerWidth]";
     let widths = browser.run(width);
     assert!(number(&widths[0]) <= number(&widths[1]) && number(&widths[1]) < 600.0, "{widths}");
-    // Whatever is drawn lies within its card: the marks of the subject, its numbers, the line of the baseline.
+    // Every mark lies within its card: the marks of the subject, its numbers, the line of the baseline.
     let outside = "return [...document.querySelectorAll('figure svg *')].filter(mark => { \
         const box = mark.getBoundingClientRect(), card = mark.closest('figure').getBoundingClientRect(); \
         return box.width > 0 && (box.left < card.left - 1 || box.right > card.right + 1); }).length";

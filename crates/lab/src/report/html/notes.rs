@@ -1,4 +1,4 @@
-//! What a reader has to know beside the numbers of a scenario: the notes of the run as sentences, everything that
+//! Notes beside the numbers of a scenario: the notes of the run as sentences, everything that
 //! concerns single contenders as one line that counts, with the details folded below it.
 
 use super::svg::escape;

@@ -105,7 +105,7 @@ fn marks(
     dots
 }
 
-/// What the marks of these rows mean.
+/// The meaning of the marks of these rows.
 fn legend(rows: &[Line], baseline: &str) -> Vec<Entry> {
     let all = || rows.iter().flat_map(|line| &line.dots);
     let mut entries = Vec::new();
