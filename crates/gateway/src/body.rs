@@ -12,7 +12,7 @@ use crate::failure::{Blame, Failure, Sent};
 
 /// The next thing a body has to say.
 pub enum BodyEvent<'a> {
-    /// Bytes; [`consume`](ServerStream::consume) says how many of them were taken.
+    /// Bytes; [`consume`](DownstreamStream::consume) says how many of them were taken.
     Data(&'a [u8]),
     /// The body is complete, with these trailers if there were any.
     End(Option<&'a Headers>),
@@ -36,7 +36,7 @@ impl Piece {
 }
 
 /// Says how to read on, or waits while whoever the bytes are for takes none.
-pub type PollRoom<'r> = dyn FnMut(&mut Context<'_>) -> Poll<Result<Piece, Failure>> + 'r;
+pub type PollCapacity<'r> = dyn FnMut(&mut Context<'_>) -> Poll<Result<Piece, Failure>> + 'r;
 
 /// How the length of a body that is about to be sent is told to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub enum BodyLength {
 }
 
 /// The client's side of one exchange: its request body comes from here, its response goes here.
-pub trait ServerStream {
+pub trait DownstreamStream {
     /// The next piece of the request body. The first call is what makes a waiting client send it (100-continue).
     fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>) -> Poll<BodyEvent<'a>>;
     /// Takes `count` bytes of the last data event.
@@ -65,23 +65,23 @@ pub trait ServerStream {
     fn start_response(&mut self, exchange: &mut Exchange, length: BodyLength);
     /// How to read the next piece of the response's body: waits while the client takes none, and holds no memory for it
     /// then. Asking may cost system calls, now and then.
-    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Piece>>;
+    fn poll_capacity(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Piece>>;
     /// How to read the response's head, behind which the body may begin: that waits for nobody.
-    fn head_room(&self) -> Piece;
+    fn head_capacity(&self) -> Piece;
     /// Takes some of `data`; how many bytes were taken.
     fn poll_data(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>>;
-    /// Ends the response body; [`poll_flush`](ServerStream::poll_flush) sends what is left.
+    /// Ends the response body; [`poll_flush`](DownstreamStream::poll_flush) sends what is left.
     fn finish(&mut self, trailers: Option<&Headers>);
     /// Sends what is waiting to be sent.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
     /// Ready once the client is known to have gone away.
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+    fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()>;
     /// Whether the client has gone away behind bytes of its request that have not been read, where
-    /// [`poll_gone`](ServerStream::poll_gone) cannot see it. May cost a system call.
-    fn has_closed_behind(&mut self) -> bool;
+    /// [`poll_closed`](DownstreamStream::poll_closed) cannot see it. May cost a system call.
+    fn has_closed_after_request(&mut self) -> bool;
     /// Whether the client has sent anything behind a request without a body. Before it was told of a switch of
     /// protocols, nobody can say which protocol such bytes belong to.
-    fn has_sent_ahead(&mut self, cx: &mut Context<'_>) -> bool;
+    fn has_sent_early_bytes(&mut self, cx: &mut Context<'_>) -> bool;
     /// Whether the head of the final response was started.
     fn response_started(&self) -> bool;
     /// Ends the connection after this exchange.
@@ -96,7 +96,7 @@ pub trait ServerStream {
 
 /// The node's side of one try: the request goes here, its response comes from here. A pool lends one of these; whether
 /// it is a connection or one stream of a connection is the pool's business.
-pub trait ClientStream {
+pub trait UpstreamStream {
     /// Starts the request described by the exchange.
     fn start_request(&mut self, exchange: &Exchange, length: BodyLength);
     /// Takes some of `data`; how many bytes were taken.
@@ -116,10 +116,10 @@ pub trait ClientStream {
     /// not parsed at each of them. `head` is cleared.
     fn fault_in_head(&mut self, head: &mut ResponseHead) -> Option<Failure>;
     /// The next piece of the response body. Before more is read, `room` says how; while it waits, no memory is held for it.
-    fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>, room: &mut PollRoom<'_>) -> Poll<BodyEvent<'a>>;
+    fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>, room: &mut PollCapacity<'_>) -> Poll<BodyEvent<'a>>;
     /// The rest of the last data event is not taken for now: what need not be held is given back. An error is the
     /// node's.
-    fn rest(&mut self) -> Result<(), Failure>;
+    fn release(&mut self) -> Result<(), Failure>;
     /// Takes `count` bytes of the last data event.
     fn consume(&mut self, count: usize);
     /// How the length of the response body was told.

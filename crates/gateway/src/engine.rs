@@ -26,7 +26,7 @@ use crate::options::Options;
 use crate::overload::{Shared, memory};
 use crate::plugin::services::Services;
 use crate::runtime::Runtime;
-use crate::worker::{self, Closing, Command, FAREWELL_MS, Handle, Queue};
+use crate::worker::{self, CLOSE_GRACE_MS, Closing, Command, Handle, Queue};
 
 /// How often a drain looks whether it is done, ...
 const DRAIN_POLL: Duration = Duration::from_millis(5);
@@ -86,7 +86,7 @@ impl Engine {
         let listeners: Arc<Published<ListenerSet>> = Arc::new(Published::new(Arc::default()));
         let channels: Vec<_> = (0..config.workers).map(|_| worker::channel()).collect();
         let workers: Vec<Handle> = channels.iter().map(|(handle, _)| handle.clone()).collect();
-        let graveyard = bury_and_watch(workers.clone(), published.clone())?;
+        let reclaimer = bury_and_watch(workers.clone(), published.clone())?;
         let series: Arc<Mutex<Vec<SharedSeries>>> = Arc::default();
         let shared = Arc::new(Shared::new(&config.options));
         let memory_limit_bytes = config.options.limits.memory_limit_bytes;
@@ -101,7 +101,7 @@ impl Engine {
                 options: config.options.clone(),
                 published: published.clone(),
                 listeners: listeners.clone(),
-                graveyard: graveyard.clone(),
+                reclaimer: reclaimer.clone(),
                 handle,
                 shared: shared.clone(),
                 peers: workers.clone(),
@@ -231,7 +231,7 @@ impl Engine {
     fn end(&self, grace: Duration, abandon: &dyn Fn() -> bool, closing: Closing) -> bool {
         *self.listening() = Listens::NoMore;
         self.listeners.load().iter().for_each(|listener| listener.close());
-        self.services.hurry();
+        self.services.flush_now();
         self.tell(|| Command::Drain(closing));
         let began = Instant::now();
         let deadline = began + grace;
@@ -290,7 +290,7 @@ fn part_ms(grace: Duration, parts: u32) -> u64 {
 
 /// Over how long connections are told to close, and how long each then waits for a request: both within half of `grace`.
 fn hand_over_ms(grace: Duration) -> (u64, u64) {
-    (SPREAD_MS.min(part_ms(grace, 4)), FAREWELL_MS.min(part_ms(grace, 4)))
+    (SPREAD_MS.min(part_ms(grace, 4)), CLOSE_GRACE_MS.min(part_ms(grace, 4)))
 }
 
 fn readiness(draining: bool, configured: impl Iterator<Item = bool>) -> Result<(), String> {
@@ -312,7 +312,7 @@ fn bury_and_watch(
     workers: Vec<Handle>,
     published: Arc<Published<Runtime>>,
 ) -> io::Result<Sender<Arc<Runtime>>> {
-    let (graveyard, dead) = channel::<Arc<Runtime>>();
+    let (reclaimer, dead) = channel::<Arc<Runtime>>();
     let mut watch = Watch::new(workers, now_ms());
     let run = move || {
         let mut next_ms = now_ms();
@@ -329,8 +329,8 @@ fn bury_and_watch(
             }
         }
     };
-    std::thread::Builder::new().name("graveyard".to_owned()).spawn(run)?;
-    Ok(graveyard)
+    std::thread::Builder::new().name("reclaimer".to_owned()).spawn(run)?;
+    Ok(reclaimer)
 }
 
 /// Milliseconds of the clock that workers beat by.

@@ -12,7 +12,7 @@ use crate::exchange::Exchange;
 use crate::failure::Cause;
 use crate::options::Options;
 use crate::pipeline::prepare;
-use crate::runtime::{Missing, Route, Runtime};
+use crate::runtime::{Route, Runtime, Unavailable};
 
 /// The record for a request: `revision`, the `request` as the router sees it, the route that `matched`, why it is answered
 /// 503 (`closed`), every candidate that was `considered`, in order, with its verdict, and the faulty routes that are not
@@ -84,7 +84,7 @@ pub fn explain(
 }
 
 /// Why the request would be answered 503: a faulty global rule, else a faulty route.
-fn closed<'r>(runtime: &'r Runtime, route: Option<&'r Route>) -> Option<&'r Missing> {
+fn closed<'r>(runtime: &'r Runtime, route: Option<&'r Route>) -> Option<&'r Unavailable> {
     runtime.global_missing.as_ref().or_else(|| route?.missing.as_ref())
 }
 

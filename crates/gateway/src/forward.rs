@@ -29,12 +29,12 @@ impl ForwardOptions {
     /// plugins nor nodes believe it (contract section 2.5). The list of addresses it claims to act for stays as long as
     /// nobody is declared trusted: without a boundary there is nothing to say about it. Of a trusted peer, an empty field
     /// counts as none.
-    pub(crate) fn forget_words_of_strangers(&self, exchange: &mut Exchange) {
+    pub(crate) fn strip_untrusted_forwarded(&self, exchange: &mut Exchange) {
         let peer = exchange.connection.peer.ip().to_canonical();
         let is_trusted = client_address::contains(&self.trusted_addresses, peer);
         let headers = &mut exchange.request.headers;
         if headers.may_contain(WAYS_HERE_SET) {
-            for id in WAYS_HERE {
+            for id in FORWARDED_FIELDS {
                 if !is_trusted || headers.get_all_known(id).all(<[u8]>::is_empty) {
                     headers.remove_known(id);
                 }
@@ -71,9 +71,9 @@ const PASSAGES_MAX: usize = 10;
 const VIA: FieldSet = FieldSet::of(&[FieldId::Via]);
 
 /// How a client came here, as a proxy in front tells it.
-const WAYS_HERE: [FieldId; 4] =
+const FORWARDED_FIELDS: [FieldId; 4] =
     [FieldId::XForwardedProto, FieldId::XForwardedHost, FieldId::XForwardedPort, FieldId::Forwarded];
-const WAYS_HERE_SET: FieldSet = FieldSet::of(&WAYS_HERE);
+const WAYS_HERE_SET: FieldSet = FieldSet::of(&FORWARDED_FIELDS);
 
 /// Fields that the gateway sends by itself and that a plugin has taken away: those are not sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -221,7 +221,7 @@ const REWRITTEN_BUT_REAL_IP: FieldSet =
 
 /// What the gateway itself sees of what `name`, one of the `X-Forwarded-` fields, tells: its value where no trusted peer
 /// has sent it and no plugin has taken it away.
-pub(crate) fn observed<'a>(exchange: &'a Exchange, name: &str) -> Option<Value<'a>> {
+pub(crate) fn default_forwarded<'a>(exchange: &'a Exchange, name: &str) -> Option<Value<'a>> {
     let withheld = exchange.withheld;
     match name {
         "x-forwarded-proto" if !withheld.proto => Some(Value::from(exchange.connection.scheme.as_str())),

@@ -3,11 +3,11 @@
 //! takes, `tunnel` what follows a 101, `linger` the end of a connection.
 
 pub(crate) mod connection;
-mod intake;
 mod linger;
 pub(crate) mod origin;
+mod peek_reader;
 pub(crate) mod reader;
-mod room;
+mod send_capacity;
 pub(crate) mod server;
 pub(crate) mod tunnel;
 pub(crate) mod writer;

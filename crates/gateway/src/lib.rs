@@ -2,10 +2,10 @@
 //! It knows plugins only as a trait, configuration only as snapshots of the model, and nothing of the control side.
 #![cfg_attr(any(test, feature = "simulation"), allow(clippy::unwrap_used))]
 
-mod alarm;
 pub mod body;
 pub mod client_address;
 pub mod compile;
+mod deadline;
 pub mod engine;
 pub mod env;
 pub mod exchange;

@@ -83,7 +83,12 @@ impl Shared {
     ///
     /// # Errors
     /// `memory_limit`, when memory is too short for it.
-    pub(crate) fn hold(&self, held: &mut Vec<u8>, piece: &[u8], limit_bytes: usize) -> Result<(), Failure> {
+    pub(crate) fn append_limited(
+        &self,
+        held: &mut Vec<u8>,
+        piece: &[u8],
+        limit_bytes: usize,
+    ) -> Result<(), Failure> {
         let needed_bytes = held.len() + piece.len();
         let grows = held.capacity() < needed_bytes;
         // Growing copies what is there to a place that was not resident before.
@@ -101,7 +106,7 @@ impl Shared {
     /// # Errors
     /// `memory_limit`, when memory is too short for them.
     pub(crate) fn check_room(&self, bytes: usize) -> Result<(), Failure> {
-        if self.memory.takes(bytes) {
+        if self.memory.try_reserve(bytes) {
             return Ok(());
         }
         let detail = "memory is short; no more of a body is held".to_owned();

@@ -5,7 +5,7 @@ mod attempt;
 mod collect;
 mod connect;
 mod download;
-mod patience;
+mod min_rate;
 mod phases;
 mod prepare;
 mod proxy;
@@ -19,17 +19,17 @@ use std::rc::Rc;
 
 use stdx::pooled::PooledBox;
 
-use crate::alarm::Alarm;
-use crate::body::ServerStream;
+use crate::body::DownstreamStream;
 use crate::client_address::ClientAddress;
+use crate::deadline::Deadline;
 use crate::exchange::Exchange;
 use crate::failure::{Cause, Failure};
-use crate::h1::tunnel::OriginTunnel;
+use crate::h1::tunnel::UpstreamTunnel;
 use crate::plugin::Phase;
 use crate::runtime::Generation;
-use crate::worker::{AtWork, Worker};
+use crate::worker::{CurrentWork, Worker};
 
-use patience::Patience;
+use min_rate::MinRateGuard;
 use phases::Chains;
 pub(crate) use prepare::prepare;
 pub(crate) use proxy::key_hash;
@@ -39,38 +39,38 @@ pub(crate) enum Outcome {
     /// Nothing: it was answered, or cut.
     Done,
     /// The node accepted the upgrade; bytes pass from now on.
-    Tunnel(Box<OriginTunnel>),
+    Tunnel(Box<UpstreamTunnel>),
 }
 
 /// What the steps of one exchange share.
 pub(crate) struct Run<'a> {
     worker: &'a Rc<Worker>,
     generation: &'a Generation,
-    alarm: &'a Alarm,
+    deadline: &'a Deadline,
     /// How long the client has been waited for already, if a try goes on with its body.
-    body_patience: Cell<Option<Box<Patience>>>,
+    body_guard: Cell<Option<Box<MinRateGuard>>>,
     /// The client has closed its sending side behind its request while something was waited for. It may have gone.
     is_client_leaving: Cell<bool>,
 }
 
 /// Serves the request in `exchange`, whose body and response go through `server`.
-pub(crate) async fn run<S: ServerStream>(
+pub(crate) async fn run<S: DownstreamStream>(
     worker: &Rc<Worker>,
     exchange: &mut Exchange,
     server: &mut S,
-    alarm: &Alarm,
+    deadline: &Deadline,
 ) -> Outcome {
     let generation = worker.generation();
     exchange.generation = Some(generation.clone());
     let run = Run {
         worker,
         generation: &generation,
-        alarm,
-        body_patience: Cell::default(),
+        deadline,
+        body_guard: Cell::default(),
         is_client_leaving: Cell::default(),
     };
     let mut chains = Chains::none(&generation);
-    worker.at_work().set(AtWork::Matching);
+    worker.current_work().set(CurrentWork::Matching);
     match serve(&run, exchange, server, &mut chains).await {
         Ok(outcome) => outcome,
         // In memory of its own: what few requests need makes the state of the others no larger.
@@ -79,7 +79,7 @@ pub(crate) async fn run<S: ServerStream>(
 }
 
 /// Serves it; an error has not been answered yet, and `chains` are those that its answer passes.
-async fn serve<'r, S: ServerStream>(
+async fn serve<'r, S: DownstreamStream>(
     run: &Run<'r>,
     exchange: &mut Exchange,
     server: &mut S,
@@ -95,7 +95,7 @@ async fn serve<'r, S: ServerStream>(
     {
         find_route(run.generation, exchange)?;
     }
-    worker.at_work().set_route(exchange.route);
+    worker.current_work().set_route(exchange.route);
     *chains = Chains::new(run.generation, exchange.route);
     worker.shared.check_memory(chains.priority())?;
     if chains.concern_request(run.generation) {
@@ -127,11 +127,11 @@ fn refuse_undecided(exchange: &Exchange) -> Result<(), Failure> {
 }
 
 /// Answers a request whose head could not be read.
-pub(crate) async fn refuse<S: ServerStream>(
+pub(crate) async fn refuse<S: DownstreamStream>(
     worker: &Rc<Worker>,
     exchange: &mut Exchange,
     server: &mut S,
-    alarm: &Alarm,
+    deadline: &Deadline,
     failure: Failure,
 ) -> Outcome {
     let generation = worker.generation();
@@ -141,8 +141,8 @@ pub(crate) async fn refuse<S: ServerStream>(
     let run = Run {
         worker,
         generation: &generation,
-        alarm,
-        body_patience: Cell::default(),
+        deadline,
+        body_guard: Cell::default(),
         is_client_leaving: Cell::default(),
     };
     respond::fail(&run, exchange, server, &Chains::none(&generation), failure).await
@@ -160,7 +160,7 @@ pub(crate) fn log(worker: &Worker, exchange: &mut Exchange) {
         phases::each(&chains, Phase::Log, exchange, |instance, exchange| instance.plugin.log(exchange));
     }
     worker.observe(exchange);
-    worker.at_work().set(AtWork::Nothing);
+    worker.current_work().set(CurrentWork::Nothing);
 }
 
 /// A failure as the client is told of it: the status's name, and what is wrong where the client can act on it. Nodes and

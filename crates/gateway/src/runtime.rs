@@ -33,7 +33,7 @@ pub struct Runtime {
     /// The chain of the global rules.
     pub global: Arc<Chain>,
     /// Why no request may be served at all, if so: a plugin of a global rule cannot be built.
-    pub global_missing: Option<Missing>,
+    pub global_missing: Option<Unavailable>,
     /// Routes that are out of the table because what they match cannot be read; for [`crate::explain`].
     pub unplaced: Arc<[Unplaced]>,
     /// Consumers by authentication plugin and key.
@@ -64,7 +64,7 @@ pub struct Route {
     pub priority: Priority,
     /// Why it must not serve, if so: something it refers to is not there, or a plugin of it cannot be built. Without it a
     /// route could lose its protection.
-    pub missing: Option<Missing>,
+    pub missing: Option<Unavailable>,
 }
 
 /// A route that keeps no place in the table: what it matches cannot be read.
@@ -86,17 +86,17 @@ pub struct StreamRoute {
 
 /// Why an object must not serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
+pub struct Unavailable {
     /// What its requests fail with.
     pub cause: Cause,
     /// What is missing, a sentence for the log.
     pub detail: Box<str>,
 }
 
-impl Missing {
+impl Unavailable {
     /// With this cause.
-    pub(crate) fn new(cause: Cause, detail: impl Into<Box<str>>) -> Missing {
-        Missing { cause, detail: detail.into() }
+    pub(crate) fn new(cause: Cause, detail: impl Into<Box<str>>) -> Unavailable {
+        Unavailable { cause, detail: detail.into() }
     }
 
     /// The failure of a request that needs the object.
@@ -118,13 +118,13 @@ pub struct ServiceName {
 /// thread do the freeing, which for a large configuration takes longer than a request may wait.
 pub struct Generation {
     runtime: Option<Arc<Runtime>>,
-    graveyard: Sender<Arc<Runtime>>,
+    reclaimer: Sender<Arc<Runtime>>,
 }
 
 impl Generation {
-    /// Holds `runtime`; when it is let go, it is sent to `graveyard`.
-    pub(crate) fn new(runtime: Arc<Runtime>, graveyard: Sender<Arc<Runtime>>) -> Generation {
-        Generation { runtime: Some(runtime), graveyard }
+    /// Holds `runtime`; when it is let go, it is sent to `reclaimer`.
+    pub(crate) fn new(runtime: Arc<Runtime>, reclaimer: Sender<Arc<Runtime>>) -> Generation {
+        Generation { runtime: Some(runtime), reclaimer }
     }
 }
 
@@ -141,7 +141,7 @@ impl Drop for Generation {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             // Without a side thread (at the very end of the process) it is freed here.
-            let _ = self.graveyard.send(runtime);
+            let _ = self.reclaimer.send(runtime);
         }
     }
 }

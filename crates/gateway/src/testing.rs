@@ -163,7 +163,7 @@ pub fn consumer(username: &str) -> Consumer {
         labels: Vec::new(),
         auth_conf: Value::Null,
         plugins: Vec::new().into(),
-        switched_off: Vec::new().into(),
+        disabled: Vec::new().into(),
     }
 }
 
@@ -302,13 +302,13 @@ fn options() -> Options {
 
 fn worker(runtime: &Runtime, path: PathOptions) -> Rc<Worker> {
     // Nobody buries what these tests let go: it is freed where it is dropped.
-    let (graveyard, _) = channel();
+    let (reclaimer, _) = channel();
     Worker::new(Parts {
         index: 0,
         options: Arc::new(Options { path, ..options() }),
         published: Arc::new(Published::new(Arc::new(runtime.clone()))),
         listeners: Arc::new(Published::new(Arc::default())),
-        graveyard,
+        reclaimer,
         status: Arc::default(),
         shared: Arc::default(),
         metrics: WorkerMetrics::default(),

@@ -2,13 +2,13 @@
 //! worker share it by a count of its own; its cells are never borrowed across an await.
 
 mod accept;
-mod at_work;
 mod chains;
 mod command;
+mod current_work;
 mod evict;
+mod idle;
 mod listeners;
 mod run;
-mod silence;
 mod upstreams;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -22,15 +22,15 @@ use stdx::clock::HttpDate;
 use stdx::published::{Published, Reader};
 use stdx::timers::Timers;
 
-pub(crate) use accept::Counted;
-pub(crate) use at_work::{AtWork, AtWorkCell};
+pub(crate) use accept::ConnectionGuard;
 pub(crate) use command::{Command, Handle, channel};
-pub(crate) use listeners::{Closing, FAREWELL_MS, OpenListener, Queue};
+pub(crate) use current_work::{CurrentWork, CurrentWorkCell};
+pub use idle::{IdleCounts, IdleState};
+pub(crate) use listeners::{CLOSE_GRACE_MS, Closing, OpenListener, Queue};
 #[cfg(feature = "simulation")]
 pub(crate) use run::body;
 pub(crate) use run::run;
-pub use silence::{Silence, SilentCounts};
-pub(crate) use upstreams::{Lent, LentNode};
+pub(crate) use upstreams::{CheckedOutNode, Checkout};
 
 use crate::env;
 use crate::exchange::Exchange;
@@ -74,7 +74,7 @@ pub struct Status {
     /// Milliseconds of the monotonic clock when it last turned its loop.
     pub beat_ms: AtomicU64,
     /// Its current work.
-    pub(crate) at_work: AtWorkCell,
+    pub(crate) current_work: CurrentWorkCell,
     /// Whether its loop was seen to stand; written by the engine's watch, as is the next.
     pub is_stalled: AtomicBool,
     /// How often its loop was seen to stand.
@@ -82,7 +82,7 @@ pub struct Status {
     /// Failures, refusals, and connections that gave way to others.
     pub failures: FailureCounts,
     /// Client connections without a request in flight.
-    pub silent: SilentCounts,
+    pub idle: IdleCounts,
     /// How many of them other workers want to give way, by what there is too little of.
     pub(crate) asked: [AtomicU32; Shortage::ALL.len()],
     /// Its connections that were told to give way, or that it was asked for, and that have not ended.
@@ -122,19 +122,19 @@ pub struct Worker {
     entries: RefCell<Vec<(Entry, Box<[u8]>)>>,
     date: RefCell<HttpDate>,
     current: RefCell<Current>,
-    graveyard: Sender<Arc<Runtime>>,
+    reclaimer: Sender<Arc<Runtime>>,
     upstreams: RefCell<upstreams::UpstreamStates>,
     chains: RefCell<chains::Merged>,
     access_log: Option<(AccessLog, RefCell<LineWriter>)>,
     listeners: RefCell<listeners::Listeners>,
-    pub(crate) silent: RefCell<silence::SilentConnections>,
+    pub(crate) idle: RefCell<idle::IdleConnections>,
     /// All workers, this one among them; set when it begins to run.
     peers: OnceCell<Rc<[Handle]>>,
     /// How many connections were about to end when this worker last waited for that.
     waited_for: Cell<usize>,
     draining: Cell<bool>,
     /// A task that it cannot do without has panicked.
-    maimed: tokio::sync::Notify,
+    critical_task_failed: tokio::sync::Notify,
     /// The revision whose deleted routes were last swept from the counters.
     swept_revision: Cell<u64>,
     last_ns: Cell<u64>,
@@ -154,7 +154,7 @@ pub(crate) struct Parts {
     pub(crate) options: Arc<Options>,
     pub(crate) published: Arc<Published<Runtime>>,
     pub(crate) listeners: Arc<Published<ListenerSet>>,
-    pub(crate) graveyard: Sender<Arc<Runtime>>,
+    pub(crate) reclaimer: Sender<Arc<Runtime>>,
     pub(crate) status: Arc<Status>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) metrics: WorkerMetrics,
@@ -164,10 +164,10 @@ pub(crate) struct Parts {
 impl Worker {
     pub(crate) fn new(parts: Parts) -> Rc<Worker> {
         let reader = Reader::new(parts.published);
-        let generation = Rc::new(Generation::new(reader.get().clone(), parts.graveyard.clone()));
+        let generation = Rc::new(Generation::new(reader.get().clone(), parts.reclaimer.clone()));
         parts.status.revision.store(generation.revision, Ordering::Release);
         parts.status.beat_ms.store(env::monotonic_ns() / 1_000_000, Ordering::Relaxed);
-        parts.status.at_work.set(AtWork::Nothing);
+        parts.status.current_work.set(CurrentWork::Nothing);
         parts.status.configured.store(true, Ordering::Release);
         Rc::new(Worker {
             index: parts.index,
@@ -182,16 +182,16 @@ impl Worker {
             entries: RefCell::default(),
             date: RefCell::new(HttpDate::new()),
             current: RefCell::new(Current { reader, generation }),
-            graveyard: parts.graveyard,
+            reclaimer: parts.reclaimer,
             upstreams: RefCell::default(),
             chains: RefCell::default(),
             access_log: parts.access_log.map(|(log, writer)| (log, RefCell::new(writer))),
             listeners: RefCell::new(listeners::Listeners::new(parts.listeners)),
-            silent: RefCell::new(silence::SilentConnections::new(parts.status.clone())),
+            idle: RefCell::new(idle::IdleConnections::new(parts.status.clone())),
             peers: OnceCell::new(),
             waited_for: Cell::new(0),
             draining: Cell::new(false),
-            maimed: tokio::sync::Notify::new(),
+            critical_task_failed: tokio::sync::Notify::new(),
             swept_revision: Cell::new(0),
             last_ns: Cell::new(env::monotonic_ns()),
             wall_offset: Cell::new(wall_offset()),
@@ -241,8 +241,8 @@ impl Worker {
 
     /// Says what is worked on, for the watch.
     #[inline]
-    pub(crate) fn at_work(&self) -> &AtWorkCell {
-        &self.status.at_work
+    pub(crate) fn current_work(&self) -> &CurrentWorkCell {
+        &self.status.current_work
     }
 
     /// The generation in force: one relaxed load unless it has changed.
@@ -252,10 +252,10 @@ impl Worker {
         if let Some(old) = current.reader.refresh() {
             let runtime = current.reader.get().clone();
             self.status.revision.store(runtime.revision, Ordering::Release);
-            current.generation = Rc::new(Generation::new(runtime, self.graveyard.clone()));
+            current.generation = Rc::new(Generation::new(runtime, self.reclaimer.clone()));
             self.metrics.generation_changed();
             self.chains.borrow_mut().clear();
-            let _ = self.graveyard.send(old);
+            let _ = self.reclaimer.send(old);
         }
         current.generation.clone()
     }

@@ -50,7 +50,7 @@ use router::vars::Template;
 use serde_json::Value;
 
 use crate::shared::config;
-use crate::shared::consumer::introduce;
+use crate::shared::consumer::set_consumer_headers;
 use crate::shared::uri::encode_path;
 use settings::{
     Config, KEEPALIVE_POOL_DEFAULT, KEEPALIVE_TIMEOUT_DEFAULT_MS, MAX_REQ_BODY_SIZE_DEFAULT, RequestMethod,
@@ -219,7 +219,7 @@ impl ForwardAuth {
                 Some(username) => match exchange.consumer_named(username) {
                     None => "consumer not found",
                     Some(consumer) => {
-                        introduce(exchange, &consumer);
+                        set_consumer_headers(exchange, &consumer);
                         exchange.authenticate(consumer);
                         ""
                     }

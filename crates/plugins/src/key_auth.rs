@@ -50,7 +50,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::shared::config::{self, is_reference};
-use crate::shared::consumer::introduce;
+use crate::shared::consumer::set_consumer_headers;
 use crate::shared::query::{arguments, decode};
 
 /// What this plugin declares.
@@ -163,7 +163,7 @@ enum Place {
 
 /// Why a request has not shown who it comes from.
 enum Refusal {
-    Missing,
+    Unavailable,
     Doubled,
     NotBearer,
     Unknown,
@@ -172,7 +172,7 @@ enum Refusal {
 impl Refusal {
     fn message(&self) -> &'static str {
         match self {
-            Refusal::Missing => "Missing API key in request",
+            Refusal::Unavailable => "Unavailable API key in request",
             Refusal::Doubled => "More than one API key in request",
             Refusal::NotBearer => "Invalid Bearer token format",
             Refusal::Unknown => "Invalid API key in request",
@@ -224,7 +224,7 @@ impl Plugin for KeyAuth {
                 }
             },
         };
-        introduce(exchange, &consumer);
+        set_consumer_headers(exchange, &consumer);
         exchange.authenticate(consumer);
         Flow::Continue
     }
@@ -250,11 +250,11 @@ impl KeyAuth {
     }
 
     fn find_argument<'e>(&self, exchange: &'e Exchange) -> Result<Cow<'e, [u8]>, Refusal> {
-        let query = exchange.forward_query().ok_or(Refusal::Missing)?;
+        let query = exchange.forward_query().ok_or(Refusal::Unavailable)?;
         let mut values =
             arguments(query).filter(|(_, name, _)| self.is_key_argument(name)).map(|(.., value)| value);
         match (values.next(), values.next()) {
-            (None, _) => Err(Refusal::Missing),
+            (None, _) => Err(Refusal::Unavailable),
             (Some(value), None) => Ok(decode(value)),
             (Some(_), Some(_)) => Err(Refusal::Doubled),
         }

@@ -12,12 +12,12 @@ use serde_json::Value;
 use super::{Compiler, reference};
 use crate::failure::Cause;
 use crate::plugin::chain::{Instance, kind_named};
-use crate::runtime::{Consumer, Missing};
+use crate::runtime::{Consumer, Unavailable};
 
 /// What a consumer and its group do to the plugins of a route.
 struct Additions {
     plugins: Arc<[Arc<Instance>]>,
-    switched_off: Arc<[&'static str]>,
+    disabled: Arc<[&'static str]>,
 }
 
 fn in_force_or_closed<'s>(snapshot: &'s Snapshot, key: &Key) -> Option<&'s Arc<Object>> {
@@ -52,7 +52,7 @@ impl Compiler {
         let missing = match (&group, &group_plugins) {
             (Some(group), None) => {
                 let detail = format!("consumer_group {} does not exist or is faulty", group.own_id());
-                Some(Missing::new(Cause::MissingReference, detail))
+                Some(Unavailable::new(Cause::MissingReference, detail))
             }
             _ => None,
         };
@@ -72,7 +72,7 @@ impl Compiler {
             labels: written.labels.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             auth_conf: config.clone(),
             plugins: additions.plugins.clone(),
-            switched_off: additions.switched_off.clone(),
+            disabled: additions.disabled.clone(),
         };
         self.current.consumers.insert_named(Arc::new(template(None, &Value::Null)));
         let mut entries = Vec::new();
@@ -131,7 +131,7 @@ impl Compiler {
         group: &Plugins,
         group_key: Option<&Key>,
     ) -> Option<Additions> {
-        let (mut instances, mut switched_off) = (Vec::new(), Vec::new());
+        let (mut instances, mut disabled) = (Vec::new(), Vec::new());
         for effective in model::merge::consumer_plugins(&[], own, Some(group)) {
             let name = match kind_named(self.kinds, effective.name) {
                 Some(kind) if kind.auth => continue,
@@ -141,13 +141,13 @@ impl Compiler {
             let owner = if effective.provenance == Provenance::ConsumerGroup { group_key } else { None };
             match self.instance(snapshot, owner.unwrap_or(key), effective.name, effective.config) {
                 Ok(Some(instance)) => instances.push(instance),
-                Ok(None) => switched_off.extend(name),
+                Ok(None) => disabled.extend(name),
                 Err(reason) => {
                     self.fault(key, reason);
                     return None;
                 }
             }
         }
-        Some(Additions { plugins: instances.into(), switched_off: switched_off.into() })
+        Some(Additions { plugins: instances.into(), disabled: disabled.into() })
     }
 }

@@ -5,7 +5,7 @@ use model::snapshot::Snapshot;
 
 use super::Compiler;
 use crate::failure::Cause;
-use crate::runtime::Missing;
+use crate::runtime::Unavailable;
 
 impl Compiler {
     /// Compiles all global rules anew; there are few of them.
@@ -21,7 +21,7 @@ impl Compiler {
         });
         self.current.global_missing = closed.min_by_key(|(key, _)| *key).map(|(key, refusal)| {
             let detail = format!("global rule {} is faulty: {refusal}", key.id);
-            Missing::new(Cause::FaultyConfiguration, detail)
+            Unavailable::new(Cause::FaultyConfiguration, detail)
         });
         for (rule, plugin) in model::merge::global_plugins(rules.iter().map(|rule| rule.resource.plugins())) {
             let key = rules[rule].key();
@@ -29,7 +29,7 @@ impl Compiler {
                 Ok(instance) => instances.extend(instance),
                 // What a global rule protects must not be served without it.
                 Err(reason) => {
-                    let missing = || Missing::new(Cause::FaultyConfiguration, reason.clone());
+                    let missing = || Unavailable::new(Cause::FaultyConfiguration, reason.clone());
                     self.current.global_missing.get_or_insert_with(missing);
                     self.fault(key, reason);
                 }

@@ -13,7 +13,7 @@ use super::Compiler;
 use crate::failure::Cause;
 use crate::overload::Priority;
 use crate::plugin::chain::Chain;
-use crate::runtime::{Missing, Route, ServiceName};
+use crate::runtime::{Route, ServiceName, Unavailable};
 use crate::upstream::Timeouts;
 
 impl Compiler {
@@ -87,7 +87,7 @@ impl Compiler {
             timeouts: None,
             enable_websocket: false,
             priority: priority(written, service),
-            missing: Some(Missing::new(Cause::FaultyConfiguration, detail)),
+            missing: Some(Unavailable::new(Cause::FaultyConfiguration, detail)),
         }
     }
 
@@ -103,7 +103,7 @@ impl Compiler {
         let (plugins, missing) =
             self.route_chain(snapshot, object, written, service.map(|service| &service.plugins), service_key);
         let missing = match &written.service_id {
-            Some(id) if !service_key.is_some_and(|key| snapshot.contains(key)) => Some(Missing::new(
+            Some(id) if !service_key.is_some_and(|key| snapshot.contains(key)) => Some(Unavailable::new(
                 Cause::MissingService,
                 format!("service {} does not exist or is faulty", id.as_str()),
             )),
@@ -134,12 +134,12 @@ impl Compiler {
         written: &WrittenRoute,
         service: Option<&Plugins>,
         service_key: Option<&Key>,
-    ) -> (Arc<Chain>, Option<Missing>) {
+    ) -> (Arc<Chain>, Option<Unavailable>) {
         let shared =
             written.plugin_config_id.as_ref().map(|id| snapshot.get(&Key::of(Kind::PluginConfig, id)));
         if let (Some(None), Some(id)) = (&shared, &written.plugin_config_id) {
             let detail = format!("plugin_config {} does not exist or is faulty", id.as_str());
-            return (self.empty_chain.clone(), Some(Missing::new(Cause::MissingReference, detail)));
+            return (self.empty_chain.clone(), Some(Unavailable::new(Cause::MissingReference, detail)));
         }
         let shared = shared.flatten();
         let shared_key = shared.map(|shared| shared.key());
@@ -159,7 +159,7 @@ impl Compiler {
                 // A route whose protection cannot be built must not run without it.
                 Err(reason) => {
                     self.fault(object.key(), reason.clone());
-                    missing = Some(Missing::new(Cause::FaultyConfiguration, reason));
+                    missing = Some(Unavailable::new(Cause::FaultyConfiguration, reason));
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::runtime::Runtime;
-use crate::worker::{AtWork, Handle, Status};
+use crate::worker::{CurrentWork, Handle, Status};
 
 /// How often the workers are looked at. A look is a load for each worker.
 pub(super) const PERIOD_MS: u64 = 250;
@@ -90,10 +90,10 @@ pub(super) fn complaint(
 
 /// The request that a worker worked on last, as part of a sentence.
 fn request_of(status: &Status, runtime: &Runtime) -> String {
-    let slot = match status.at_work.get() {
-        AtWork::Nothing => return "it works on no request".to_owned(),
-        AtWork::Matching => return "it looks for the route of a request".to_owned(),
-        AtWork::Route(slot) => slot,
+    let slot = match status.current_work.get() {
+        CurrentWork::Nothing => return "it works on no request".to_owned(),
+        CurrentWork::Matching => return "it looks for the route of a request".to_owned(),
+        CurrentWork::Route(slot) => slot,
     };
     match runtime.routes.get(slot) {
         Some(route) => format!("it works on a request of route {}", route.id),
@@ -172,11 +172,11 @@ mod tests {
         let status = &*workers[0].status;
         status.is_stalled.store(true, Ordering::Relaxed);
         for (work, told) in [
-            (AtWork::Nothing, "it works on no request"),
-            (AtWork::Matching, "it looks for the route of a request"),
-            (AtWork::Route(7), "it works on a request of a route that no longer exists"),
+            (CurrentWork::Nothing, "it works on no request"),
+            (CurrentWork::Matching, "it looks for the route of a request"),
+            (CurrentWork::Route(7), "it works on a request of a route that no longer exists"),
         ] {
-            status.at_work.set(work);
+            status.current_work.set(work);
             let complaint = complaint(&workers, 2_000, runtime).unwrap();
             assert_eq!(complaint, format!("worker 0 has not turned its event loop for 2000 ms; {told}"));
         }

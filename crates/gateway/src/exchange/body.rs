@@ -11,15 +11,15 @@ use super::variables::graphql::Call;
 /// See the module.
 #[derive(Default)]
 pub(crate) struct ReadBody {
-    begun: Option<Begun>,
+    prefix: Option<BodyPrefix>,
     /// A variable was asked for that lies in a body nobody has read.
     missed: Cell<bool>,
     parsed: OnceCell<Box<Parsed>>,
 }
 
-/// A body that somebody has begun to read. Cheap to clone.
+/// A body that somebody has prefix to read. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Begun {
+pub(crate) struct BodyPrefix {
     /// What was read.
     pub(crate) bytes: Rc<[u8]>,
     /// The trailers behind it.
@@ -40,34 +40,34 @@ pub(crate) struct Parsed {
 impl ReadBody {
     /// The body, if it was read whole.
     pub(crate) fn whole(&self) -> Option<&[u8]> {
-        self.begun.as_ref().filter(|begun| !begun.goes_on).map(|begun| &*begun.bytes)
+        self.prefix.as_ref().filter(|prefix| !prefix.goes_on).map(|prefix| &*prefix.bytes)
     }
 
-    /// What was read of it; nothing if nobody has begun to read it.
-    pub(crate) fn begun(&self) -> Option<&Begun> {
-        self.begun.as_ref()
+    /// What was read of it; nothing if nobody has prefix to read it.
+    pub(crate) fn prefix(&self) -> Option<&BodyPrefix> {
+        self.prefix.as_ref()
     }
 
     /// What was read of it, for who passes it on; of a body that goes on nothing stays here.
-    pub(crate) fn pass_on(&mut self) -> Option<Begun> {
-        if self.begun.as_ref()?.goes_on { self.begun.take() } else { self.begun.clone() }
+    pub(crate) fn pass_on(&mut self) -> Option<BodyPrefix> {
+        if self.prefix.as_ref()?.goes_on { self.prefix.take() } else { self.prefix.clone() }
     }
 
-    /// Whether nobody has begun to read it.
+    /// Whether nobody has prefix to read it.
     pub(crate) fn is_unread(&self) -> bool {
-        self.begun.is_none()
+        self.prefix.is_none()
     }
 
     /// Keeps the whole body.
     pub(crate) fn keep_whole(&mut self, bytes: Vec<u8>, trailers: Option<Headers>) {
-        let begun = Begun { bytes: bytes.into(), trailers: trailers.map(Rc::new), goes_on: false };
-        *self = ReadBody { begun: Some(begun), ..ReadBody::default() };
+        let prefix = BodyPrefix { bytes: bytes.into(), trailers: trailers.map(Rc::new), goes_on: false };
+        *self = ReadBody { prefix: Some(prefix), ..ReadBody::default() };
     }
 
     /// Keeps the beginning of a body that goes on.
-    pub(crate) fn keep_beginning(&mut self, bytes: Vec<u8>) {
-        let begun = Begun { bytes: bytes.into(), trailers: None, goes_on: true };
-        *self = ReadBody { begun: Some(begun), ..ReadBody::default() };
+    pub(crate) fn keep_prefix(&mut self, bytes: Vec<u8>) {
+        let prefix = BodyPrefix { bytes: bytes.into(), trailers: None, goes_on: true };
+        *self = ReadBody { prefix: Some(prefix), ..ReadBody::default() };
     }
 
     /// Notes that a variable would have looked into the body.
@@ -75,7 +75,7 @@ impl ReadBody {
         self.missed.set(true);
     }
 
-    /// Whether a variable would have looked into a body that nobody has begun to read; asking forgets it.
+    /// Whether a variable would have looked into a body that nobody has prefix to read; asking forgets it.
     pub(crate) fn was_missed(&self) -> bool {
         self.missed.take() && self.is_unread()
     }
@@ -88,7 +88,7 @@ impl ReadBody {
     /// Forgets the last request.
     pub(crate) fn reset(&mut self) {
         // Field by field: dropping a whole default value for every request would cost more than these tests.
-        self.begun = None;
+        self.prefix = None;
         self.missed.set(false);
         self.parsed.take();
     }

@@ -35,7 +35,7 @@ impl BodyCopy {
     pub(crate) fn add(&mut self, piece: &[u8]) {
         let room = self.limit_bytes.saturating_sub(self.bytes.len());
         let piece = &piece[..piece.len().min(room)];
-        if self.shared.hold(&mut self.bytes, piece, self.limit_bytes).is_err() {
+        if self.shared.append_limited(&mut self.bytes, piece, self.limit_bytes).is_err() {
             self.limit_bytes = self.bytes.len();
         }
     }

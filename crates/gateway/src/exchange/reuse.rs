@@ -10,21 +10,21 @@ use crate::worker::Worker;
 pub(crate) const KEPT_MAX: usize = 256;
 
 /// An exchange on lease; dropping it gives it back.
-pub(crate) struct Lease {
+pub(crate) struct PooledExchange {
     exchange: Option<Box<Exchange>>,
     worker: Rc<Worker>,
 }
 
-impl Lease {
+impl PooledExchange {
     /// Leases an exchange from `worker`.
-    pub(crate) fn new(worker: &Rc<Worker>) -> Lease {
+    pub(crate) fn new(worker: &Rc<Worker>) -> PooledExchange {
         let mut exchange = worker.exchanges.borrow_mut().pop().unwrap_or_else(|| Box::new(Exchange::new()));
         exchange.worker = Some(worker.clone());
-        Lease { exchange: Some(exchange), worker: worker.clone() }
+        PooledExchange { exchange: Some(exchange), worker: worker.clone() }
     }
 }
 
-impl Deref for Lease {
+impl Deref for PooledExchange {
     type Target = Exchange;
 
     #[inline]
@@ -33,14 +33,14 @@ impl Deref for Lease {
     }
 }
 
-impl DerefMut for Lease {
+impl DerefMut for PooledExchange {
     #[inline]
     fn deref_mut(&mut self) -> &mut Exchange {
         self.exchange.as_mut().expect("given back only when dropped")
     }
 }
 
-impl Drop for Lease {
+impl Drop for PooledExchange {
     fn drop(&mut self) {
         if let Some(mut exchange) = self.exchange.take() {
             exchange.reset();

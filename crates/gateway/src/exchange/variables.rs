@@ -51,7 +51,7 @@ impl VariableSource for Exchange {
             Variable::Cookie(name) => forms::cookie(&self.request.headers, name),
             Variable::Graphql(part) => body::graphql(self, *part),
             Variable::Header(name) => {
-                joined(&self.request.headers, name).or_else(|| forward::observed(self, name))
+                joined(&self.request.headers, name).or_else(|| forward::default_forwarded(self, name))
             }
             Variable::Named(_) => None,
             Variable::PostArg(name) => body::form_argument(self, name),

@@ -12,16 +12,16 @@ use stdx::buffer::Buffer;
 use stdx::pooled::PooledBox;
 
 use super::linger::linger;
-use super::room::KeptRoom;
+use super::send_capacity::KeptSendCapacity;
 use super::server::{After, H1Server};
 use super::tunnel;
-use crate::alarm::Alarm;
+use crate::deadline::Deadline;
 use crate::env::{Stream, yield_when_spent};
-use crate::exchange::reuse::Lease;
+use crate::exchange::reuse::PooledExchange;
 use crate::exchange::{Address, ConnectionContext, Exchange, Scheme};
 use crate::failure::{Cause, Failure};
 use crate::pipeline::{self, Outcome};
-use crate::worker::{Counted, OpenListener, Silence};
+use crate::worker::{ConnectionGuard, IdleState, OpenListener};
 
 /// A client's connection between exchanges: small, and without a buffer while it is idle. It lives in a box of its own,
 /// since an `async fn` would keep two copies of what it is given, one as its argument and one as its variable.
@@ -38,9 +38,9 @@ pub(crate) struct Connection {
     /// What is known of the head of which only a part has come, if there is one.
     partial: Option<PartialHead>,
     /// What is known of the client's room between exchanges.
-    pub(super) room: KeptRoom,
+    pub(super) room: KeptSendCapacity,
     /// Its place in the worker's count, given back with it.
-    counted: Counted,
+    counted: ConnectionGuard,
 }
 
 /// A head of which only a part has come: all that is held of a slow client besides its bytes.
@@ -61,10 +61,10 @@ impl Connection {
         id: u64,
         peer: SocketAddr,
         listener: Rc<OpenListener>,
-        counted: Counted,
+        counted: ConnectionGuard,
     ) -> Box<Connection> {
         let peer = peer.into();
-        let room = KeptRoom::AfterShort;
+        let room = KeptSendCapacity::AfterShort;
         Box::new(Connection {
             stream,
             input: None,
@@ -116,8 +116,8 @@ impl Connection {
 
     /// Reads on until the head may be complete, cannot become so, or is late: then it is worth an exchange. False when
     /// the connection is over.
-    fn poll_rest_of_head(&mut self, cx: &mut Context<'_>, alarm: &Alarm) -> Poll<bool> {
-        let limits = &alarm.worker().options.limits.head;
+    fn poll_rest_of_head(&mut self, cx: &mut Context<'_>, deadline: &Deadline) -> Poll<bool> {
+        let limits = &deadline.worker().options.limits.head;
         let (Some(partial), Some(input)) = (&mut self.partial, &mut self.input) else {
             return Poll::Ready(true);
         };
@@ -135,8 +135,8 @@ impl Connection {
                 // The end of the stream can be read again, by whoever tells the client.
                 Poll::Ready(Ok(_)) => return Poll::Ready(true),
                 Poll::Ready(Err(_)) => return Poll::Ready(false),
-                Poll::Pending if alarm.gives_way() => return Poll::Ready(false),
-                Poll::Pending if alarm.rang() => return Poll::Ready(true),
+                Poll::Pending if deadline.gives_way() => return Poll::Ready(false),
+                Poll::Pending if deadline.expired() => return Poll::Ready(true),
                 Poll::Pending => return Poll::Pending,
             }
         }
@@ -150,13 +150,13 @@ impl Drop for Connection {
 }
 
 /// Serves a connection until it ends.
-pub(crate) async fn serve(mut connection: Box<Connection>, alarm: Alarm) {
-    while wait_for_request(&mut connection, &alarm).await {
-        alarm.end_silence();
+pub(crate) async fn serve(mut connection: Box<Connection>, deadline: Deadline) {
+    while wait_for_request(&mut connection, &deadline).await {
+        deadline.end_idle();
         // Requests sent ahead that are answered here could follow each other without end.
         yield_when_spent().await;
         // The exchange's state is large; it lives in memory that workers reuse, not in this task.
-        let exchange = PooledBox::make(|| one_exchange(&mut connection, &alarm)).into_pin();
+        let exchange = PooledBox::make(|| one_exchange(&mut connection, &deadline)).into_pin();
         match exchange.await {
             After::KeepAlive => {
                 if !connection.has_input() {
@@ -164,7 +164,7 @@ pub(crate) async fn serve(mut connection: Box<Connection>, alarm: Alarm) {
                 }
             }
             After::HeadPartial => {}
-            After::Close => return PooledBox::pin(linger(&mut connection, &alarm)).await,
+            After::Close => return PooledBox::pin(linger(&mut connection, &deadline)).await,
             After::Over => return,
             After::Abort => return connection.stream.reset_on_close(),
         }
@@ -173,22 +173,22 @@ pub(crate) async fn serve(mut connection: Box<Connection>, alarm: Alarm) {
 
 /// Waits until a request begins to arrive, or goes on; false when the connection is over. The very first one has the
 /// time of a head, the later ones the idle time.
-async fn wait_for_request(connection: &mut Connection, alarm: &Alarm) -> bool {
+async fn wait_for_request(connection: &mut Connection, deadline: &Deadline) -> bool {
     if connection.has_input() && connection.partial.is_none() {
         return true;
     }
-    let worker = alarm.worker();
+    let worker = deadline.worker();
     let limits = &worker.options.limits;
     let timeout_ms = if connection.requests == 0 { limits.head_timeout_ms } else { limits.idle_timeout_ms };
     let mut armed = false;
     let mut silent = false;
-    let mut farewell = Farewell::default();
+    let mut close_grace = Farewell::default();
     poll_fn(|cx| {
         let falls_silent = !std::mem::replace(&mut silent, true);
         if connection.partial.is_some() {
-            let rest = connection.poll_rest_of_head(cx, alarm);
+            let rest = connection.poll_rest_of_head(cx, deadline);
             if falls_silent && rest.is_pending() {
-                alarm.fall_silent(Silence::Head);
+                deadline.begin_idle(IdleState::Head);
             }
             return rest;
         }
@@ -197,23 +197,23 @@ async fn wait_for_request(connection: &mut Connection, alarm: &Alarm) -> bool {
             return Poll::Ready(true);
         }
         if falls_silent {
-            alarm.fall_silent(if connection.requests == 0 { Silence::Unspoken } else { Silence::Idle });
-        } else if alarm.gives_way() {
+            deadline.begin_idle(if connection.requests == 0 { IdleState::Unspoken } else { IdleState::Idle });
+        } else if deadline.gives_way() {
             return Poll::Ready(connection.take_arrived());
         }
         if let Some(at_ms) = connection.listener.closes_idle_at_ms(connection.id, connection.requests == 0) {
-            return farewell.poll(cx, connection, alarm, at_ms, timeout_ms);
+            return close_grace.poll(cx, connection, deadline, at_ms, timeout_ms);
         }
-        if connection.requests > 0 && worker.shared.memory.lets_nothing_idle() {
+        if connection.requests > 0 && worker.shared.memory.sheds_idle() {
             return Poll::Ready(connection.take_arrived());
         }
-        // What the alarm was set for in the last exchange does not count here.
-        if armed && alarm.rang() {
+        // What the deadline was set for in the last exchange does not count here.
+        if armed && deadline.expired() {
             return Poll::Ready(false);
         }
         if !armed {
             armed = true;
-            alarm.set(cx, timeout_ms);
+            deadline.set(cx, timeout_ms);
         }
         Poll::Pending
     })
@@ -223,7 +223,7 @@ async fn wait_for_request(connection: &mut Connection, alarm: &Alarm) -> bool {
 /// The last wait of a connection whose listener is closing.
 #[derive(Default)]
 struct Farewell {
-    /// The end that the alarm is set for; 0 before it is.
+    /// The end that the deadline is set for; 0 before it is.
     armed_for_ms: u64,
 }
 
@@ -233,29 +233,29 @@ impl Farewell {
         &mut self,
         cx: &Context<'_>,
         connection: &mut Connection,
-        alarm: &Alarm,
+        deadline: &Deadline,
         at_ms: u64,
         timeout_ms: u64,
     ) -> Poll<bool> {
-        let left_ms = at_ms.saturating_sub(alarm.worker().now_ms());
-        if left_ms == 0 || (self.armed_for_ms != 0 && alarm.rang()) {
+        let left_ms = at_ms.saturating_sub(deadline.worker().now_ms());
+        if left_ms == 0 || (self.armed_for_ms != 0 && deadline.expired()) {
             return Poll::Ready(connection.take_arrived());
         }
         // A second close of the listener brings the end nearer.
         if self.armed_for_ms != at_ms {
             self.armed_for_ms = at_ms;
             // 0 is no idle timeout, and not none at all.
-            alarm.set(cx, if timeout_ms == 0 { left_ms } else { left_ms.min(timeout_ms) });
+            deadline.set(cx, if timeout_ms == 0 { left_ms } else { left_ms.min(timeout_ms) });
         }
         Poll::Pending
     }
 }
 
-async fn one_exchange(connection: &mut Connection, alarm: &Alarm) -> After {
-    let worker = alarm.worker();
-    let mut exchange = Lease::new(worker);
+async fn one_exchange(connection: &mut Connection, deadline: &Deadline) -> After {
+    let worker = deadline.worker();
+    let mut exchange = PooledExchange::new(worker);
     let exchange = &mut *exchange;
-    let refused = match read_head(alarm, connection, exchange).await {
+    let refused = match read_head(deadline, connection, exchange).await {
         Ok(Arrived::Head) => None,
         Ok(Arrived::Part) => return After::HeadPartial,
         Ok(Arrived::Nothing) => return After::KeepAlive,
@@ -274,22 +274,22 @@ async fn one_exchange(connection: &mut Connection, alarm: &Alarm) -> After {
     let keep_alive = refused.is_none()
         && exchange.request.keep_alive
         && !connection.is_closing(worker.now_ms())
-        && !worker.shared.memory.lets_nothing_idle()
+        && !worker.shared.memory.sheds_idle()
         && (limits.max_requests_per_connection == 0
             || u64::from(connection.requests) < limits.max_requests_per_connection);
     if limits.request_timeout_ms != 0 {
-        alarm.bound(exchange.times.started_ns / 1_000_000 + limits.request_timeout_ms);
+        deadline.set_cap(exchange.times.started_ns / 1_000_000 + limits.request_timeout_ms);
     }
     let mut server = H1Server::new(connection, exchange, worker.take_bytes(), keep_alive);
     let outcome = match refused {
-        None => pipeline::run(worker, exchange, &mut server, alarm).await,
+        None => pipeline::run(worker, exchange, &mut server, deadline).await,
         Some(failure) => {
-            PooledBox::pin(pipeline::refuse(worker, exchange, &mut server, alarm, failure)).await
+            PooledBox::pin(pipeline::refuse(worker, exchange, &mut server, deadline, failure)).await
         }
     };
     if limits.request_timeout_ms != 0 {
         // What follows is no longer about this request; a tunnel is none.
-        alarm.lift();
+        deadline.clear_cap();
     }
     let after = match outcome {
         Outcome::Done => {
@@ -300,7 +300,7 @@ async fn one_exchange(connection: &mut Connection, alarm: &Alarm) -> After {
         Outcome::Tunnel(origin) => {
             let (connection, bytes) = server.into_tunnel();
             worker.give_bytes(bytes);
-            PooledBox::pin(tunnel::run(alarm, exchange, connection, *origin)).await;
+            PooledBox::pin(tunnel::run(deadline, exchange, connection, *origin)).await;
             After::Over
         }
     };
@@ -323,11 +323,11 @@ enum Arrived {
 /// Reads one request's head, once it has begun to arrive. Whoever sends it in parts holds no exchange while the rest is
 /// on its way.
 async fn read_head(
-    alarm: &Alarm,
+    deadline: &Deadline,
     connection: &mut Connection,
     exchange: &mut Exchange,
 ) -> Result<Arrived, Failure> {
-    let worker = alarm.worker();
+    let worker = deadline.worker();
     let limits = &worker.options.limits;
     let mut input = connection.input.take().unwrap_or_else(Connection::take_input);
     let before = connection.partial.take();
@@ -362,13 +362,13 @@ async fn read_head(
                 Poll::Ready(Err(_)) => return Poll::Ready(Ok(Arrived::End)),
                 // The event loop takes every fresh connection for readable: it goes back to waiting, without a buffer.
                 Poll::Pending if input.filled().is_empty() => return Poll::Ready(Ok(Arrived::Nothing)),
-                Poll::Pending if before.is_some() && alarm.rang() => {
+                Poll::Pending if before.is_some() && deadline.expired() => {
                     let detail = "the request head did not arrive in time";
                     return Poll::Ready(Err(Failure::new(Cause::HeadTimeout, detail)));
                 }
                 Poll::Pending => {
                     if before.is_none() {
-                        alarm.set(cx, limits.head_timeout_ms);
+                        deadline.set(cx, limits.head_timeout_ms);
                     }
                     let started_ns = exchange.times.started_ns;
                     let scanned_bytes = scanned(input.filled().len());
@@ -416,7 +416,7 @@ mod tests {
     use super::*;
 
     /// The size of the future that `make` makes.
-    fn size_of_future<F: Future>(_make: impl FnOnce(Box<Connection>, Alarm) -> F) -> usize {
+    fn size_of_future<F: Future>(_make: impl FnOnce(Box<Connection>, Deadline) -> F) -> usize {
         size_of::<F>()
     }
 

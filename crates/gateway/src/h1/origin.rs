@@ -10,11 +10,11 @@ use http1::{HeadLimits, HeadStatus, Headers, ResponseFraming, ResponseHead, pars
 use stdx::buffer::Buffer;
 use stdx::pooled::PooledBox;
 
-use super::intake::Intake;
+use super::peek_reader::PeekReader;
 use super::reader::{BodyReader, Next};
-use super::tunnel::OriginTunnel;
+use super::tunnel::UpstreamTunnel;
 use super::writer::{Framing, Writer};
-use crate::body::{BodyEvent, BodyLength, ClientStream, Piece, PollRoom};
+use crate::body::{BodyEvent, BodyLength, Piece, PollCapacity, UpstreamStream};
 use crate::env::Stream;
 use crate::exchange::Exchange;
 use crate::failure::{Cause, Failure, Sent};
@@ -23,7 +23,7 @@ use crate::upstream::Endpoint;
 
 /// A connection to a node, between exchanges.
 #[derive(Debug)]
-pub(crate) struct OriginConnection {
+pub(crate) struct UpstreamConnection {
     pub(crate) stream: Stream,
     pub(crate) endpoint: Arc<Endpoint>,
     /// Requests it has served.
@@ -32,7 +32,7 @@ pub(crate) struct OriginConnection {
     pub(crate) idle_since_ms: u64,
 }
 
-impl OriginConnection {
+impl UpstreamConnection {
     /// Whether the node has closed it, or sent bytes that belong to no answer; costs no system call.
     #[inline]
     pub(crate) fn is_stale(&mut self) -> bool {
@@ -47,8 +47,8 @@ impl OriginConnection {
 
 /// One exchange on a connection to a node.
 pub(crate) struct OriginStream {
-    connection: OriginConnection,
-    intake: Intake,
+    connection: UpstreamConnection,
+    input: PeekReader,
     writer: Writer,
     reader: BodyReader,
     limits: HeadLimits,
@@ -60,10 +60,10 @@ pub(crate) struct OriginStream {
 
 impl OriginStream {
     /// Begins an exchange on `connection`, writing through `buffer`.
-    pub(crate) fn new(connection: OriginConnection, buffer: Vec<u8>, limits: HeadLimits) -> OriginStream {
+    pub(crate) fn new(connection: UpstreamConnection, buffer: Vec<u8>, limits: HeadLimits) -> OriginStream {
         OriginStream {
             connection,
-            intake: Intake::new(Buffer::none()),
+            input: PeekReader::new(Buffer::none()),
             writer: Writer::new(buffer),
             reader: BodyReader::Done,
             limits,
@@ -75,9 +75,9 @@ impl OriginStream {
     }
 
     /// Ends the exchange: the connection if it may serve again, and the write buffer for reuse.
-    pub(crate) fn end(mut self, complete: bool) -> (Option<OriginConnection>, Vec<u8>) {
-        let is_whole = self.intake.buffer.is_empty();
-        let is_settled = self.settle().is_ok();
+    pub(crate) fn end(mut self, complete: bool) -> (Option<UpstreamConnection>, Vec<u8>) {
+        let is_whole = self.input.buffer.is_empty();
+        let is_settled = self.commit().is_ok();
         let OriginStream { mut connection, writer, reader, may_serve_again, .. } = self;
         // Bytes behind the answer belong to nobody: whoever came next would take them for theirs.
         let clean = complete
@@ -94,9 +94,9 @@ impl OriginStream {
     }
 
     /// The raw connection and what was already read of it, for a tunnel, and the write buffer for reuse.
-    pub(crate) fn into_tunnel(self, idle_timeout_ms: u64) -> (OriginTunnel, Vec<u8>) {
-        let (stream, buffer) = (self.connection.stream, self.intake.buffer);
-        let tunnel = OriginTunnel { stream, buffer, idle_timeout_ms };
+    pub(crate) fn into_tunnel(self, idle_timeout_ms: u64) -> (UpstreamTunnel, Vec<u8>) {
+        let (stream, buffer) = (self.connection.stream, self.input.buffer);
+        let tunnel = UpstreamTunnel { stream, buffer, idle_timeout_ms };
         (tunnel, self.writer.into_buffer())
     }
 
@@ -114,15 +114,15 @@ impl OriginStream {
 
     /// Takes what was passed on of what was looked at.
     #[inline]
-    fn settle(&mut self) -> io::Result<()> {
-        self.intake.settle(&mut self.connection.stream)
+    fn commit(&mut self) -> io::Result<()> {
+        self.input.commit(&mut self.connection.stream)
     }
 
     /// Reads on, as `piece` says.
     #[inline]
     fn poll_fill(&mut self, cx: &mut Context<'_>, likely: bool, piece: Piece) -> Poll<io::Result<usize>> {
-        self.settle()?;
-        self.intake.poll_fill(cx, &mut self.connection.stream, likely, piece)
+        self.commit()?;
+        self.input.poll_fill(cx, &mut self.connection.stream, likely, piece)
     }
 
     fn failure(&self, cause: Cause, detail: impl Into<std::borrow::Cow<'static, str>>) -> Failure {
@@ -130,7 +130,7 @@ impl OriginStream {
     }
 }
 
-impl ClientStream for OriginStream {
+impl UpstreamStream for OriginStream {
     fn start_request(&mut self, exchange: &Exchange, length: BodyLength) {
         self.request_is_head = exchange.request.method == http1::Method::Head;
         forward::encode_request(exchange, length, self.writer.head());
@@ -166,27 +166,27 @@ impl ClientStream for OriginStream {
         piece: Piece,
     ) -> Poll<Result<(), Failure>> {
         loop {
-            if !self.intake.buffer.filled().is_empty() {
-                match parse_response(self.intake.buffer.filled(), head, &self.limits, self.request_is_head) {
+            if !self.input.buffer.filled().is_empty() {
+                match parse_response(self.input.buffer.filled(), head, &self.limits, self.request_is_head) {
                     Ok(HeadStatus::Complete { head_bytes }) => {
-                        self.intake.buffer.consume(head_bytes);
+                        self.input.buffer.consume(head_bytes);
                         self.begin_body(head);
                         if head.status == 101 {
                             // The tunnel reads on from where the head ends.
-                            self.rest()?;
+                            self.release()?;
                         }
                         return Poll::Ready(Ok(()));
                     }
                     Ok(HeadStatus::Partial) => {
                         // Another look would find the same.
-                        let kept = self.intake.keep(&mut self.connection.stream);
+                        let kept = self.input.retain(&mut self.connection.stream);
                         kept.map_err(|error| self.failure(Cause::NoResponse, error.to_string()))?;
                         // What interim responses left in front is room as well.
-                        if self.intake.buffer.spare_mut().is_empty() {
-                            self.intake.buffer.compact();
+                        if self.input.buffer.spare_mut().is_empty() {
+                            self.input.buffer.compact();
                         }
-                        if self.intake.buffer.is_full() {
-                            self.intake.buffer.grow_to(self.limits.max_head_bytes);
+                        if self.input.buffer.is_full() {
+                            self.input.buffer.grow_to(self.limits.max_head_bytes);
                         }
                     }
                     Err(error) => return Poll::Ready(Err(self.failure(Cause::BadResponse, error.reason()))),
@@ -210,15 +210,15 @@ impl ClientStream for OriginStream {
     fn fault_in_head(&mut self, head: &mut ResponseHead) -> Option<Failure> {
         head.clear();
         let error =
-            parse_response(self.intake.buffer.filled(), head, &self.limits, self.request_is_head).err()?;
+            parse_response(self.input.buffer.filled(), head, &self.limits, self.request_is_head).err()?;
         Some(self.failure(Cause::BadResponse, error.reason()))
     }
 
-    fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>, room: &mut PollRoom<'_>) -> Poll<BodyEvent<'a>> {
+    fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>, room: &mut PollCapacity<'_>) -> Poll<BodyEvent<'a>> {
         loop {
-            match self.reader.next(&mut self.intake.buffer) {
+            match self.reader.next(&mut self.input.buffer) {
                 Ok(Next::Data(count)) => {
-                    return Poll::Ready(BodyEvent::Data(&self.intake.buffer.filled()[..count]));
+                    return Poll::Ready(BodyEvent::Data(&self.input.buffer.filled()[..count]));
                 }
                 Ok(Next::End) => return Poll::Ready(BodyEvent::End(self.reader.trailers())),
                 Ok(Next::More) => {}
@@ -226,12 +226,12 @@ impl ClientStream for OriginStream {
                     return Poll::Ready(BodyEvent::Reset(self.failure(Cause::BodyCut, error.reason())));
                 }
             }
-            debug_assert!(self.intake.buffer.is_empty(), "body bytes were passed over");
+            debug_assert!(self.input.buffer.is_empty(), "body bytes were passed over");
             let piece = match room(cx) {
                 Poll::Ready(Ok(piece)) => piece,
                 Poll::Ready(Err(failure)) => return Poll::Ready(BodyEvent::Reset(failure)),
                 Poll::Pending => {
-                    return match self.rest() {
+                    return match self.release() {
                         Ok(()) => Poll::Pending,
                         Err(failure) => Poll::Ready(BodyEvent::Reset(failure)),
                     };
@@ -252,15 +252,15 @@ impl ClientStream for OriginStream {
         }
     }
 
-    fn rest(&mut self) -> Result<(), Failure> {
+    fn release(&mut self) -> Result<(), Failure> {
         // What comes behind the body is forgotten here, and must not be by who would lend the connection again.
-        self.may_serve_again &= !self.reader.is_done() || self.intake.buffer.is_empty();
-        let rested = self.intake.rest(&mut self.connection.stream);
+        self.may_serve_again &= !self.reader.is_done() || self.input.buffer.is_empty();
+        let rested = self.input.release(&mut self.connection.stream);
         rested.map_err(|error| self.failure(Cause::BodyCut, error.to_string()))
     }
 
     fn consume(&mut self, count: usize) {
-        self.reader.took(count, &mut self.intake.buffer);
+        self.reader.took(count, &mut self.input.buffer);
     }
 
     fn body_length(&self) -> BodyLength {

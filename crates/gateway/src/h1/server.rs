@@ -10,9 +10,9 @@ use stdx::pooled::PooledBox;
 
 use super::connection::Connection;
 use super::reader::{BodyReader, Next};
-use super::room::{KeptRoom, Room};
+use super::send_capacity::{KeptSendCapacity, SendCapacity};
 use super::writer::{Framing, Writer};
-use crate::body::{BodyEvent, BodyLength, Piece, ServerStream};
+use crate::body::{BodyEvent, BodyLength, DownstreamStream, Piece};
 use crate::env::PeerEnd;
 use crate::exchange::Exchange;
 use crate::failure::{Blame, Cause, Failure};
@@ -51,7 +51,7 @@ pub(crate) struct H1Server<'c> {
     /// The client waits for 100 (Continue) before it sends its body.
     continue_due: bool,
     writer: Writer,
-    room: Room,
+    room: SendCapacity,
     version: Version,
     keep_alive: bool,
     head_sent: bool,
@@ -113,7 +113,7 @@ impl<'c> H1Server<'c> {
         if self.ends_by_close && self.aborted.is_none() {
             self.connection.stream.end_on_close();
         }
-        self.connection.room = KeptRoom::after(self.room, self.writer.sent_bytes());
+        self.connection.room = KeptSendCapacity::after(self.room, self.writer.sent_bytes());
         let after = match self.aborted {
             Some(blame) => self.end_cut(blame),
             None => self.end_in_order(),
@@ -176,8 +176,8 @@ impl<'c> H1Server<'c> {
     }
 
     /// Gives back what is not needed while the client takes nothing.
-    fn rest(&mut self) {
-        self.writer.rest();
+    fn release(&mut self) {
+        self.writer.release();
         self.rest_input();
     }
 
@@ -204,7 +204,7 @@ impl<'c> H1Server<'c> {
     }
 }
 
-impl ServerStream for H1Server<'_> {
+impl DownstreamStream for H1Server<'_> {
     fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>) -> Poll<BodyEvent<'a>> {
         if let (Some(cursor), BodyReader::Length(bytes)) = (self.cursor, &self.reader) {
             let bytes = usize::try_from(*bytes).expect("a body that lies in the buffer is no longer than it");
@@ -277,7 +277,7 @@ impl ServerStream for H1Server<'_> {
             Some(cursor) => *cursor += count,
             None => {
                 self.taken_bytes += count as u64;
-                let input = self.connection.input.as_mut().expect("data was lent from it");
+                let input = self.connection.input.as_mut().expect("data was checkout from it");
                 self.reader.took(count, input);
             }
         }
@@ -321,7 +321,7 @@ impl ServerStream for H1Server<'_> {
         // A client that still waits for 100 will not send its body after a final response, or will: who knows.
         let body_lost = self.continue_due && !self.body_has_arrived();
         let worker = exchange.worker();
-        let ends = worker.shared.memory.lets_nothing_idle() || self.connection.is_closing(worker.now_ms());
+        let ends = worker.shared.memory.sheds_idle() || self.connection.is_closing(worker.now_ms());
         let unread = exchange.answered_locally && !self.body_has_arrived();
         if framing == Framing::UntilClose || body_lost || unread || ends {
             self.keep_alive = false;
@@ -338,7 +338,7 @@ impl ServerStream for H1Server<'_> {
     }
 
     #[inline]
-    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Piece>> {
+    fn poll_capacity(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Piece>> {
         if let Some(piece) = self.room.known(self.writer.sent_bytes()) {
             return Poll::Ready(Ok(piece));
         }
@@ -346,13 +346,13 @@ impl ServerStream for H1Server<'_> {
         ready!(self.poll_flush(cx))?;
         let piece = self.room.poll_ask(cx, &mut self.connection.stream, self.writer.sent_bytes());
         if piece.is_pending() {
-            self.rest();
+            self.release();
         }
         piece
     }
 
     #[inline]
-    fn head_room(&self) -> Piece {
+    fn head_capacity(&self) -> Piece {
         self.room.for_head(self.writer.sent_bytes())
     }
 
@@ -361,7 +361,7 @@ impl ServerStream for H1Server<'_> {
         let taken = self.writer.poll_data(cx, &mut self.connection.stream, data);
         if taken.is_pending() {
             self.room.refused();
-            self.rest();
+            self.release();
         }
         taken
     }
@@ -374,12 +374,12 @@ impl ServerStream for H1Server<'_> {
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = self.writer.poll_flush(cx, &mut self.connection.stream);
         if flushed.is_pending() {
-            self.rest();
+            self.release();
         }
         flushed
     }
 
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         // Behind what was sent ahead the end cannot be seen while that is with the kernel; nor does it count once that is here.
         if self.half_closed || self.holds_more() {
             return Poll::Pending;
@@ -398,7 +398,7 @@ impl ServerStream for H1Server<'_> {
         }
     }
 
-    fn has_closed_behind(&mut self) -> bool {
+    fn has_closed_after_request(&mut self) -> bool {
         if self.half_closed || !self.connection.stream.is_readable() {
             return false;
         }
@@ -410,7 +410,7 @@ impl ServerStream for H1Server<'_> {
         }
     }
 
-    fn has_sent_ahead(&mut self, cx: &mut Context<'_>) -> bool {
+    fn has_sent_early_bytes(&mut self, cx: &mut Context<'_>) -> bool {
         let held = self.connection.input.as_ref().is_some_and(|input| !input.filled().is_empty());
         held || matches!(self.connection.stream.poll_peek(cx, &mut [0]), Poll::Ready(Ok(1..)))
     }

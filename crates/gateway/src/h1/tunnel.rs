@@ -9,14 +9,14 @@ use std::task::{Context, Poll, ready};
 use stdx::buffer::{Buffer, LARGE_BYTES, SMALL_BYTES};
 
 use super::connection::Connection;
-use super::intake::Intake;
-use crate::alarm::Alarm;
+use super::peek_reader::PeekReader;
 use crate::body::Piece;
+use crate::deadline::Deadline;
 use crate::env::Stream;
 use crate::exchange::Exchange;
 
 /// The node's end of a tunnel: the connection, and what was already read from it behind the 101.
-pub(crate) struct OriginTunnel {
+pub(crate) struct UpstreamTunnel {
     pub(crate) stream: Stream,
     pub(crate) buffer: Buffer,
     /// How long nothing may pass before the tunnel is closed.
@@ -25,7 +25,7 @@ pub(crate) struct OriginTunnel {
 
 /// One way of a tunnel.
 struct Way {
-    intake: Intake,
+    reader: PeekReader,
     /// The last read brought all it could, so more is coming than a message.
     is_bulk: bool,
     /// The writing side takes nothing.
@@ -39,8 +39,8 @@ struct Way {
 
 impl Way {
     fn new(buffer: Option<Buffer>) -> Way {
-        let intake = Intake::new(buffer.unwrap_or_else(Buffer::none));
-        Way { intake, is_bulk: false, is_stuck: false, ended: false, closed: false, bytes: 0 }
+        let reader = PeekReader::new(buffer.unwrap_or_else(Buffer::none));
+        Way { reader, is_bulk: false, is_stuck: false, ended: false, closed: false, bytes: 0 }
     }
 
     /// How to read on: a message is kept until it is taken, of much only what was taken is not left where it is.
@@ -58,21 +58,21 @@ impl Way {
         moved: &mut bool,
     ) -> Poll<io::Result<()>> {
         loop {
-            while !self.intake.buffer.is_empty() {
-                let written = to.poll_write(cx, self.intake.buffer.filled());
+            while !self.reader.buffer.is_empty() {
+                let written = to.poll_write(cx, self.reader.buffer.filled());
                 self.is_stuck = written.is_pending();
                 if self.is_stuck {
-                    self.intake.rest(from)?;
+                    self.reader.release(from)?;
                 }
                 let count = ready!(written)?;
                 if count == 0 {
                     return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
                 }
-                self.intake.buffer.consume(count);
+                self.reader.buffer.consume(count);
                 self.bytes += count as u64;
                 *moved = true;
             }
-            self.intake.settle(from)?;
+            self.reader.commit(from)?;
             if self.closed {
                 return Poll::Ready(Ok(()));
             }
@@ -86,7 +86,7 @@ impl Way {
                 ready!(to.poll_third_free(cx))?;
             }
             let piece = self.piece();
-            let count = ready!(self.intake.poll_fill(cx, from, false, piece))?;
+            let count = ready!(self.reader.poll_fill(cx, from, false, piece))?;
             self.ended = count == 0;
             self.is_bulk = count >= SMALL_BYTES;
         }
@@ -95,12 +95,12 @@ impl Way {
 
 /// Runs the tunnel until both ways have ended, one of them failed, or nothing passed for the tunnel's idle time.
 pub(crate) async fn run(
-    alarm: &Alarm,
+    deadline: &Deadline,
     exchange: &mut Exchange,
     connection: &mut Connection,
-    mut origin: OriginTunnel,
+    mut origin: UpstreamTunnel,
 ) {
-    let worker = alarm.worker();
+    let worker = deadline.worker();
     let timeout_ms = origin.idle_timeout_ms;
     let mut up = Way::new(connection.input.take());
     let mut down = Way::new(Some(origin.buffer));
@@ -120,8 +120,8 @@ pub(crate) async fn run(
         }
         if moved || !armed {
             armed = true;
-            alarm.set(cx, timeout_ms);
-        } else if alarm.rang() {
+            deadline.set(cx, timeout_ms);
+        } else if deadline.expired() {
             // In order, unless there are bytes that nobody takes.
             return Poll::Ready(!up.is_stuck && !down.is_stuck);
         }

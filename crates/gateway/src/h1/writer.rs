@@ -80,7 +80,7 @@ impl Writer {
     }
 
     /// Gives back the memory that what waits does not need.
-    pub(crate) fn rest(&mut self) {
+    pub(crate) fn release(&mut self) {
         self.waiting.drain(..self.written);
         self.written = 0;
         self.waiting.shrink_to_fit();
@@ -89,7 +89,7 @@ impl Writer {
     /// Gives back the memory that what waits does not need, if it is more than a head usually takes.
     pub(crate) fn rest_if_large(&mut self) {
         if self.waiting.capacity() > RESTING_MAX_BYTES {
-            self.rest();
+            self.release();
         }
     }
 

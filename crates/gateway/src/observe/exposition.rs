@@ -11,7 +11,7 @@ use super::histogram::{BOUNDS_MS, Histogram, HistogramTotals};
 use super::metrics::{Labels, Series, SharedSeries};
 use crate::failure::Cause;
 use crate::overload::capacity::Shortage;
-use crate::worker::{Silence, Status};
+use crate::worker::{IdleState, Status};
 
 #[derive(Default)]
 struct Totals {
@@ -111,10 +111,10 @@ pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text:
     let (mut active, mut reading, mut waiting) = (0_u64, 0, 0);
     let (mut accepted, mut requests, mut idle) = (0, 0, 0);
     for worker in workers {
-        let silent = |silence| u64::from(worker.silent.count(silence));
+        let silent = |silence| u64::from(worker.idle.count(silence));
         active += worker.connections.load(Ordering::Relaxed) as u64;
-        reading += silent(Silence::Head);
-        waiting += silent(Silence::Unspoken) + silent(Silence::Idle);
+        reading += silent(IdleState::Head);
+        waiting += silent(IdleState::Unspoken) + silent(IdleState::Idle);
         accepted += worker.accepted.load(Ordering::Relaxed);
         requests += worker.requests.load(Ordering::Relaxed);
         idle += worker.idle_upstream.load(Ordering::Relaxed);
@@ -182,7 +182,7 @@ fn write_failures<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &
     let help = "Silent connections closed so that others could be served, by the limit that was reached.";
     header(text, name, "counter", help);
     for shortage in Shortage::ALL {
-        for silence in Silence::ALL {
+        for silence in IdleState::ALL {
             let count: u64 =
                 workers.clone().map(|worker| worker.failures.evictions(*shortage, *silence)).sum();
             let (limit, state) = (shortage.code(), silence.code());

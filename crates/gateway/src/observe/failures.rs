@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::histogram::bump;
 use crate::failure::Cause;
 use crate::overload::capacity::Shortage;
-use crate::worker::Silence;
+use crate::worker::IdleState;
 
 /// A connection that was closed before a byte of it was read, by the limit that asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Default for FailureCounts {
         FailureCounts {
             causes: zeros(Cause::ALL.len()),
             refusals: zeros(Refusal::ALL.len()),
-            evictions: zeros(Shortage::ALL.len() * Silence::ALL.len()),
+            evictions: zeros(Shortage::ALL.len() * IdleState::ALL.len()),
         }
     }
 }
@@ -66,16 +66,16 @@ impl FailureCounts {
     }
 
     /// Counts a silent connection that gave way to others.
-    pub(crate) fn evicted(&self, shortage: Shortage, silence: Silence) {
+    pub(crate) fn evicted(&self, shortage: Shortage, silence: IdleState) {
         bump(self.eviction(shortage, silence), 1);
     }
 
-    fn eviction(&self, shortage: Shortage, silence: Silence) -> &AtomicU64 {
-        &self.evictions[shortage as usize * Silence::ALL.len() + silence as usize]
+    fn eviction(&self, shortage: Shortage, silence: IdleState) -> &AtomicU64 {
+        &self.evictions[shortage as usize * IdleState::ALL.len() + silence as usize]
     }
 
     /// How many silent connections gave way because of `shortage`.
-    pub fn evictions(&self, shortage: Shortage, silence: Silence) -> u64 {
+    pub fn evictions(&self, shortage: Shortage, silence: IdleState) -> u64 {
         self.eviction(shortage, silence).load(Ordering::Relaxed)
     }
 
@@ -115,7 +115,7 @@ mod tests {
         }
     }
 
-    fn pairs() -> impl Iterator<Item = (Shortage, Silence)> {
-        Shortage::ALL.iter().flat_map(|shortage| Silence::ALL.iter().map(|silence| (*shortage, *silence)))
+    fn pairs() -> impl Iterator<Item = (Shortage, IdleState)> {
+        Shortage::ALL.iter().flat_map(|shortage| IdleState::ALL.iter().map(|silence| (*shortage, *silence)))
     }
 }

@@ -48,7 +48,7 @@ impl Default for MemoryLevel {
 impl MemoryLevel {
     /// Whether connections are to end when their exchange does.
     #[inline]
-    pub(crate) fn lets_nothing_idle(&self) -> bool {
+    pub(crate) fn sheds_idle(&self) -> bool {
         self.step.load(Ordering::Relaxed) >= LETS_NOTHING_IDLE
     }
 
@@ -66,7 +66,7 @@ impl MemoryLevel {
 
     /// Whether so many bytes more may be held. They count from now on: what a flood brings between two readings of the
     /// resident set, or while the thread that reads waits for a core, must not pass the limit either.
-    pub(crate) fn takes(&self, bytes: usize) -> bool {
+    pub(crate) fn try_reserve(&self, bytes: usize) -> bool {
         if self.room_bytes.load(Ordering::Relaxed) == NO_LIMIT {
             return true;
         }
@@ -161,7 +161,7 @@ mod tests {
             level.update(percent, 100);
             let refused = [Priority::Sheddable, Priority::Default, Priority::Critical]
                 .map(|priority| level.refuses(priority));
-            seen.push((percent, level.lets_nothing_idle(), refused, level.refuses_connections()));
+            seen.push((percent, level.sheds_idle(), refused, level.refuses_connections()));
         }
         let (yes, no) = (true, false);
         assert_eq!(
@@ -186,19 +186,23 @@ mod tests {
     #[test]
     fn what_is_held_counts_before_the_resident_set_is_read_again() {
         let level = MemoryLevel::default();
-        assert!(level.takes(usize::MAX) && level.takes(usize::MAX), "without a limit");
+        assert!(level.try_reserve(usize::MAX) && level.try_reserve(usize::MAX), "without a limit");
         level.update(60, 100);
-        assert_eq!([20, 10, 1].map(|bytes| level.takes(bytes)), [true, true, false], "30 up to 90 %");
+        assert_eq!([20, 10, 1].map(|bytes| level.try_reserve(bytes)), [true, true, false], "30 up to 90 %");
         level.update(85, 100);
-        assert_eq!([6, 1].map(|bytes| level.takes(bytes)), [false, false], "who came in vain counts, too");
+        assert_eq!(
+            [6, 1].map(|bytes| level.try_reserve(bytes)),
+            [false, false],
+            "who came in vain counts, too"
+        );
         level.update(91, 100);
-        assert!(!level.takes(0));
+        assert!(!level.try_reserve(0));
         level.update(88, 100);
-        assert!(!level.takes(1), "the step is left three percent below");
+        assert!(!level.try_reserve(1), "the step is left three percent below");
         level.update(86, 100);
-        assert_eq!([4, 1].map(|bytes| level.takes(bytes)), [true, false]);
+        assert_eq!([4, 1].map(|bytes| level.try_reserve(bytes)), [true, false]);
         level.update(0, u64::MAX);
-        assert!(level.takes(1 << 40));
+        assert!(level.try_reserve(1 << 40));
     }
 
     #[test]

@@ -8,19 +8,19 @@ use stdx::pooled::PooledBox;
 
 use super::connect::connect;
 use super::download::{self, Download};
-use super::patience::Patience;
+use super::min_rate::MinRateGuard;
 use super::phases::{self, Chains};
-use super::retry::Facts;
+use super::retry::AttemptReport;
 use super::upload::{self, Upload, WaitsFor};
 use super::{Outcome, Run, respond};
-use crate::body::{BodyLength, ClientStream, ServerStream};
+use crate::body::{BodyLength, DownstreamStream, UpstreamStream};
 use crate::exchange::{Attempt, Exchange};
 use crate::failure::{Blame, Cause, Failure, Sent};
 use crate::plugin::Phase;
-use crate::upstream::state::Picked;
-use crate::upstream::stream::NodeStream;
+use crate::upstream::state::Selection;
+use crate::upstream::stream::PooledStream;
 use crate::upstream::{PassHost, Timeouts, Upstream};
-use crate::worker::{Lent, LentNode, Worker};
+use crate::worker::{CheckedOutNode, Checkout, Worker};
 
 /// Interim responses a node may send before its final one; more is a flood, not a hint.
 const INTERIM_MAX: u32 = 32;
@@ -29,35 +29,37 @@ const INTERIM_MAX: u32 = 32;
 pub(super) const HALF_CLOSE_GRACE_MS: u64 = 1_000;
 
 /// A try under way.
-struct Try {
-    origin: NodeStream,
+struct ActiveAttempt {
+    origin: PooledStream,
     started_ns: u64,
     connect_us: u64,
 }
 
-/// Makes a try at `picked`, on a `fresh` connection or one that is open. A failure comes with what is known of how far the
+/// Makes a try at `selected`, on a `fresh` connection or one that is open. A failure comes with what is known of how far the
 /// try had come.
 #[expect(
     clippy::too_many_arguments,
     reason = "a try needs all of an exchange; a struct would only rename them"
 )]
-pub(super) async fn one_try<S: ServerStream>(
+pub(super) async fn attempt_at<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
     server: &mut S,
     chains: &Chains<'_>,
     upstream: &Upstream,
     timeouts: Timeouts,
-    picked: Picked,
+    selected: Selection,
     fresh: bool,
-) -> Result<Outcome, (Failure, Facts)> {
+) -> Result<Outcome, (Failure, AttemptReport)> {
     // The choice of the node read the clock just now, or a failed try did.
     let started_ns = run.worker.recent_ns();
-    let under_way = UnderWay { worker: run.worker, upstream, picked, started_ns, is_over: false };
-    let LentNode { address, endpoint_id, host, lent } = run.worker.lend(upstream, picked, fresh);
+    let in_flight = InFlightGuard { worker: run.worker, upstream, selected, started_ns, is_over: false };
+    let CheckedOutNode { address, endpoint_id, host, checkout } =
+        run.worker.checkout(upstream, selected, fresh);
     set_host(exchange, upstream, host);
     let method = exchange.request.method;
-    let before = Facts { sent: Sent::Nothing, reused: false, method, body_is_whole: true, repeated: false };
+    let before =
+        AttemptReport { sent: Sent::Nothing, reused: false, method, body_is_whole: true, repeated: false };
     exchange.attempts.push(Attempt {
         address,
         endpoint_id,
@@ -67,29 +69,29 @@ pub(super) async fn one_try<S: ServerStream>(
         head_us: 0,
         total_us: 0,
     });
-    let (origin, connect_us) = match lent {
-        Lent::Stream(stream) => (stream, 0),
-        Lent::None(endpoint) => {
+    let (origin, connect_us) = match checkout {
+        Checkout::Stream(stream) => (stream, 0),
+        Checkout::None(endpoint) => {
             // In memory of its own: nearly every try finds an open connection.
             match PooledBox::pin(connect(run, &endpoint, timeouts.connect_ms, server)).await {
                 Ok(stream) => (stream, micros(started_ns, run.worker.clock_ns())),
                 Err(failure) => {
-                    finish_try(exchange, under_way, Some(&failure));
+                    finish_attempt(exchange, in_flight, Some(&failure));
                     return Err((failure.at(address), before));
                 }
             }
         }
     };
-    let mut one = Try { origin, started_ns, connect_us };
-    match exchange_with(run, exchange, server, chains, timeouts, &mut one).await {
+    let mut attempt = ActiveAttempt { origin, started_ns, connect_us };
+    match exchange_with(run, exchange, server, chains, timeouts, &mut attempt).await {
         Ok(Ended::Whole { request_done }) => {
-            run.worker.give_back(one.origin, request_done);
-            finish_try(exchange, under_way, None);
+            run.worker.checkin(attempt.origin, request_done);
+            finish_attempt(exchange, in_flight, None);
             Ok(Outcome::Done)
         }
         Ok(Ended::Tunnel) => {
-            finish_try(exchange, under_way, None);
-            let Some((tunnel, bytes)) = one.origin.into_tunnel(timeouts.tunnel_idle_ms) else {
+            finish_attempt(exchange, in_flight, None);
+            let Some((tunnel, bytes)) = attempt.origin.into_tunnel(timeouts.tunnel_idle_ms) else {
                 let failure =
                     Failure::new(Cause::BadResponse, "it switched protocols on a shared connection");
                 return Err((failure.at(address), before));
@@ -98,51 +100,52 @@ pub(super) async fn one_try<S: ServerStream>(
             Ok(Outcome::Tunnel(Box::new(tunnel)))
         }
         Err(failure) => {
-            let facts = Facts { sent: one.origin.sent(), reused: one.origin.reused(), ..before };
-            finish_try(exchange, under_way, Some(&failure));
-            run.worker.give_back(one.origin, false);
-            Err((failure.at(address), facts))
+            let report =
+                AttemptReport { sent: attempt.origin.sent(), reused: attempt.origin.reused(), ..before };
+            finish_attempt(exchange, in_flight, Some(&failure));
+            run.worker.checkin(attempt.origin, false);
+            Err((failure.at(address), report))
         }
     }
 }
 
-fn finish_try(exchange: &mut Exchange, under_way: UnderWay<'_>, failure: Option<&Failure>) {
+fn finish_attempt(exchange: &mut Exchange, in_flight: InFlightGuard<'_>, failure: Option<&Failure>) {
     // A whole response read the clock at its end.
-    let worker = under_way.worker;
+    let worker = in_flight.worker;
     let ended_ns = if failure.is_none() { worker.recent_ns() } else { worker.clock_ns() };
-    let total_us = micros(under_way.started_ns, ended_ns);
+    let total_us = micros(in_flight.started_ns, ended_ns);
     let last = exchange.attempts.last_mut().expect("pushed when the try began");
     last.total_us = total_us;
     last.failed = failure.map(|failure| failure.cause);
     // A client that went away says nothing about the node.
     let failed = failure.is_some_and(|failure| failure.cause.blame() == Blame::Origin);
-    under_way.finish(if last.head_us > 0 { last.head_us } else { total_us }, failed);
+    in_flight.finish(if last.head_us > 0 { last.head_us } else { total_us }, failed);
 }
 
 /// A try as its node's balancer counts it, over at the latest when it is dropped: a plugin's panic must not leave a node
 /// loaded for ever.
-struct UnderWay<'t> {
+struct InFlightGuard<'t> {
     worker: &'t Worker,
     upstream: &'t Upstream,
-    picked: Picked,
+    selected: Selection,
     started_ns: u64,
     is_over: bool,
 }
 
-impl UnderWay<'_> {
+impl InFlightGuard<'_> {
     #[cold]
     fn abandon(&self) {
         let latency_us = micros(self.started_ns, self.worker.clock_ns());
-        self.worker.finished(self.upstream, self.picked, latency_us, false);
+        self.worker.finished(self.upstream, self.selected, latency_us, false);
     }
 
     fn finish(mut self, latency_us: u64, failed: bool) {
         self.is_over = true;
-        self.worker.finished(self.upstream, self.picked, latency_us, failed);
+        self.worker.finished(self.upstream, self.selected, latency_us, failed);
     }
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for InFlightGuard<'_> {
     fn drop(&mut self) {
         if !self.is_over {
             self.abandon();
@@ -161,24 +164,24 @@ enum Ended {
 }
 
 /// Sends the request and passes the response on, over one stream.
-async fn exchange_with<S: ServerStream>(
+async fn exchange_with<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
     server: &mut S,
     chains: &Chains<'_>,
     timeouts: Timeouts,
-    one: &mut Try,
+    attempt: &mut ActiveAttempt,
 ) -> Result<Ended, Failure> {
     let length = server.body_length();
-    one.origin.start_request(exchange, length);
-    let mut upload = Upload::new(run, &mut one.origin, length, exchange.request_copy.clone());
-    loop_interim(run, exchange, server, chains, timeouts, one, &mut upload).await?;
+    attempt.origin.start_request(exchange, length);
+    let mut upload = Upload::new(run, &mut attempt.origin, length, exchange.request_copy.clone());
+    loop_interim(run, exchange, server, chains, timeouts, attempt, &mut upload).await?;
 
-    let head_us = micros(one.started_ns, run.worker.clock_ns());
-    let attempt = exchange.attempts.last_mut().expect("pushed when the try began");
-    (attempt.status, attempt.connect_us, attempt.head_us) =
-        (exchange.response.status, one.connect_us, head_us);
-    exchange.times.upstream_head_ns = one.started_ns + head_us * 1_000;
+    let head_us = micros(attempt.started_ns, run.worker.clock_ns());
+    let record = exchange.attempts.last_mut().expect("pushed when the attempt began");
+    (record.status, record.connect_us, record.head_us) =
+        (exchange.response.status, attempt.connect_us, head_us);
+    exchange.times.upstream_head_ns = attempt.started_ns + head_us * 1_000;
     if let Some(permit) = exchange.permit.take() {
         permit.answered(run.worker.recent_ns() / 1_000);
     }
@@ -187,19 +190,19 @@ async fn exchange_with<S: ServerStream>(
         return PooledBox::pin(switch_protocols(run, exchange, server, chains)).await;
     }
     let mut download = Download::new(run, timeouts);
-    download::pass_on(&mut download, exchange, server, chains, &mut one.origin, &mut upload).await?;
+    download::pass_on(&mut download, exchange, server, chains, &mut attempt.origin, &mut upload).await?;
     exchange.times.upstream_ended_ns = run.worker.clock_ns();
     Ok(Ended::Whole { request_done: upload.is_done() })
 }
 
 /// Tells the client that the node has switched protocols.
-async fn switch_protocols<S: ServerStream>(
+async fn switch_protocols<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
     server: &mut S,
     chains: &Chains<'_>,
 ) -> Result<Ended, Failure> {
-    if poll_fn(|cx| Poll::Ready(server.has_sent_ahead(cx))).await {
+    if poll_fn(|cx| Poll::Ready(server.has_sent_early_bytes(cx))).await {
         return Err(Failure::new(Cause::BadRequest, "bytes were sent before the protocol was switched"));
     }
     respond::respond_head(exchange, chains);
@@ -227,19 +230,21 @@ fn set_host(exchange: &mut Exchange, upstream: &Upstream, node: Option<std::sync
 }
 
 /// Sends the request and waits for the final response's head; interim ones are passed on.
-async fn loop_interim<S: ServerStream>(
+async fn loop_interim<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
     server: &mut S,
     chains: &Chains<'_>,
     timeouts: Timeouts,
-    one: &mut Try,
+    attempt: &mut ActiveAttempt,
     upload: &mut Upload,
 ) -> Result<(), Failure> {
     for _ in 0..INTERIM_MAX {
-        wait_for_head(run, exchange, server, timeouts, one, upload).await?;
+        wait_for_head(run, exchange, server, timeouts, attempt, upload).await?;
         match exchange.response.status {
-            101 if exchange.upgrading && one.origin.is_exclusive() && is_switching(exchange) => return Ok(()),
+            101 if exchange.upgrading && attempt.origin.is_exclusive() && is_switching(exchange) => {
+                return Ok(());
+            }
             101 => return Err(Failure::new(Cause::BadResponse, "it switched protocols unasked")),
             // The gateway answers the client's 100-continue itself, when it begins to read the body.
             100 => {}
@@ -263,54 +268,58 @@ fn is_switching(exchange: &Exchange) -> bool {
     exchange.response.upgrade_text().is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
 }
 
-async fn wait_for_head<S: ServerStream>(
+async fn wait_for_head<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
     server: &mut S,
     timeouts: Timeouts,
-    one: &mut Try,
+    attempt: &mut ActiveAttempt,
     upload: &mut Upload,
 ) -> Result<(), Failure> {
     let head = &mut exchange.response;
-    let begun = run.body_patience.take();
-    let mut patience = begun.map_or_else(|| Patience::for_body(&run.worker.options.limits), |begun| *begun);
+    let begun = run.body_guard.take();
+    let mut guard = begun.map_or_else(|| MinRateGuard::for_body(&run.worker.options.limits), |begun| *begun);
     let mut waiting: Option<WaitsFor> = None;
     let mut leaving = false;
     let waited = poll_fn(|cx| {
         let mut moved = false;
-        let waits = match upload.poll(cx, server, &mut one.origin, &mut moved) {
+        let waits = match upload.poll(cx, server, &mut attempt.origin, &mut moved) {
             Ok(waits) => waits,
             Err(failure) => return Poll::Ready(Err(failure)),
         };
-        match one.origin.poll_head(cx, head, server.head_room()) {
+        match attempt.origin.poll_head(cx, head, server.head_capacity()) {
             Poll::Ready(Err(failure)) if upload.is_broken() && failure.cause == Cause::NoResponse => {
                 return Poll::Ready(Err(failure.because(Cause::SendFailed)));
             }
             Poll::Ready(result) => return Poll::Ready(result),
             Poll::Pending => {}
         }
-        // Interim responses and 100 (Continue) must not wait for the final one.
+        // Interim responses and 100 (Continue) must not wait for the final attempt.
         if let Poll::Ready(Err(_)) = server.poll_flush(cx) {
             return Poll::Ready(Err(Failure::new(Cause::ClientGone, "it went away while waiting")));
         }
         if waits == WaitsFor::Turn {
-            return if run.alarm.is_overdue() { Poll::Ready(Err(upload::overdue())) } else { Poll::Pending };
+            return if run.deadline.is_overdue() {
+                Poll::Ready(Err(upload::overdue()))
+            } else {
+                Poll::Pending
+            };
         }
-        let rang = run.alarm.rang();
+        let expired = run.deadline.expired();
         if leaving {
-            return if rang { Poll::Ready(Err(gone())) } else { Poll::Pending };
+            return if expired { Poll::Ready(Err(gone())) } else { Poll::Pending };
         }
         // It is told of once in an exchange, perhaps while the connection was opened.
-        if waits != WaitsFor::Client && (run.is_client_leaving.get() || server.poll_gone(cx).is_ready()) {
+        if waits != WaitsFor::Client && (run.is_client_leaving.get() || server.poll_closed(cx).is_ready()) {
             leaving = true;
             run.is_client_leaving.set(true);
-            run.alarm.set(cx, HALF_CLOSE_GRACE_MS);
+            run.deadline.set(cx, HALF_CLOSE_GRACE_MS);
             return Poll::Pending;
         }
         let changed = waiting.replace(waits) != Some(waits);
         let timeout_ms = match waits {
             WaitsFor::Client => {
-                let waited = patience.wait(run, cx, moved, || upload.taken_bytes());
+                let waited = guard.wait(run, cx, moved, || upload.taken_bytes());
                 return match waited {
                     Ok(()) => Poll::Pending,
                     Err(lost) => Poll::Ready(Err(upload::lost(lost))),
@@ -319,14 +328,14 @@ async fn wait_for_head<S: ServerStream>(
             WaitsFor::Node => timeouts.send_ms,
             WaitsFor::Nobody | WaitsFor::Turn => timeouts.read_ms,
         };
-        patience.pause();
+        guard.pause();
         if moved || changed {
-            // An upload that goes on in small steps never lets the alarm ring without progress.
-            if rang && run.alarm.is_overdue() {
+            // An upload that goes on in small steps never lets the deadline ring without progress.
+            if expired && run.deadline.is_overdue() {
                 return Poll::Ready(Err(upload::overdue()));
             }
-            run.alarm.set(cx, timeout_ms);
-        } else if rang {
+            run.deadline.set(cx, timeout_ms);
+        } else if expired {
             return Poll::Ready(Err(match waits {
                 WaitsFor::Nobody => Failure::new(Cause::ReadTimeout, "it did not answer in time"),
                 _ => Failure::new(Cause::SendTimeout, "it did not take the request in time"),
@@ -336,7 +345,7 @@ async fn wait_for_head<S: ServerStream>(
     })
     .await;
     // Whatever ended the wait, a head that had begun wrong comes before it, as if all of it had come at once.
-    waited.map_err(|failure| one.origin.fault_in_head(head).unwrap_or(failure))
+    waited.map_err(|failure| attempt.origin.fault_in_head(head).unwrap_or(failure))
 }
 
 pub(super) fn gone() -> Failure {

@@ -10,17 +10,17 @@ use http1::Headers;
 use stdx::pooled::PooledBox;
 
 use super::Run;
-use super::patience::Patience;
+use super::min_rate::MinRateGuard;
 use super::turn::Turn;
 use super::upload::{self, too_large};
-use crate::body::{BodyEvent, BodyLength, Piece, ServerStream};
-use crate::exchange::body::{Begun, ReadBody};
+use crate::body::{BodyEvent, BodyLength, DownstreamStream, Piece};
+use crate::exchange::body::{BodyPrefix, ReadBody};
 use crate::exchange::{Exchange, Times};
 
 use crate::failure::{Blame, Cause, Failure};
 
 /// Reads the whole body, for a plugin; one that is longer than `limit_bytes` is refused.
-pub(super) async fn whole<S: ServerStream>(
+pub(super) async fn whole<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
     server: &mut S,
@@ -30,9 +30,9 @@ pub(super) async fn whole<S: ServerStream>(
         return Ok(());
     }
     // The beginning may have been read for variables; the rest comes behind it.
-    let mut bytes = exchange.body.begun().map_or_else(Vec::new, |begun| begun.bytes.to_vec());
-    let mut patience = Patience::for_body(&run.worker.options.limits);
-    match read(run, &mut exchange.times, server, &mut patience, &mut bytes, limit_bytes).await? {
+    let mut bytes = exchange.body.prefix().map_or_else(Vec::new, |prefix| prefix.bytes.to_vec());
+    let mut guard = MinRateGuard::for_body(&run.worker.options.limits);
+    match read(run, &mut exchange.times, server, &mut guard, &mut bytes, limit_bytes).await? {
         Read::Whole(trailers) => exchange.body.keep_whole(bytes, trailers),
         Read::TooLong => return Err(too_large(limit_bytes)),
     }
@@ -41,7 +41,7 @@ pub(super) async fn whole<S: ServerStream>(
 
 /// Reads the body so that variables can look into it, if it is short enough for that. A longer one passes on as it
 /// comes, and its variables are unset. Says whether anything was read.
-pub(super) async fn for_variables<S: ServerStream>(
+pub(super) async fn for_variables<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
     server: &mut S,
@@ -55,10 +55,10 @@ pub(super) async fn for_variables<S: ServerStream>(
     if !is_readable || !exchange.body.is_unread() {
         return Ok(false);
     }
-    let (mut bytes, mut patience) = (Vec::new(), Patience::for_body(&run.worker.options.limits));
-    match read(run, &mut exchange.times, server, &mut patience, &mut bytes, limit_bytes).await? {
+    let (mut bytes, mut guard) = (Vec::new(), MinRateGuard::for_body(&run.worker.options.limits));
+    match read(run, &mut exchange.times, server, &mut guard, &mut bytes, limit_bytes).await? {
         Read::Whole(trailers) => exchange.body.keep_whole(bytes, trailers),
-        Read::TooLong => exchange.body.keep_beginning(bytes),
+        Read::TooLong => exchange.body.keep_prefix(bytes),
     }
     Ok(true)
 }
@@ -66,7 +66,7 @@ pub(super) async fn for_variables<S: ServerStream>(
 /// Waits for the beginning of a body whose length is declared: no connection to a node, and no permit of an upstream, is
 /// held for a client that sends slowly. Reads nothing of a beginning that comes in one piece.
 #[inline]
-pub(super) async fn beginning<S: ServerStream>(
+pub(super) async fn wait_for_prefix<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
     server: &mut S,
@@ -90,16 +90,16 @@ pub(super) async fn beginning<S: ServerStream>(
     PooledBox::pin(piece_by_piece(run, exchange, server, wanted_bytes)).await
 }
 
-async fn piece_by_piece<S: ServerStream>(
+async fn piece_by_piece<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
     server: &mut S,
     wanted_bytes: usize,
 ) -> Result<(), Failure> {
-    let (mut bytes, mut patience) = (Vec::new(), Patience::for_body(&run.worker.options.limits));
+    let (mut bytes, mut guard) = (Vec::new(), MinRateGuard::for_body(&run.worker.options.limits));
     // The piece with which there is enough is left where it is.
     let limit_bytes = wanted_bytes - 1;
-    match read(run, &mut exchange.times, server, &mut patience, &mut bytes, limit_bytes).await {
+    match read(run, &mut exchange.times, server, &mut guard, &mut bytes, limit_bytes).await {
         Ok(Read::Whole(trailers)) => {
             exchange.body.keep_whole(bytes, trailers);
             return Ok(());
@@ -116,10 +116,10 @@ async fn piece_by_piece<S: ServerStream>(
         }
     }
     if !bytes.is_empty() {
-        exchange.body.keep_beginning(bytes);
+        exchange.body.keep_prefix(bytes);
     }
     // Its time goes on: a node is chosen meanwhile, and the client owes what it owed.
-    run.body_patience.set(Some(Box::new(patience.handed_on())));
+    run.body_guard.set(Some(Box::new(guard.handed_on())));
     Ok(())
 }
 
@@ -130,11 +130,11 @@ enum Read {
     TooLong,
 }
 
-async fn read<S: ServerStream>(
+async fn read<S: DownstreamStream>(
     run: &Run<'_>,
     times: &mut Times,
     server: &mut S,
-    patience: &mut Patience,
+    guard: &mut MinRateGuard,
     bytes: &mut Vec<u8>,
     limit_bytes: usize,
 ) -> Result<Read, Failure> {
@@ -150,7 +150,7 @@ async fn read<S: ServerStream>(
                 }
                 Poll::Ready(BodyEvent::Data(data)) => {
                     // Whatever the priority: the route may not be known yet.
-                    run.worker.shared.hold(bytes, data, limit_bytes)?;
+                    run.worker.shared.append_limited(bytes, data, limit_bytes)?;
                     data.len()
                 }
                 Poll::Ready(BodyEvent::End(trailers)) => {
@@ -158,7 +158,7 @@ async fn read<S: ServerStream>(
                 }
                 Poll::Ready(BodyEvent::Reset(failure)) => return Poll::Ready(Err(failure)),
                 Poll::Pending => {
-                    return match patience.wait(run, cx, moved, || bytes.len() as u64) {
+                    return match guard.wait(run, cx, moved, || bytes.len() as u64) {
                         Ok(()) => Poll::Pending,
                         Err(lost) => Poll::Ready(Err(upload::lost(lost))),
                     };
@@ -167,7 +167,7 @@ async fn read<S: ServerStream>(
             moved = true;
             server.consume(count);
             if turn.is_over(cx, count) {
-                if run.alarm.is_overdue() {
+                if run.deadline.is_overdue() {
                     return Poll::Ready(Err(upload::overdue()));
                 }
                 has_moved = true;
@@ -182,44 +182,44 @@ async fn read<S: ServerStream>(
 }
 
 /// A body that was read, in the place of the client's: what is sent on is what was seen, and then what was not.
-pub(super) struct Collected<'a, S> {
+pub(super) struct TryBody<'a, S> {
     server: &'a mut S,
-    begun: Begun,
+    prefix: BodyPrefix,
     cursor: usize,
     /// Some of what follows was passed on; it cannot be sent again.
     rest_taken: bool,
 }
 
-impl<'a, S: ServerStream> Collected<'a, S> {
-    /// What was read of the body, in front of `server`; the other way round if nobody has begun to read it.
-    pub(super) fn new(body: &mut ReadBody, server: &'a mut S) -> Result<Collected<'a, S>, &'a mut S> {
+impl<'a, S: DownstreamStream> TryBody<'a, S> {
+    /// What was read of the body, in front of `server`; the other way round if nobody has prefix to read it.
+    pub(super) fn new(body: &mut ReadBody, server: &'a mut S) -> Result<TryBody<'a, S>, &'a mut S> {
         match body.pass_on() {
             None => Err(server),
-            Some(begun) => Ok(Collected { server, begun, cursor: 0, rest_taken: false }),
+            Some(prefix) => Ok(TryBody { server, prefix, cursor: 0, rest_taken: false }),
         }
     }
 }
 
-impl<S: ServerStream> ServerStream for Collected<'_, S> {
+impl<S: DownstreamStream> DownstreamStream for TryBody<'_, S> {
     fn poll_body<'b>(&'b mut self, cx: &mut Context<'_>) -> Poll<BodyEvent<'b>> {
-        let rest = &self.begun.bytes[self.cursor..];
+        let rest = &self.prefix.bytes[self.cursor..];
         if !rest.is_empty() {
             return Poll::Ready(BodyEvent::Data(rest));
         }
-        if self.begun.goes_on {
+        if self.prefix.goes_on {
             return self.server.poll_body(cx);
         }
-        Poll::Ready(BodyEvent::End(self.begun.trailers.as_deref()))
+        Poll::Ready(BodyEvent::End(self.prefix.trailers.as_deref()))
     }
 
     fn consume(&mut self, count: usize) {
-        if self.cursor < self.begun.bytes.len() {
+        if self.cursor < self.prefix.bytes.len() {
             self.cursor += count;
         } else {
             if !self.rest_taken {
                 // Nobody can be sent the whole of it any more.
                 self.rest_taken = true;
-                self.begun.bytes = Rc::from([]);
+                self.prefix.bytes = Rc::from([]);
                 self.cursor = 0;
             }
             self.server.consume(count);
@@ -227,9 +227,9 @@ impl<S: ServerStream> ServerStream for Collected<'_, S> {
     }
 
     fn body_length(&self) -> BodyLength {
-        match (self.server.body_length(), self.begun.bytes.len()) {
+        match (self.server.body_length(), self.prefix.bytes.len()) {
             // Only a chunked body can have trailers.
-            (length, _) if self.begun.goes_on || self.begun.trailers.is_some() => length,
+            (length, _) if self.prefix.goes_on || self.prefix.trailers.is_some() => length,
             // A request that had no body and got none stays without one.
             (BodyLength::None, 0) => BodyLength::None,
             (_, length) => BodyLength::Known(length as u64),
@@ -249,12 +249,12 @@ impl<S: ServerStream> ServerStream for Collected<'_, S> {
         self.server.start_response(exchange, length);
     }
 
-    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<Piece>> {
-        self.server.poll_room(cx)
+    fn poll_capacity(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<Piece>> {
+        self.server.poll_capacity(cx)
     }
 
-    fn head_room(&self) -> Piece {
-        self.server.head_room()
+    fn head_capacity(&self) -> Piece {
+        self.server.head_capacity()
     }
 
     fn poll_data(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<std::io::Result<usize>> {
@@ -269,16 +269,16 @@ impl<S: ServerStream> ServerStream for Collected<'_, S> {
         self.server.poll_flush(cx)
     }
 
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.server.poll_gone(cx)
+    fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.server.poll_closed(cx)
     }
 
-    fn has_closed_behind(&mut self) -> bool {
-        self.server.has_closed_behind()
+    fn has_closed_after_request(&mut self) -> bool {
+        self.server.has_closed_after_request()
     }
 
-    fn has_sent_ahead(&mut self, cx: &mut Context<'_>) -> bool {
-        self.server.has_sent_ahead(cx)
+    fn has_sent_early_bytes(&mut self, cx: &mut Context<'_>) -> bool {
+        self.server.has_sent_early_bytes(cx)
     }
 
     fn response_started(&self) -> bool {

@@ -9,10 +9,10 @@ use stdx::pooled::PooledBox;
 
 use super::Run;
 use super::attempt::{HALF_CLOSE_GRACE_MS, gone};
-use crate::body::ServerStream;
+use crate::body::DownstreamStream;
 use crate::failure::{Cause, Failure};
 use crate::upstream::Endpoint;
-use crate::upstream::stream::NodeStream;
+use crate::upstream::stream::PooledStream;
 
 /// How often the kernel is asked whether a client has closed behind bytes that are not read yet, such as a request body:
 /// the event loop cannot tell of that.
@@ -20,44 +20,44 @@ const LOOK_MS: u64 = 1_000;
 
 /// Opens a connection to `endpoint` within `timeout_ms`. A client that closes its sending side is waited for as long as it
 /// would be for the head of a response (docs/decisions/0007-half-closed-clients.md).
-pub(super) async fn connect<S: ServerStream>(
+pub(super) async fn connect<S: DownstreamStream>(
     run: &Run<'_>,
     endpoint: &Arc<Endpoint>,
     timeout_ms: u64,
     server: &mut S,
-) -> Result<NodeStream, Failure> {
-    let (worker, alarm) = (run.worker, run.alarm);
+) -> Result<PooledStream, Failure> {
+    let (worker, deadline) = (run.worker, run.deadline);
     // Boxed: it is large, and would make every exchange's state as large whether it connects or not.
     let mut connecting = PooledBox::pin(worker.connect(endpoint));
     let ends_ms = worker.now_ms().saturating_add(timeout_ms);
     let mut armed = false;
     // The client has closed behind bytes that have not been read; reading them comes upon it again.
-    let mut has_closed_behind = false;
+    let mut has_closed_after_request = false;
     poll_fn(|cx| {
         if let Poll::Ready(connected) = connecting.as_mut().poll(cx) {
             return Poll::Ready(connected);
         }
         let left_ms = ends_ms.saturating_sub(worker.now_ms());
-        if armed && alarm.rang() {
-            if alarm.is_overdue() || left_ms == 0 {
+        if armed && deadline.expired() {
+            if deadline.is_overdue() || left_ms == 0 {
                 let detail = "it did not accept the connection in time";
                 return Poll::Ready(Err(Failure::new(Cause::ConnectTimeout, detail)));
             }
-            if run.is_client_leaving.get() || has_closed_behind {
+            if run.is_client_leaving.get() || has_closed_after_request {
                 return Poll::Ready(Err(gone()));
             }
             armed = false;
-            has_closed_behind = server.has_closed_behind();
+            has_closed_after_request = server.has_closed_after_request();
         }
-        if !run.is_client_leaving.get() && server.poll_gone(cx).is_ready() {
+        if !run.is_client_leaving.get() && server.poll_closed(cx).is_ready() {
             run.is_client_leaving.set(true);
             armed = false;
         }
         if !armed {
             armed = true;
-            let is_leaving = run.is_client_leaving.get() || has_closed_behind;
+            let is_leaving = run.is_client_leaving.get() || has_closed_after_request;
             // 0 would mean never.
-            alarm.set(cx, if is_leaving { HALF_CLOSE_GRACE_MS } else { LOOK_MS }.min(left_ms).max(1));
+            deadline.set(cx, if is_leaving { HALF_CLOSE_GRACE_MS } else { LOOK_MS }.min(left_ms).max(1));
         }
         Poll::Pending
     })

@@ -8,13 +8,13 @@ use http1::Headers;
 use stdx::pooled::PooledBox;
 
 use super::attempt::HALF_CLOSE_GRACE_MS;
-use super::patience::Patience;
+use super::min_rate::MinRateGuard;
 use super::phases::{self, Chains};
 use super::respond;
 use super::turn::Turn;
 use super::upload::Upload;
 use super::{Outcome, Run, refuse_undecided};
-use crate::body::{BodyEvent, BodyLength, ClientStream, Piece, ServerStream};
+use crate::body::{BodyEvent, BodyLength, DownstreamStream, Piece, UpstreamStream};
 use crate::exchange::Exchange;
 use crate::failure::{Cause, Failure};
 use crate::plugin::{BodyNeed, Phase, Portion};
@@ -24,7 +24,7 @@ use crate::upstream::Timeouts;
 pub(super) struct Download<'r, 'w> {
     run: &'r Run<'w>,
     timeouts: Timeouts,
-    patience: Patience,
+    guard: MinRateGuard,
     waiting: Option<WaitsFor>,
 }
 
@@ -39,23 +39,23 @@ enum WaitsFor {
 
 impl<'r, 'w> Download<'r, 'w> {
     pub(super) fn new(run: &'r Run<'w>, timeouts: Timeouts) -> Self {
-        let patience = Patience::for_response(&run.worker.options.limits);
-        Download { run, timeouts, patience, waiting: None }
+        let guard = MinRateGuard::for_response(&run.worker.options.limits);
+        Download { run, timeouts, guard, waiting: None }
     }
 
-    /// What to do when both sides wait: arm the alarm after progress, fail when it rang without any.
-    fn wait<S: ServerStream>(
+    /// What to do when both sides wait: arm the deadline after progress, fail when it expired without any.
+    fn wait<S: DownstreamStream>(
         &mut self,
         cx: &Context<'_>,
         waits: WaitsFor,
         moved: bool,
         server: &S,
     ) -> Poll<Result<(), Failure>> {
-        let alarm = self.run.alarm;
+        let deadline = self.run.deadline;
         let changed = self.waiting.replace(waits) != Some(waits);
         let timeout_ms = match waits {
             WaitsFor::Client => {
-                return match self.patience.wait(self.run, cx, moved, || server.delivered_bytes()) {
+                return match self.guard.wait(self.run, cx, moved, || server.delivered_bytes()) {
                     Ok(()) => Poll::Pending,
                     Err(lost) => Poll::Ready(Err(respond::slow(lost))),
                 };
@@ -63,14 +63,14 @@ impl<'r, 'w> Download<'r, 'w> {
             WaitsFor::Node => self.timeouts.read_ms,
             WaitsFor::NodeAlone => HALF_CLOSE_GRACE_MS,
         };
-        self.patience.pause();
+        self.guard.pause();
         if moved || changed {
-            // A response that goes on in small steps never lets the alarm ring without progress.
-            if alarm.rang() && alarm.is_overdue() {
+            // A response that goes on in small steps never lets the deadline ring without progress.
+            if deadline.expired() && deadline.is_overdue() {
                 return Poll::Ready(Err(overdue()));
             }
-            alarm.set(cx, timeout_ms);
-        } else if alarm.rang() {
+            deadline.set(cx, timeout_ms);
+        } else if deadline.expired() {
             return Poll::Ready(Err(match waits {
                 WaitsFor::NodeAlone => Failure::new(Cause::ClientGone, "it closed inside the response"),
                 _ => Failure::new(Cause::BodyStalled, "the response body stopped arriving"),
@@ -81,7 +81,7 @@ impl<'r, 'w> Download<'r, 'w> {
 }
 
 /// Passes the response whose head is in the exchange on to the client.
-pub(super) async fn pass_on<S: ServerStream, O: ClientStream>(
+pub(super) async fn pass_on<S: DownstreamStream, O: UpstreamStream>(
     download: &mut Download<'_, '_>,
     exchange: &mut Exchange,
     server: &mut S,
@@ -101,7 +101,7 @@ pub(super) async fn pass_on<S: ServerStream, O: ClientStream>(
         BodyLength::None if may_have_body => BodyLength::Known(0),
         BodyLength::Known(_) | BodyLength::Unknown if has_no_body(exchange.response.status) => {
             server.start_response(exchange, BodyLength::None);
-            origin.rest()?;
+            origin.release()?;
             PooledBox::pin(respond::send(download.run, exchange, server, &[])).await;
             return Ok(());
         }
@@ -129,7 +129,7 @@ pub(super) async fn pass_on<S: ServerStream, O: ClientStream>(
 }
 
 /// Collects the body, shows it to the plugins whole, and passes on what they make of it.
-async fn hold_back<S: ServerStream, O: ClientStream>(
+async fn hold_back<S: DownstreamStream, O: UpstreamStream>(
     download: &mut Download<'_, '_>,
     exchange: &mut Exchange,
     server: &mut S,
@@ -139,7 +139,7 @@ async fn hold_back<S: ServerStream, O: ClientStream>(
     limit_bytes: usize,
 ) -> Result<(), Failure> {
     let mut body = collect(download, server, origin, upload, limit_bytes).await?;
-    origin.rest()?;
+    origin.release()?;
     // What the plugins make of it stands beside it for a moment.
     download.run.worker.shared.check_room(body.len())?;
     edit(exchange, chains, &mut body, Portion::Last);
@@ -208,7 +208,7 @@ enum Passing {
 }
 
 /// Streams the body; an edited one through the plugins that want it.
-async fn stream<S: ServerStream, O: ClientStream>(
+async fn stream<S: DownstreamStream, O: UpstreamStream>(
     download: &mut Download<'_, '_>,
     exchange: &mut Exchange,
     server: &mut S,
@@ -245,7 +245,7 @@ async fn stream<S: ServerStream, O: ClientStream>(
                     }
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
                     Poll::Pending => {
-                        origin.rest()?;
+                        origin.release()?;
                         return download.wait(cx, WaitsFor::Client, moved, server);
                     }
                 }
@@ -255,7 +255,7 @@ async fn stream<S: ServerStream, O: ClientStream>(
                     Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
                     Poll::Ready(Err(error)) => Poll::Ready(Err(gone(&error))),
                     Poll::Pending => {
-                        origin.rest()?;
+                        origin.release()?;
                         download.wait(cx, WaitsFor::Client, moved, server)
                     }
                 };
@@ -263,7 +263,7 @@ async fn stream<S: ServerStream, O: ClientStream>(
             // Nothing is read for a client that takes nothing.
             let mut takes_nothing = false;
             let mut room = |cx: &mut Context<'_>| {
-                let room = server.poll_room(cx).map_err(|error| gone(&error));
+                let room = server.poll_capacity(cx).map_err(|error| gone(&error));
                 takes_nothing = room.is_pending();
                 room
             };
@@ -286,7 +286,7 @@ async fn stream<S: ServerStream, O: ClientStream>(
                             }
                             Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
                             Poll::Pending => {
-                                origin.rest()?;
+                                origin.release()?;
                                 return download.wait(cx, WaitsFor::Client, moved, server);
                             }
                         },
@@ -294,7 +294,7 @@ async fn stream<S: ServerStream, O: ClientStream>(
                     origin.consume(count);
                     moved = true;
                     if turn.is_over(cx, count) {
-                        if download.run.alarm.is_overdue() {
+                        if download.run.deadline.is_overdue() {
                             return Poll::Ready(Err(overdue()));
                         }
                         has_moved = true;
@@ -323,7 +323,7 @@ async fn stream<S: ServerStream, O: ClientStream>(
                         Poll::Pending => return download.wait(cx, WaitsFor::Client, moved, server),
                         Poll::Ready(Ok(())) => {}
                     }
-                    if server.poll_gone(cx).is_ready() {
+                    if server.poll_closed(cx).is_ready() {
                         // A client that has closed one side may still read; writing to one that is gone fails soon.
                         server.close_afterwards();
                         half_closed = true;
@@ -337,7 +337,7 @@ async fn stream<S: ServerStream, O: ClientStream>(
     .await
 }
 
-async fn collect<S: ServerStream, O: ClientStream>(
+async fn collect<S: DownstreamStream, O: UpstreamStream>(
     download: &mut Download<'_, '_>,
     server: &mut S,
     origin: &mut O,
@@ -358,7 +358,7 @@ async fn collect<S: ServerStream, O: ClientStream>(
                         let detail = format!("a plugin reads the body whole, up to {limit_bytes} bytes");
                         return Poll::Ready(Err(Failure::new(Cause::BufferLimit, detail)));
                     }
-                    download.run.worker.shared.hold(&mut body, data, limit_bytes)?;
+                    download.run.worker.shared.append_limited(&mut body, data, limit_bytes)?;
                     data.len()
                 }
                 Poll::Ready(BodyEvent::End(_)) => return Poll::Ready(Ok(())),
@@ -368,7 +368,7 @@ async fn collect<S: ServerStream, O: ClientStream>(
             moved = true;
             origin.consume(count);
             if turn.is_over(cx, count) {
-                if download.run.alarm.is_overdue() {
+                if download.run.deadline.is_overdue() {
                     return Poll::Ready(Err(overdue()));
                 }
                 has_moved = true;

@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use super::attempt::HALF_CLOSE_GRACE_MS;
 use super::{Run, collect, refuse_undecided};
-use crate::body::ServerStream;
+use crate::body::DownstreamStream;
 use crate::exchange::{Exchange, SharedCopy};
 use crate::failure::{Cause, Failure};
 use crate::overload::Priority;
@@ -100,7 +100,7 @@ pub(super) fn each(
         for instance in chain.of(phase) {
             if !chains.gives_way(chain, instance) && instance.applies(exchange) {
                 exchange.instance = instance.number;
-                exchange.worker().at_work().set_route(exchange.route);
+                exchange.worker().current_work().set_route(exchange.route);
                 call(instance, exchange);
             }
         }
@@ -108,7 +108,7 @@ pub(super) fn each(
 }
 
 /// Runs the phases of the request up to the choice of a node; a reply ends the exchange.
-pub(super) async fn request<S: ServerStream>(
+pub(super) async fn request<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
     server: &mut S,
@@ -156,7 +156,7 @@ fn refuse_what_is_incomplete(run: &Run<'_>, chains: &Chains<'_>) -> Result<(), F
 }
 
 /// Runs one chain's instances of a phase until one replies.
-async fn one<S: ServerStream>(
+async fn one<S: DownstreamStream>(
     run: &Run<'_>,
     server: &mut S,
     chains: &Chains<'_>,
@@ -171,7 +171,7 @@ async fn one<S: ServerStream>(
         }
         refuse_undecided(exchange)?;
         exchange.instance = instance.number;
-        run.worker.at_work().set_route(exchange.route);
+        run.worker.current_work().set_route(exchange.route);
         let (decision, waited) = {
             let flow = match phase {
                 Phase::Rewrite => instance.plugin.rewrite(exchange),
@@ -198,7 +198,7 @@ async fn one<S: ServerStream>(
 
 /// The decision of the plugin `name` once its `future` is done. A client that goes away meanwhile is noticed, so that a slow
 /// server which the plugin asks does not hold what the client has left.
-async fn wait_for_plugin<S: ServerStream>(
+async fn wait_for_plugin<S: DownstreamStream>(
     run: &Run<'_>,
     server: &mut S,
     mut future: Pin<Box<dyn Future<Output = Decision> + '_>>,
@@ -209,21 +209,21 @@ async fn wait_for_plugin<S: ServerStream>(
         if let Poll::Ready(decision) = future.as_mut().poll(cx) {
             return Poll::Ready(Ok(decision));
         }
-        if run.alarm.is_overdue() {
+        if run.deadline.is_overdue() {
             let detail = format!("the plugin {name} was waited for");
             return Poll::Ready(Err(Failure::new(Cause::RequestTimeout, detail)));
         }
-        if armed && run.is_client_leaving.get() && run.alarm.rang() {
+        if armed && run.is_client_leaving.get() && run.deadline.expired() {
             let detail = format!("it went away while the plugin {name} was waited for");
             return Poll::Ready(Err(Failure::new(Cause::ClientGone, detail)));
         }
-        if !run.is_client_leaving.get() && server.poll_gone(cx).is_ready() {
+        if !run.is_client_leaving.get() && server.poll_closed(cx).is_ready() {
             run.is_client_leaving.set(true);
             armed = false;
         }
         if !armed {
             armed = true;
-            run.alarm.set(cx, if run.is_client_leaving.get() { HALF_CLOSE_GRACE_MS } else { 0 });
+            run.deadline.set(cx, if run.is_client_leaving.get() { HALF_CLOSE_GRACE_MS } else { 0 });
         }
         Poll::Pending
     })
@@ -232,7 +232,7 @@ async fn wait_for_plugin<S: ServerStream>(
 
 /// Once authentication has named a consumer, its plugins join the route's, and those that only it brought catch up on
 /// the rewrite phase.
-async fn join_consumer<S: ServerStream>(
+async fn join_consumer<S: DownstreamStream>(
     run: &Run<'_>,
     server: &mut S,
     exchange: &mut Exchange,
@@ -242,7 +242,7 @@ async fn join_consumer<S: ServerStream>(
     if let Some(missing) = &consumer.missing {
         return Err(missing.failure());
     }
-    if consumer.plugins.is_empty() && consumer.switched_off.is_empty() {
+    if consumer.plugins.is_empty() && consumer.disabled.is_empty() {
         return Ok(None);
     }
     let own = chains.route.map(|route| &route.plugins);
@@ -256,7 +256,7 @@ async fn join_consumer<S: ServerStream>(
 
 /// Reads the body where plugins want it whole, or have variables in their configuration that lie in it: after
 /// authentication, so that nobody unknown makes the gateway hold anything.
-async fn collect_request_body<S: ServerStream>(
+async fn collect_request_body<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
     server: &mut S,

@@ -43,7 +43,7 @@ pub(crate) fn prepare(
             "it has passed through this kind of gateway too often",
         ));
     }
-    options.forward.forget_words_of_strangers(exchange);
+    options.forward.strip_untrusted_forwarded(exchange);
     let limit = options.limits.max_body_bytes;
     if let RequestFraming::Length(bytes) = exchange.request.framing
         && limit != 0

@@ -5,20 +5,20 @@ use http1::RequestFraming;
 use smallvec::SmallVec;
 use stdx::pooled::PooledBox;
 
-use super::attempt::{micros, one_try};
-use super::collect::{self, Collected};
+use super::attempt::{attempt_at, micros};
+use super::collect::{self, TryBody};
 use super::phases::Chains;
-use super::retry::{self, Facts, Next};
+use super::retry::{self, AttemptReport, Next};
 use super::{Outcome, Run};
-use crate::body::ServerStream;
+use crate::body::DownstreamStream;
 use crate::exchange::Exchange;
 use crate::failure::{Blame, Cause, Failure};
 use crate::overload::Priority;
-use crate::upstream::state::Picked;
+use crate::upstream::state::Selection;
 use crate::upstream::{HashKey, Method, Upstream, balance};
 
 /// Forwards the request; an error has not been answered yet.
-pub(super) async fn proxy<S: ServerStream>(
+pub(super) async fn proxy<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
     server: &mut S,
@@ -28,14 +28,14 @@ pub(super) async fn proxy<S: ServerStream>(
     if upstream.reads_body() {
         Box::pin(collect::for_variables(run, exchange, server)).await?;
     }
-    collect::beginning(run, exchange, server).await?;
-    match Collected::new(&mut exchange.body, server) {
+    collect::wait_for_prefix(run, exchange, server).await?;
+    match TryBody::new(&mut exchange.body, server) {
         Err(server) => tries(run, exchange, server, chains, upstream).await,
         Ok(mut server) => PooledBox::pin(tries(run, exchange, &mut server, chains, upstream)).await,
     }
 }
 
-async fn tries<S: ServerStream>(
+async fn tries<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
     server: &mut S,
@@ -52,12 +52,12 @@ async fn tries<S: ServerStream>(
     }
     exchange.upgrading = wants_websocket(exchange, chains);
     let mut failed =
-        FailedTries { nodes: SmallVec::new(), last: None, repeat: None, repeated: false, started_ns };
+        FailedAttempts { nodes: SmallVec::new(), last: None, repeat: None, repeated: false, started_ns };
     loop {
-        let picked = match failed.repeat.take() {
-            Some(picked) if run.worker.is_current(upstream, picked) => {
-                run.worker.started_again(upstream, picked);
-                picked
+        let selected = match failed.repeat.take() {
+            Some(selected) if run.worker.is_current(upstream, selected) => {
+                run.worker.started_again(upstream, selected);
+                selected
             }
             // Where the nodes have changed meanwhile and none is left, what went wrong is the try that failed.
             _ => run
@@ -65,38 +65,40 @@ async fn tries<S: ServerStream>(
                 .choose(upstream, exchange, &failed.nodes)
                 .map_err(|none| failed.last.take().unwrap_or(none))?,
         };
-        match one_try(run, exchange, server, chains, upstream, timeouts, picked, failed.repeated).await {
+        match attempt_at(run, exchange, server, chains, upstream, timeouts, selected, failed.repeated).await {
             Ok(outcome) => return Ok(outcome),
-            Err((failure, facts)) => failed.judge(run, exchange, server, upstream, picked, failure, facts)?,
+            Err((failure, report)) => {
+                failed.on_failure(run, exchange, server, upstream, selected, failure, report)?
+            }
         }
     }
 }
 
 /// The tries of one exchange that have failed.
-struct FailedTries {
+struct FailedAttempts {
     /// Endpoints that are not asked again: what names a node whatever becomes of the set.
     nodes: SmallVec<[u64; 4]>,
     /// Why the last of them failed.
     last: Option<Failure>,
     /// A node that is asked once more, on a fresh connection.
-    repeat: Option<Picked>,
+    repeat: Option<Selection>,
     repeated: bool,
     started_ns: u64,
 }
 
-impl FailedTries {
-    /// Decides whether another try is made after one at `picked` has failed; an error is final.
+impl FailedAttempts {
+    /// Decides whether another try is made after one at `selected` has failed; an error is final.
     #[cold]
     #[expect(clippy::too_many_arguments, reason = "as for the try itself")]
-    fn judge<S: ServerStream>(
+    fn on_failure<S: DownstreamStream>(
         &mut self,
         run: &Run<'_>,
         exchange: &mut Exchange,
         server: &mut S,
         upstream: &Upstream,
-        picked: Picked,
+        selected: Selection,
         failure: Failure,
-        facts: Facts,
+        report: AttemptReport,
     ) -> Result<(), Failure> {
         if failure.cause.is_timeout()
             && failure.cause.blame() == Blame::Origin
@@ -107,12 +109,12 @@ impl FailedTries {
         let warn = |failure: &Failure| {
             run.worker.shared.upstream_warnings.note(exchange, upstream, failure, run.worker.now_ms());
         };
-        if run.alarm.is_overdue() {
+        if run.deadline.is_overdue() {
             warn(&failure);
             return Err(failure);
         }
-        let facts = Facts { body_is_whole: server.rewind(), repeated: self.repeated, ..facts };
-        let next = retry::after(&failure, facts);
+        let report = AttemptReport { body_is_whole: server.rewind(), repeated: self.repeated, ..report };
+        let next = retry::after(&failure, report);
         // An endpoint may close an idle connection at any time; the repetition shows whether it is well.
         if next != Next::SameNode {
             warn(&failure);
@@ -121,12 +123,12 @@ impl FailedTries {
             Next::GiveUp => Err(failure),
             Next::SameNode => {
                 self.repeated = true;
-                self.repeat = Some(picked);
+                self.repeat = Some(selected);
                 self.last = Some(failure);
                 Ok(())
             }
             Next::OtherNode => {
-                self.nodes.push(picked.endpoint_id);
+                self.nodes.push(selected.endpoint_id);
                 let nodes = run.worker.node_count(upstream);
                 let retries = upstream.retries.map_or(nodes.saturating_sub(1), |retries| retries as usize);
                 if self.nodes.len() > retries || self.nodes.len() >= nodes {

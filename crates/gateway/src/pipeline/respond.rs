@@ -7,10 +7,10 @@ use std::task::Poll;
 use router::vars::GaveUp;
 use serde_json::json;
 
-use super::patience::{Lost, Patience};
+use super::min_rate::{MinRateGuard, TooSlow};
 use super::phases::{self, Chains};
 use super::{Outcome, Run, explanation};
-use crate::body::{BodyLength, ServerStream};
+use crate::body::{BodyLength, DownstreamStream};
 use crate::exchange::Exchange;
 use crate::failure::{Blame, Cause, Failure};
 use crate::observe::pace::Pace;
@@ -21,7 +21,7 @@ use crate::plugin::{BodyNeed, Phase, Portion, Reply};
 const RETRY_AFTER_SECONDS: &str = "1";
 
 /// Answers for a failure.
-pub(super) async fn fail<S: ServerStream>(
+pub(super) async fn fail<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
     server: &mut S,
@@ -56,7 +56,7 @@ pub(super) async fn fail<S: ServerStream>(
 
 /// What a timeout means where the exchange as a whole has had its time.
 fn overdue(run: &Run<'_>, failure: Failure) -> Failure {
-    if !failure.cause.is_timeout() || !run.alarm.is_overdue() {
+    if !failure.cause.is_timeout() || !run.deadline.is_overdue() {
         return failure;
     }
     let limit_ms = run.worker.options.limits.request_timeout_ms;
@@ -67,12 +67,12 @@ fn overdue(run: &Run<'_>, failure: Failure) -> Failure {
 }
 
 /// The failure of a client that does not take its response.
-pub(super) fn slow(lost: Lost) -> Failure {
+pub(super) fn slow(lost: TooSlow) -> Failure {
     Failure::new(
         Cause::ClientSlow,
         match lost {
-            Lost::Stalled => "it did not read its response in time",
-            Lost::Slow => "it reads its response too slowly",
+            TooSlow::Idle => "it did not read its response in time",
+            TooSlow::BelowMinRate => "it reads its response too slowly",
         },
     )
 }
@@ -81,7 +81,7 @@ pub(super) fn slow(lost: Lost) -> Failure {
 static MALFORMED_FIELDS: Pace = Pace::every_ms(10_000);
 
 /// Sends `reply`.
-pub(super) async fn reply<S: ServerStream>(
+pub(super) async fn reply<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
     server: &mut S,
@@ -177,13 +177,13 @@ fn edit_body(exchange: &mut Exchange, chains: &Chains<'_>, body: &mut Vec<u8>) {
 }
 
 /// Sends a whole body and ends the response.
-pub(super) async fn send<S: ServerStream>(
+pub(super) async fn send<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
     server: &mut S,
     body: &[u8],
 ) -> Outcome {
-    let mut patience = Patience::for_response(&run.worker.options.limits);
+    let mut guard = MinRateGuard::for_response(&run.worker.options.limits);
     let mut sent = 0;
     let mut finished = false;
     let delivered = poll_fn(|cx| {
@@ -205,7 +205,7 @@ pub(super) async fn send<S: ServerStream>(
                     return Poll::Ready(Err(Failure::new(Cause::ClientGone, error.to_string())));
                 }
                 Poll::Pending => {
-                    return match patience.wait(run, cx, moved, || server.delivered_bytes()) {
+                    return match guard.wait(run, cx, moved, || server.delivered_bytes()) {
                         Ok(()) => Poll::Pending,
                         Err(lost) => Poll::Ready(Err(slow(lost))),
                     };

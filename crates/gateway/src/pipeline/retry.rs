@@ -7,7 +7,7 @@ use crate::failure::{Blame, Cause, Failure, Sent};
 
 /// What the decision rests on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Facts {
+pub(super) struct AttemptReport {
     /// How far the try got.
     pub(super) sent: Sent,
     /// Whether the connection had served before.
@@ -32,18 +32,18 @@ pub(super) enum Next {
 }
 
 /// Decides.
-pub(super) fn after(failure: &Failure, facts: Facts) -> Next {
-    let repeatable = match facts.sent {
-        Sent::Nothing => facts.body_is_whole,
+pub(super) fn after(failure: &Failure, report: AttemptReport) -> Next {
+    let repeatable = match report.sent {
+        Sent::Nothing => report.body_is_whole,
         // Unanswered work may have been done: only what may be done twice is repeated.
-        Sent::Unanswered => facts.body_is_whole && facts.method.is_idempotent(),
+        Sent::Unanswered => report.body_is_whole && report.method.is_idempotent(),
         Sent::Answered => false,
     };
     if !repeatable || failure.cause.blame() != Blame::Origin {
         return Next::GiveUp;
     }
     let broke = matches!(failure.cause, Cause::SendFailed | Cause::NoResponse);
-    if facts.reused && broke && !facts.repeated { Next::SameNode } else { Next::OtherNode }
+    if report.reused && broke && !report.repeated { Next::SameNode } else { Next::OtherNode }
 }
 
 #[cfg(test)]
@@ -71,12 +71,17 @@ mod tests {
             (BadResponse,   Answered,   true,  Method::Get,  true,  false, GiveUp),
         ];
         for (cause, sent, reused, method, body_is_whole, repeated, want) in cases {
-            let facts = Facts { sent, reused, method, body_is_whole, repeated };
-            assert_eq!(after(&Failure::new(cause, ""), facts), want, "{cause:?} {facts:?}");
+            let report = AttemptReport { sent, reused, method, body_is_whole, repeated };
+            assert_eq!(after(&Failure::new(cause, ""), report), want, "{cause:?} {report:?}");
         }
         let gone = Failure::new(Cause::ClientGone, "");
-        let facts =
-            Facts { sent: Nothing, reused: true, method: Method::Get, body_is_whole: true, repeated: false };
-        assert_eq!(after(&gone, facts), GiveUp, "the client's fault is not retried");
+        let report = AttemptReport {
+            sent: Nothing,
+            reused: true,
+            method: Method::Get,
+            body_is_whole: true,
+            repeated: false,
+        };
+        assert_eq!(after(&gone, report), GiveUp, "the client's fault is not retried");
     }
 }

@@ -1,5 +1,5 @@
 //! A protocol that is not HTTP/1 through the pipeline: a script in the place of a client's connection. What passes here
-//! shows that the pipeline knows a client only as a [`ServerStream`]; `node` does the same for nodes.
+//! shows that the pipeline knows a client only as a [`DownstreamStream`]; `node` does the same for nodes.
 
 mod node;
 mod turns;
@@ -21,12 +21,12 @@ use stdx::published::Published;
 use testkit::{Origin, Reply};
 
 use super::{Outcome, log, run};
-use crate::alarm::Alarm;
-use crate::body::{BodyEvent, BodyLength, Piece, ServerStream};
+use crate::body::{BodyEvent, BodyLength, DownstreamStream, Piece};
 use crate::client_address::RealIpOptions;
 use crate::compile::Compiler;
+use crate::deadline::Deadline;
 use crate::exchange::Exchange;
-use crate::exchange::reuse::Lease;
+use crate::exchange::reuse::PooledExchange;
 use crate::failure::{Blame, Cause, Failure};
 use crate::forward::ForwardOptions;
 use crate::observe::metrics::WorkerMetrics;
@@ -52,7 +52,7 @@ struct Scripted {
     taken: bool,
 }
 
-impl ServerStream for Scripted {
+impl DownstreamStream for Scripted {
     fn poll_body<'a>(&'a mut self, _: &mut Context<'_>) -> Poll<BodyEvent<'a>> {
         Poll::Ready(match self.body.first() {
             Some(Some(piece)) => BodyEvent::Data(piece.as_bytes()),
@@ -89,11 +89,11 @@ impl ServerStream for Scripted {
         self.told.push(format!("start:{}:{length:?}", exchange.response.status));
     }
 
-    fn poll_room(&mut self, _: &mut Context<'_>) -> Poll<io::Result<Piece>> {
+    fn poll_capacity(&mut self, _: &mut Context<'_>) -> Poll<io::Result<Piece>> {
         Poll::Ready(Ok(Piece { most_bytes: self.window_bytes, is_certain: true }))
     }
 
-    fn head_room(&self) -> Piece {
+    fn head_capacity(&self) -> Piece {
         Piece::WHOLE
     }
 
@@ -112,15 +112,15 @@ impl ServerStream for Scripted {
         Poll::Ready(Ok(()))
     }
 
-    fn has_closed_behind(&mut self) -> bool {
+    fn has_closed_after_request(&mut self) -> bool {
         false
     }
 
-    fn poll_gone(&mut self, _: &mut Context<'_>) -> Poll<()> {
+    fn poll_closed(&mut self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
     }
 
-    fn has_sent_ahead(&mut self, _: &mut Context<'_>) -> bool {
+    fn has_sent_early_bytes(&mut self, _: &mut Context<'_>) -> bool {
         false
     }
 
@@ -159,10 +159,10 @@ fn exchange_through(
 ) -> (String, String) {
     on_loop(async {
         let worker = worker(&[origin.address()], &plugins);
-        let alarm = Alarm::new(&worker);
-        let mut exchange = Lease::new(&worker);
+        let deadline = Deadline::new(&worker);
+        let mut exchange = PooledExchange::new(&worker);
         request_head(&mut exchange, method_and_path);
-        let outcome = run(&worker, &mut exchange, &mut server, &alarm).await;
+        let outcome = run(&worker, &mut exchange, &mut server, &deadline).await;
         assert!(matches!(outcome, Outcome::Done));
         log(&worker, &mut exchange);
         (server.told.join(" "), String::from_utf8(std::mem::take(&mut server.answer)).unwrap())
@@ -368,10 +368,10 @@ fn a_beginning_that_memory_has_no_room_for_goes_on_as_it_comes() {
         let worker = worker(&[origin.address()], &json!({}));
         // Requests are served, and one byte may be held.
         worker.shared.memory.update(89, 100);
-        let (alarm, mut exchange) = (Alarm::new(&worker), Lease::new(&worker));
+        let (deadline, mut exchange) = (Deadline::new(&worker), PooledExchange::new(&worker));
         request_head(&mut exchange, "POST /here");
         let mut server = scripted(&[Some("hel"), Some("lo")], BodyLength::Known(5));
-        run(&worker, &mut exchange, &mut server, &alarm).await;
+        run(&worker, &mut exchange, &mut server, &deadline).await;
         log(&worker, &mut exchange);
         server.answer
     });
@@ -408,13 +408,13 @@ fn worker(addresses: &[SocketAddr], plugins: &Value) -> Rc<Worker> {
         upstream_timeouts: Timeouts::default(),
         pin: false,
     };
-    let (graveyard, _) = channel();
+    let (reclaimer, _) = channel();
     Worker::new(Parts {
         index: 0,
         options: Arc::new(options),
         published: Arc::new(Published::new(runtime)),
         listeners: Arc::new(Published::new(Arc::default())),
-        graveyard,
+        reclaimer,
         status: Arc::default(),
         shared: Arc::default(),
         metrics: WorkerMetrics::default(),

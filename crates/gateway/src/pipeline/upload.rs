@@ -3,9 +3,9 @@
 use std::task::{Context, Poll};
 
 use super::Run;
-use super::patience::Lost;
+use super::min_rate::TooSlow;
 use super::turn::Turn;
-use crate::body::{BodyEvent, BodyLength, ClientStream, ServerStream};
+use crate::body::{BodyEvent, BodyLength, DownstreamStream, UpstreamStream};
 use crate::exchange::SharedCopy;
 use crate::failure::{Cause, Failure};
 
@@ -46,7 +46,7 @@ pub(super) enum WaitsFor {
 
 impl Upload {
     /// An upload of a body of `length`, already started on `origin`; its beginning goes into `copy` as well.
-    pub(super) fn new<O: ClientStream>(
+    pub(super) fn new<O: UpstreamStream>(
         run: &Run<'_>,
         origin: &mut O,
         length: BodyLength,
@@ -94,7 +94,7 @@ impl Upload {
     /// Passes on what can be passed on in one turn. `moved` is set when anything was, now or in a turn before. An error is the client's: the node's refusal
     /// to take more only shows in [`Upload::is_broken`], since an answer may be there already.
     #[inline]
-    pub(super) fn poll<S: ServerStream, O: ClientStream>(
+    pub(super) fn poll<S: DownstreamStream, O: UpstreamStream>(
         &mut self,
         cx: &mut Context<'_>,
         server: &mut S,
@@ -123,7 +123,7 @@ impl Upload {
         }
     }
 
-    fn poll_piece<S: ServerStream, O: ClientStream>(
+    fn poll_piece<S: DownstreamStream, O: UpstreamStream>(
         &mut self,
         cx: &mut Context<'_>,
         server: &mut S,
@@ -181,9 +181,9 @@ pub(super) fn overdue() -> Failure {
 }
 
 /// The failure of a client that was waited for in vain.
-pub(super) fn lost(lost: Lost) -> Failure {
+pub(super) fn lost(lost: TooSlow) -> Failure {
     match lost {
-        Lost::Stalled => Failure::new(Cause::BodyTimeout, "the request body stopped arriving"),
-        Lost::Slow => Failure::new(Cause::BodySlow, "the request body arrives too slowly"),
+        TooSlow::Idle => Failure::new(Cause::BodyTimeout, "the request body stopped arriving"),
+        TooSlow::BelowMinRate => Failure::new(Cause::BodySlow, "the request body arrives too slowly"),
     }
 }

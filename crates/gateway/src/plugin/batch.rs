@@ -89,7 +89,7 @@ struct Shared {
 #[derive(Default)]
 struct Process {
     held_bytes: AtomicUsize,
-    hurry: AtomicBool,
+    flush_now: AtomicBool,
     /// Of the engine, once it runs.
     overload: OnceLock<Arc<overload::Shared>>,
 }
@@ -126,7 +126,7 @@ impl BatchQueue {
         // The task sleeps while nothing is due: it has to hear of the first entry and of a full batch, not of each.
         if waiting == 1
             || waiting.is_multiple_of(shared.settings.batch_max_entries)
-            || shared.process.hurry.load(Ordering::Relaxed)
+            || shared.process.flush_now.load(Ordering::Relaxed)
         {
             shared.changed.notify_one();
         }
@@ -146,7 +146,7 @@ impl Drop for BatchQueue {
 impl Shared {
     /// Makes room for an entry of so many bytes, if there is room and memory.
     fn reserve(&self, bytes: usize) -> bool {
-        if self.process.overload.get().is_some_and(|overload| !overload.memory.takes(bytes)) {
+        if self.process.overload.get().is_some_and(|overload| !overload.memory.try_reserve(bytes)) {
             return false;
         }
         let entries = self.held_entries.fetch_add(1, Ordering::Relaxed) + 1;
@@ -204,8 +204,8 @@ impl Queues {
     }
 
     /// From now on nothing waits for company.
-    pub(super) fn hurry(&self) {
-        self.process.hurry.store(true, Ordering::Relaxed);
+    pub(super) fn flush_now(&self) {
+        self.process.flush_now.store(true, Ordering::Relaxed);
         self.each(|queue| queue.changed.notify_one());
     }
 

@@ -65,13 +65,13 @@ impl Services {
     }
 
     /// Tells the queues that the end is near: from now on they hold nothing back.
-    pub(crate) fn hurry(&self) {
-        self.queues.hurry();
+    pub(crate) fn flush_now(&self) {
+        self.queues.flush_now();
     }
 
     /// Waits until every queue is empty, until `deadline` or until `abandon` says so; gives how many entries are left.
     pub(crate) fn settle(&self, deadline: Instant, abandon: &dyn Fn() -> bool) -> usize {
-        self.hurry();
+        self.flush_now();
         loop {
             let left = self.queued_entries();
             if left == 0 || Instant::now() >= deadline || abandon() {

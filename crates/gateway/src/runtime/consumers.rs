@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use stdx::persistent::ShardedMap;
 
-use super::Missing;
+use super::Unavailable;
 use crate::plugin::chain::Instance;
 
 /// A consumer, seen through one of its credentials.
@@ -23,11 +23,11 @@ pub struct Consumer {
     /// The configuration of the credential, as written.
     pub auth_conf: Value,
     /// Why it must not pass, if so: its group does not exist.
-    pub missing: Option<Missing>,
+    pub missing: Option<Unavailable>,
     /// What it and its group add to a route's plugins.
     pub plugins: Arc<[Arc<Instance>]>,
     /// Plugins that it or its group switch off: their copy wins over the route's, and does not run.
-    pub switched_off: Arc<[&'static str]>,
+    pub disabled: Arc<[&'static str]>,
 }
 
 /// All consumers. Cheap to clone; a change touches only the entries it concerns.

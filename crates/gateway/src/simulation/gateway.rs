@@ -30,7 +30,7 @@ use crate::plugin::outbound::OutboundPolicy;
 use crate::plugin::services::Services;
 use crate::runtime::Runtime;
 use crate::upstream::dns::Resolver;
-use crate::worker::{self, Closing, Command, Handle, Parts, Silence, Worker};
+use crate::worker::{self, Closing, Command, Handle, IdleState, Parts, Worker};
 
 /// See the module.
 pub(crate) struct Gateway {
@@ -38,7 +38,7 @@ pub(crate) struct Gateway {
     ledger: Rc<Ledger>,
     options: Arc<Options>,
     published: Arc<Published<Runtime>>,
-    graveyard: std::sync::mpsc::Sender<Arc<Runtime>>,
+    reclaimer: std::sync::mpsc::Sender<Arc<Runtime>>,
     dead: Receiver<Arc<Runtime>>,
     control: RefCell<Control>,
     lives: RefCell<Vec<Life>>,
@@ -64,13 +64,13 @@ struct Life {
 /// The worker's end of its commands, which outlives its loops.
 type Commands = Rc<Cell<Option<UnboundedReceiver<Command>>>>;
 
-/// The commands lent to a running loop.
-struct Lent {
+/// The commands checkout to a running loop.
+struct Checkout {
     receiver: Option<UnboundedReceiver<Command>>,
     home: Commands,
 }
 
-impl Drop for Lent {
+impl Drop for Checkout {
     fn drop(&mut self) {
         self.home.set(self.receiver.take());
     }
@@ -133,7 +133,7 @@ impl Gateway {
         let changes: Vec<Change> =
             first.iter().map(|(kind, id, object)| change(*kind, id, Some(object), 1)).collect();
         let runtime = control.apply(&changes);
-        let (graveyard, dead) = channel();
+        let (reclaimer, dead) = channel();
         let (handles, receivers): (Vec<_>, Vec<_>) = (0..plan.workers).map(|_| worker::channel()).unzip();
         let listeners = listener::bind_all(&[], &wanted(plan.second_listener), plan.workers).unwrap();
         let gateway = Gateway {
@@ -141,7 +141,7 @@ impl Gateway {
             ledger: ledger.clone(),
             options: Arc::new(options),
             published: Arc::new(Published::new(runtime)),
-            graveyard,
+            reclaimer,
             dead,
             control: RefCell::new(control),
             lives: RefCell::default(),
@@ -162,7 +162,7 @@ impl Gateway {
             options: self.options.clone(),
             published: self.published.clone(),
             listeners: self.listeners.clone(),
-            graveyard: self.graveyard.clone(),
+            reclaimer: self.reclaimer.clone(),
             status: self.handles[index].status.clone(),
             metrics: WorkerMetrics::default(),
             access_log: None,
@@ -170,8 +170,8 @@ impl Gateway {
         });
         let (inner, home, peers) = (worker.clone(), commands.clone(), self.handles.clone());
         let group = spawn_worker(async move {
-            let mut lent = Lent { receiver: home.take(), home };
-            let receiver = lent.receiver.as_mut().expect("one loop at a time");
+            let mut checkout = Checkout { receiver: home.take(), home };
+            let receiver = checkout.receiver.as_mut().expect("one loop at a time");
             worker::body(inner, peers, receiver).await;
         });
         Life { worker, group, commands }
@@ -277,8 +277,8 @@ impl Gateway {
             );
             check("streams", index, streams_of(life.group), pooled);
             check("timers", index, worker.timers.borrow().registered(), 0);
-            let silent = |silence: &Silence| self.handles[index].status.silent.count(*silence) as usize;
-            check("silent connections", index, Silence::ALL.iter().map(silent).sum(), 0);
+            let silent = |silence: &IdleState| self.handles[index].status.idle.count(*silence) as usize;
+            check("silent connections", index, IdleState::ALL.iter().map(silent).sum(), 0);
             check("requests under way at nodes", index, worker.tries_under_way(), 0);
         }
     }

@@ -158,7 +158,7 @@ impl Resolver {
         let shared = Arc::new(Shared { table, changed: Notify::new(), settled: Condvar::new() });
         let endpoints = Arc::new(Endpoints::default());
         let (known, interned) = (shared.clone(), endpoints.clone());
-        env::service("dns", move || keep_looking(known, interned, lookup))?;
+        env::service("dns", move || resolve_loop(known, interned, lookup))?;
         Ok(Resolver { shared, endpoints })
     }
 
@@ -186,7 +186,7 @@ impl Resolver {
                 known.payer = payer;
             }
         }
-        bring_about(cell, &plan, &table.names, &self.endpoints);
+        publish_nodes(cell, &plan, &table.names, &self.endpoints);
         if named {
             table.followers.push(Follower { cell: Arc::downgrade(cell), plan, number });
             drop(table);
@@ -228,14 +228,14 @@ impl Name {
 }
 
 /// A name that is being asked for.
-struct Asked {
+struct PendingLookup {
     name: Box<str>,
     pending: Pending,
 }
 
 /// The background loop: asks for what is due, takes answers in, sleeps until the next is due.
-async fn keep_looking(shared: Arc<Shared>, endpoints: Arc<Endpoints>, lookup: Arc<dyn Lookup>) {
-    let mut asking: Vec<Asked> = Vec::new();
+async fn resolve_loop(shared: Arc<Shared>, endpoints: Arc<Endpoints>, lookup: Arc<dyn Lookup>) {
+    let mut asking: Vec<PendingLookup> = Vec::new();
     loop {
         let (due, pause_ns) = {
             let mut table = shared.lock();
@@ -247,7 +247,7 @@ async fn keep_looking(shared: Arc<Shared>, endpoints: Arc<Endpoints>, lookup: Ar
         };
         for name in due {
             let pending = lookup.lookup(&name);
-            asking.push(Asked { name, pending });
+            asking.push(PendingLookup { name, pending });
         }
         tokio::select! {
             biased;
@@ -262,7 +262,7 @@ async fn keep_looking(shared: Arc<Shared>, endpoints: Arc<Endpoints>, lookup: Ar
 }
 
 /// The answer that comes first; it is no longer waited for.
-async fn first_answer(asking: &mut Vec<Asked>) -> (Box<str>, Result<Answer, String>) {
+async fn first_answer(asking: &mut Vec<PendingLookup>) -> (Box<str>, Result<Answer, String>) {
     poll_fn(|cx| {
         for index in 0..asking.len() {
             let pending = asking[index].pending.as_mut();
@@ -364,7 +364,7 @@ fn take_in(table: &mut Table, endpoints: &Endpoints, name: &str, answer: Result<
             table.followers.iter().filter(|follower| names(&follower.plan).any(|host| host == name))
         {
             if let Some(cell) = follower.cell.upgrade() {
-                bring_about(&cell, &follower.plan, &table.names, endpoints);
+                publish_nodes(&cell, &follower.plan, &table.names, endpoints);
             }
         }
     }
@@ -407,7 +407,7 @@ fn node_set(plan: &Plan, known: &BTreeMap<Box<str>, Name>, endpoints: &Endpoints
 
 /// Has the nodes of `plan` in `cell`. Requests are served from it meanwhile: a new name must not leave them without nodes
 /// for as long as its first lookup takes.
-fn bring_about(
+fn publish_nodes(
     cell: &Published<NodeSet>,
     plan: &Plan,
     known: &BTreeMap<Box<str>, Name>,

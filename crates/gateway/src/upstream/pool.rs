@@ -1,10 +1,10 @@
-//! A worker's connections to nodes, by endpoint, and the streams it lends of them. Of idle ones the youngest is lent
+//! A worker's connections to nodes, by endpoint, and the streams it lends of them. Of idle ones the youngest is checkout
 //! first: it is the least likely to have been closed by the node, and the rest can age out. It opens nothing itself.
 
 use stdx::hash::FastMap;
 
-use super::stream::NodeStream;
-use crate::h1::origin::OriginConnection;
+use super::stream::PooledStream;
+use crate::h1::origin::UpstreamConnection;
 
 /// The connections of one worker.
 #[derive(Default)]
@@ -18,14 +18,14 @@ pub(crate) struct Pools {
 /// The idle connections to one endpoint.
 #[derive(Default)]
 struct Pool {
-    connections: Vec<OriginConnection>,
+    connections: Vec<UpstreamConnection>,
     /// When one was given last, in milliseconds of the worker's clock.
     given_ms: u64,
 }
 
 /// Makes a stream on a connection that a test plays.
 #[cfg(test)]
-pub(crate) type Script = Box<dyn FnMut() -> Box<dyn crate::body::ClientStream>>;
+pub(crate) type Script = Box<dyn FnMut() -> Box<dyn crate::body::UpstreamStream>>;
 
 impl Pools {
     /// A stream to the endpoint, if it can be had without opening a connection. `begin` makes it of an idle one.
@@ -33,11 +33,11 @@ impl Pools {
     pub(crate) fn lend(
         &mut self,
         endpoint_id: u64,
-        begin: impl FnOnce(OriginConnection) -> NodeStream,
-    ) -> Option<NodeStream> {
+        begin: impl FnOnce(UpstreamConnection) -> PooledStream,
+    ) -> Option<PooledStream> {
         #[cfg(test)]
         if let Some(script) = self.scripted.get_mut(&endpoint_id) {
-            return Some(NodeStream::Scripted(script()));
+            return Some(PooledStream::Scripted(script()));
         }
         self.take(endpoint_id).map(begin)
     }
@@ -50,7 +50,7 @@ impl Pools {
 
     /// An idle connection to the endpoint, if there is one the node has not closed.
     #[inline]
-    fn take(&mut self, endpoint_id: u64) -> Option<OriginConnection> {
+    fn take(&mut self, endpoint_id: u64) -> Option<UpstreamConnection> {
         let pool = self.idle.get_mut(&endpoint_id)?;
         while let Some(mut connection) = pool.connections.pop() {
             if !connection.is_stale() {
@@ -62,7 +62,7 @@ impl Pools {
 
     /// Takes a connection back, unless the endpoint's pool is full.
     #[inline]
-    pub(crate) fn give(&mut self, mut connection: OriginConnection, now_ms: u64) {
+    pub(crate) fn give(&mut self, mut connection: UpstreamConnection, now_ms: u64) {
         let keep_alive = connection.endpoint.keep_alive;
         let pool = self.idle.entry(connection.endpoint.id).or_default();
         if pool.connections.len() < keep_alive.size as usize {
@@ -73,7 +73,7 @@ impl Pools {
     }
 
     /// Closes what has been idle for too long or was closed by its node, and forgets pools that are out of use. A pool
-    /// that is empty only because its connections are lent keeps its room: the next request must not allocate it anew.
+    /// that is empty only because its connections are checkout keeps its room: the next request must not allocate it anew.
     pub(crate) fn sweep(&mut self, now_ms: u64) {
         self.idle.retain(|_, pool| {
             pool.connections.retain_mut(|connection| {
@@ -106,7 +106,7 @@ impl Pools {
     }
 }
 
-/// How long the room of an empty pool is kept: longer than almost any request has a connection lent, short enough that
+/// How long the room of an empty pool is kept: longer than almost any request has a connection checkout, short enough that
 /// nodes which are gone hold nothing for long. The room is a few hundred bytes.
 const ROOM_KEPT_MS: u64 = 60_000;
 
@@ -126,16 +126,16 @@ mod tests {
             let stream = env::connect(address).await.unwrap();
             let mut pools = Pools::default();
             pools.give(
-                OriginConnection { stream, endpoint: endpoint.clone(), served: 0, idle_since_ms: 0 },
+                UpstreamConnection { stream, endpoint: endpoint.clone(), served: 0, idle_since_ms: 0 },
                 0,
             );
             let mut now_ms = 0;
             for _ in 0..200 {
                 now_ms += 1_000;
-                let lent = pools.take(endpoint.id).unwrap();
+                let checkout = pools.take(endpoint.id).unwrap();
                 pools.sweep(now_ms);
                 assert!(pools.idle[&endpoint.id].connections.capacity() > 0, "at {now_ms} ms");
-                pools.give(lent, now_ms);
+                pools.give(checkout, now_ms);
             }
             let connection = pools.take(endpoint.id).unwrap();
             pools.give(connection, now_ms);

@@ -16,7 +16,7 @@ use crate::overload::limiter::Limiter;
 
 /// A chosen node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Picked {
+pub(crate) struct Selection {
     /// Its index in the node set of `generation`.
     pub(crate) index: usize,
     /// The generation of the node set the index belongs to.
@@ -69,9 +69,9 @@ impl UpstreamState {
         self.nodes.get()
     }
 
-    /// Whether `picked` was chosen among the current nodes.
-    pub(crate) fn is_current(&self, picked: Picked) -> bool {
-        picked.generation == self.nodes.generation()
+    /// Whether `selected` was chosen among the current nodes.
+    pub(crate) fn is_current(&self, selected: Selection) -> bool {
+        selected.generation == self.nodes.generation()
     }
 
     /// Chooses a node whose endpoint is not among `tried`.
@@ -82,7 +82,7 @@ impl UpstreamState {
         random: u64,
         now_ms: u64,
         tried: &[u64],
-    ) -> Option<Picked> {
+    ) -> Option<Selection> {
         let generation = self.nodes.generation();
         let set: &NodeSet = self.nodes.get();
         let one_tier = self.tiers.len() == 1;
@@ -94,23 +94,23 @@ impl UpstreamState {
             let choice = Choice { set, key_hash, random, now_ms, excluded: &excluded };
             if let Some(index) = balancer.choose(&choice) {
                 balancer.started(index);
-                return Some(Picked { index, generation, endpoint_id: set.nodes[index].endpoint.id });
+                return Some(Selection { index, generation, endpoint_id: set.nodes[index].endpoint.id });
             }
         }
         None
     }
 
-    /// Tells the balancer that another try at `picked` begins.
-    pub(crate) fn started(&mut self, picked: Picked) {
-        if let Some((balancer, index)) = self.balancer_of(picked) {
+    /// Tells the balancer that another try at `selected` begins.
+    pub(crate) fn started(&mut self, selected: Selection) {
+        if let Some((balancer, index)) = self.balancer_of(selected) {
             balancer.started(index);
         }
     }
 
-    /// Tells the balancer that the try at `picked` has ended.
+    /// Tells the balancer that the try at `selected` has ended.
     #[inline]
-    pub(crate) fn finished(&mut self, picked: Picked, latency_us: u64, now_ms: u64, failed: bool) {
-        if let Some((balancer, index)) = self.balancer_of(picked) {
+    pub(crate) fn finished(&mut self, selected: Selection, latency_us: u64, now_ms: u64, failed: bool) {
+        if let Some((balancer, index)) = self.balancer_of(selected) {
             balancer.finished(index, latency_us, now_ms, failed);
         }
     }
@@ -125,14 +125,14 @@ impl UpstreamState {
         self.tiers.iter().map(|(_, balancer)| of(&**balancer)).sum()
     }
 
-    /// The balancer of the node that was picked, and its index now; nothing if the node is gone.
+    /// The balancer of the node that was selected, and its index now; nothing if the node is gone.
     #[inline]
-    fn balancer_of(&mut self, picked: Picked) -> Option<(&mut Box<dyn Balancer>, usize)> {
+    fn balancer_of(&mut self, selected: Selection) -> Option<(&mut Box<dyn Balancer>, usize)> {
         let nodes = &self.nodes.get().nodes;
-        let index = if picked.generation == self.nodes.generation() {
-            picked.index
+        let index = if selected.generation == self.nodes.generation() {
+            selected.index
         } else {
-            nodes.iter().position(|node| node.endpoint.id == picked.endpoint_id)?
+            nodes.iter().position(|node| node.endpoint.id == selected.endpoint_id)?
         };
         let priority = nodes[index].priority;
         let (_, balancer) = self.tiers.iter_mut().find(|(tier, _)| *tier == priority)?;
@@ -146,8 +146,8 @@ impl UpstreamState {
                 continue;
             };
             let memory = balancer.memory(index);
-            let picked = Picked { index, generation: 0, endpoint_id: node.endpoint.id };
-            if let Some((balancer, index)) = self.balancer_of(picked) {
+            let selected = Selection { index, generation: 0, endpoint_id: node.endpoint.id };
+            if let Some((balancer, index)) = self.balancer_of(selected) {
                 balancer.remember(index, memory);
             }
         }
@@ -199,7 +199,7 @@ mod tests {
     fn a_new_neighbour_makes_nobody_forget_what_is_under_way() {
         let upstream = upstream(Method::LeastConnections, &[1]);
         let mut state = UpstreamState::new(&upstream, 0);
-        let busy: Vec<Picked> = (0..3).map(|_| state.choose(0, 0, 0, &[]).unwrap()).collect();
+        let busy: Vec<Selection> = (0..3).map(|_| state.choose(0, 0, 0, &[]).unwrap()).collect();
         upstream.nodes.publish(Arc::new(set(&[1, 1])));
         state.refresh(&upstream, 0);
         let chosen: Vec<usize> = (0..3).map(|_| state.choose(0, 0, 0, &[]).unwrap().index).collect();
@@ -209,7 +209,7 @@ mod tests {
             "the node with three requests under way gets no fourth before its neighbour has as many"
         );
         // Tries that began under the old set end under the new one.
-        busy.into_iter().for_each(|picked| state.finished(picked, 1, 0, false));
+        busy.into_iter().for_each(|selected| state.finished(selected, 1, 0, false));
         assert_eq!(state.choose(0, 0, 0, &[]).unwrap().index, 0);
     }
 
@@ -221,7 +221,7 @@ mod tests {
         nodes.nodes.remove(0);
         upstream.nodes.publish(Arc::new(nodes));
         state.refresh(&upstream, 0);
-        assert_eq!(state.choose(0, 0, 0, &[0]).map(|picked| picked.endpoint_id), Some(1));
+        assert_eq!(state.choose(0, 0, 0, &[0]).map(|selected| selected.endpoint_id), Some(1));
         assert!(state.choose(0, 0, 0, &[1]).is_none());
     }
 
@@ -233,8 +233,8 @@ mod tests {
         upstream.nodes.publish(Arc::new(nodes));
         let mut state = UpstreamState::new(&upstream, 0);
         let mut tried = Vec::new();
-        while let Some(picked) = state.choose(0, 0, 0, &tried) {
-            tried.push(picked.endpoint_id);
+        while let Some(selected) = state.choose(0, 0, 0, &tried) {
+            tried.push(selected.endpoint_id);
         }
         assert_eq!(tried, [1, 2, 0]);
     }

@@ -7,55 +7,55 @@ use std::task::{Context, Poll};
 use http1::{Headers, ResponseHead};
 use stdx::pooled::PooledBox;
 
-use crate::body::{BodyEvent, BodyLength, ClientStream, Piece, PollRoom};
+use crate::body::{BodyEvent, BodyLength, Piece, PollCapacity, UpstreamStream};
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Sent};
 use crate::h1::origin::OriginStream;
-use crate::h1::tunnel::OriginTunnel;
+use crate::h1::tunnel::UpstreamTunnel;
 
-/// A lent stream. One variant for each protocol that nodes are spoken to in, so that calls need no table; in pooled
+/// A checkout stream. One variant for each protocol that nodes are spoken to in, so that calls need no table; in pooled
 /// memory, since it is handed on several times between the pool and the try.
-pub(crate) enum NodeStream {
+pub(crate) enum PooledStream {
     /// HTTP/1: a whole connection, since it carries one exchange at a time.
     Http1(PooledBox<OriginStream>),
     /// A protocol whose connections carry many exchanges at once, from a test's script.
     #[cfg(test)]
-    Scripted(Box<dyn ClientStream>),
+    Scripted(Box<dyn UpstreamStream>),
 }
 
 /// Passes a call on to whichever stream it is.
 macro_rules! on_stream {
     ($self:ident, $stream:ident => $call:expr) => {
         match $self {
-            NodeStream::Http1($stream) => $call,
+            PooledStream::Http1($stream) => $call,
             #[cfg(test)]
-            NodeStream::Scripted($stream) => $call,
+            PooledStream::Scripted($stream) => $call,
         }
     };
 }
 
-impl NodeStream {
+impl PooledStream {
     /// Whether this exchange has the connection to itself, so that it may become a tunnel.
     pub(crate) fn is_exclusive(&self) -> bool {
         match self {
-            NodeStream::Http1(_) => true,
+            PooledStream::Http1(_) => true,
             #[cfg(test)]
-            NodeStream::Scripted(_) => false,
+            PooledStream::Scripted(_) => false,
         }
     }
 
     /// The bare connection beneath it and what was read of it, for a tunnel that is closed after `idle_timeout_ms` without
     /// a byte; nothing where others share the connection.
-    pub(crate) fn into_tunnel(self, idle_timeout_ms: u64) -> Option<(OriginTunnel, Vec<u8>)> {
+    pub(crate) fn into_tunnel(self, idle_timeout_ms: u64) -> Option<(UpstreamTunnel, Vec<u8>)> {
         match self {
-            NodeStream::Http1(stream) => Some(stream.into_inner().into_tunnel(idle_timeout_ms)),
+            PooledStream::Http1(stream) => Some(stream.into_inner().into_tunnel(idle_timeout_ms)),
             #[cfg(test)]
-            NodeStream::Scripted(_) => None,
+            PooledStream::Scripted(_) => None,
         }
     }
 }
 
-impl ClientStream for NodeStream {
+impl UpstreamStream for PooledStream {
     fn start_request(&mut self, exchange: &Exchange, length: BodyLength) {
         on_stream!(self, stream => stream.start_request(exchange, length));
     }
@@ -88,12 +88,12 @@ impl ClientStream for NodeStream {
     }
 
     #[inline]
-    fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>, room: &mut PollRoom<'_>) -> Poll<BodyEvent<'a>> {
+    fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>, room: &mut PollCapacity<'_>) -> Poll<BodyEvent<'a>> {
         on_stream!(self, stream => stream.poll_body(cx, room))
     }
 
-    fn rest(&mut self) -> Result<(), Failure> {
-        on_stream!(self, stream => stream.rest())
+    fn release(&mut self) -> Result<(), Failure> {
+        on_stream!(self, stream => stream.release())
     }
 
     fn consume(&mut self, count: usize) {

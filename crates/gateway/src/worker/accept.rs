@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::evict::lacks_descriptors;
 use super::{Command, Handle, OpenListener, Queue, Worker};
-use crate::alarm::Alarm;
+use crate::deadline::Deadline;
 use crate::env::{self, Socket, Stream};
 use crate::h1::connection::{self, Connection};
 use crate::listener::{Application, Listener};
@@ -50,7 +50,7 @@ pub(super) async fn accept_loop(
 ) {
     let _accepting = Accepting::begin(&worker);
     let mut exhausted = false;
-    let mut burst = Burst::default();
+    let mut burst = AcceptPacer::default();
     loop {
         match open.queue() {
             None => {}
@@ -72,7 +72,7 @@ pub(super) async fn accept_loop(
                 if burst.gives_way(waited) {
                     env::yield_to_events().await;
                 }
-                place(&worker, &peers, stream, peer, &open);
+                assign(&worker, &peers, stream, peer, &open);
             }
             Err(error) if lacks_descriptors(&error) && worker.free_descriptors().await => {}
             Err(error) if is_exhaustion(&error) => {
@@ -104,7 +104,7 @@ async fn serve_queue(worker: &Rc<Worker>, peers: &[Handle], socket: &env::Listen
             && let Some((stream, peer)) = socket.accept_arrived()
         {
             left -= 1;
-            place(worker, peers, stream, peer, open);
+            assign(worker, peers, stream, peer, open);
         }
     }
 }
@@ -138,17 +138,17 @@ async fn accept(socket: &env::Listener, waited: &mut bool) -> io::Result<(Stream
 
 /// Connections that have come in one go.
 #[derive(Default)]
-struct Burst {
+struct AcceptPacer {
     length: usize,
     /// Since others had their turn.
     at_once: usize,
 }
 
-impl Burst {
+impl AcceptPacer {
     /// Counts a connection, which `waited` says ends the burst before it. Whether others have their turn before it begins.
     fn gives_way(&mut self, waited: bool) -> bool {
         if waited {
-            *self = Burst::default();
+            *self = AcceptPacer::default();
             return false;
         }
         self.length += 1;
@@ -167,11 +167,11 @@ fn is_exhaustion(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(24 | 23 | 105 | 12))
 }
 
-fn place(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAddr, open: &Rc<OpenListener>) {
+fn assign(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAddr, open: &Rc<OpenListener>) {
     let counts = || peers.iter().map(|peer| peer.status.connections.load(Ordering::Relaxed));
-    if let Some(refusal) = refusal(worker, counts().sum(), peer) {
+    if let Some(admission) = admission(worker, counts().sum(), peer) {
         // Closed before a byte was read: the client may try again elsewhere.
-        worker.status.failures.refused(refusal);
+        worker.status.failures.refused(admission);
         return stream.reset_on_close();
     }
     // Only now: a connection that is refused gives its descriptor back, and no other gives way for it.
@@ -181,7 +181,7 @@ fn place(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAddr
         let (least, count) =
             counts().enumerate().min_by_key(|(_, count)| *count).unwrap_or((worker.index, mine));
         if least != worker.index && mine >= count + SKEW_MIN.max(count / SKEW_SHARE) {
-            // Counted there at once, so that a burst is spread and not thrown at one worker as a whole.
+            // ConnectionGuard there at once, so that a burst is spread and not thrown at one worker as a whole.
             peers[least].status.connections.fetch_add(1, Ordering::Relaxed);
             return match stream.detach() {
                 Ok(socket) => hand_over(worker, &peers[least], socket, peer, open.listener.clone()),
@@ -197,7 +197,7 @@ fn place(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAddr
 }
 
 /// Why a connection from `peer` must not be served, if so; otherwise it is counted for its address from here on.
-fn refusal(worker: &Worker, connections: usize, peer: SocketAddr) -> Option<Refusal> {
+fn admission(worker: &Worker, connections: usize, peer: SocketAddr) -> Option<Refusal> {
     if worker.shared.memory.refuses_connections() {
         Some(Refusal::Memory)
     } else if !worker.shared.addresses.claim(peer.ip()) {
@@ -234,23 +234,23 @@ pub(super) fn serve(worker: &Rc<Worker>, stream: Stream, peer: SocketAddr, open:
     let id = NEXT_CONNECTION.fetch_add(1, Ordering::Relaxed);
     match open.listener.wanted().protocols.application {
         Application::Http1 => {
-            let connection = Connection::new(stream, id, peer, open, Counted(worker.clone()));
-            env::spawn(connection::serve(connection, Alarm::new(worker)));
+            let connection = Connection::new(stream, id, peer, open, ConnectionGuard(worker.clone()));
+            env::spawn(connection::serve(connection, Deadline::new(worker)));
         }
     }
 }
 
 /// A connection's place in the count, given back however its task ends.
-pub(crate) struct Counted(Rc<Worker>);
+pub(crate) struct ConnectionGuard(Rc<Worker>);
 
-impl Counted {
+impl ConnectionGuard {
     /// The same for its address's place.
     pub(crate) fn release(&self, address: IpAddr) {
         self.0.shared.addresses.release(address);
     }
 }
 
-impl Drop for Counted {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.0.status.connections.fetch_sub(1, Ordering::Relaxed);
     }
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_burst_gives_way_to_others_and_the_less_often_the_longer_it_is() {
-        let mut burst = Burst::default();
+        let mut burst = AcceptPacer::default();
         // The last of each, and how often others had a turn by then.
         let rows = [(1, 0), (2, 1), (8, 7), (16, 11), (64, 20), (1_000, 79), (10_000, 642)];
         for _ in 0..2 {

@@ -37,7 +37,7 @@ impl Worker {
         let own = route.map_or(&[][..], |chain| chain.instances());
         let stays = |one: &&Arc<Instance>| {
             consumer.plugins.iter().all(|other| other.name != one.name)
-                && !consumer.switched_off.contains(&one.name)
+                && !consumer.disabled.contains(&one.name)
         };
         let all = own.iter().filter(stays).chain(consumer.plugins.iter()).cloned().collect();
         let chain = Arc::new(Chain::new(all));

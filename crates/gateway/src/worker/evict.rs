@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
-use super::silence::Silence;
+use super::idle::IdleState;
 use super::{Command, Handle, Status, Worker};
 use crate::env;
 use crate::overload::capacity::Shortage;
@@ -27,11 +27,11 @@ const STANDS_AFTER_MS: u64 = 200;
 /// How often a connection to a node is tried again because a client connection gave way for it.
 const OPENS_AGAIN: usize = 8;
 
-impl Silence {
+impl IdleState {
     fn least_ms(self) -> u32 {
         match self {
-            Silence::Unspoken | Silence::Closing => UNUSED_LEAST_MS,
-            Silence::Idle | Silence::Head => USED_LEAST_MS,
+            IdleState::Unspoken | IdleState::Closing => UNUSED_LEAST_MS,
+            IdleState::Idle | IdleState::Head => USED_LEAST_MS,
         }
     }
 }
@@ -93,12 +93,12 @@ impl Worker {
     }
 
     fn tell_longest_silent(&self, shortage: Shortage, now_ms: u64) -> bool {
-        Silence::ALL.iter().any(|silence| self.tell(*silence, shortage, now_ms))
+        IdleState::ALL.iter().any(|silence| self.tell(*silence, shortage, now_ms))
     }
 
     /// Tells this worker's connection that has been silent longest for that reason to give way, and wakes it.
-    fn tell(&self, silence: Silence, shortage: Shortage, now_ms: u64) -> bool {
-        let told = self.silent.borrow_mut().give_way(silence, silence.least_ms(), now_ms);
+    fn tell(&self, silence: IdleState, shortage: Shortage, now_ms: u64) -> bool {
+        let told = self.idle.borrow_mut().give_way(silence, silence.least_ms(), now_ms);
         let Some(index) = told else { return false };
         self.status.failures.evicted(shortage, silence);
         // Without a waker its deadline has passed, which woke it.
@@ -203,13 +203,13 @@ fn leaving(peers: &[Handle], own: usize, now_ms: u64) -> usize {
 
 /// The worker whose connection has been silent longest, of those that give way first, and why that one is silent; `own`
 /// is the worker that asks.
-fn longest_silent(peers: &[Handle], own: usize, now_ms: u64) -> Option<(Silence, usize)> {
-    Silence::ALL.iter().find_map(|silence| {
+fn longest_silent(peers: &[Handle], own: usize, now_ms: u64) -> Option<(IdleState, usize)> {
+    IdleState::ALL.iter().find_map(|silence| {
         let age_ms = |peer: &Handle| {
             let asked: u32 = peer.status.asked.iter().map(|asked| asked.load(Ordering::Relaxed)).sum();
             // One that was asked for as many as it has is about to let them go.
-            let has_more = peer.status.silent.count(*silence) > asked;
-            peer.status.silent.oldest_age_ms(*silence, now_ms).filter(|_| has_more)
+            let has_more = peer.status.idle.count(*silence) > asked;
+            peer.status.idle.oldest_age_ms(*silence, now_ms).filter(|_| has_more)
         };
         let ages = peers.iter().enumerate().filter_map(|(index, peer)| Some((age_ms(peer)?, index)));
         let ages = ages.filter(|(_, index)| *index == own || !stands(&peers[*index].status, now_ms));
@@ -237,17 +237,17 @@ pub(super) fn lacks_descriptors(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::silence::SilentConnections;
+    use super::super::idle::IdleConnections;
     use super::*;
     use crate::worker::channel;
 
     /// Two workers that turn at 10 s; the connection of the second one has been silent longer.
-    fn workers() -> (Vec<Handle>, Vec<SilentConnections>) {
+    fn workers() -> (Vec<Handle>, Vec<IdleConnections>) {
         let workers: Vec<Handle> = (0..2).map(|_| channel().0).collect();
         let silent = workers.iter().zip([2_000, 1_000]).map(|(worker, since_ms)| {
             worker.status.beat_ms.store(10_000, Ordering::Relaxed);
-            let mut silent = SilentConnections::new(worker.status.clone());
-            silent.enter(0, Silence::Idle, since_ms);
+            let mut silent = IdleConnections::new(worker.status.clone());
+            silent.enter(0, IdleState::Idle, since_ms);
             silent
         });
         let silent = silent.collect();

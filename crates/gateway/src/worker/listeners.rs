@@ -17,7 +17,7 @@ const NEVER: u64 = u64::MAX;
 /// How long an idle connection of a removed listener may wait for one more request, which is answered with
 /// `Connection: close`. Closed at once, it could cross with a request on its way; most clients that are busy ask again
 /// within this time and so learn of the end without losing anything.
-pub(crate) const FAREWELL_MS: u64 = 2_000;
+pub(crate) const CLOSE_GRACE_MS: u64 = 2_000;
 
 /// A listener as its connections on this worker see it.
 pub(crate) struct OpenListener {
@@ -150,7 +150,7 @@ impl Worker {
         drop(listeners);
         if !gone.is_empty() {
             let now_ms = self.clock_ns() / 1_000_000;
-            gone.iter().for_each(|open| open.close(now_ms, Closing::at_once(FAREWELL_MS)));
+            gone.iter().for_each(|open| open.close(now_ms, Closing::at_once(CLOSE_GRACE_MS)));
             self.wake_connections();
         }
     }
@@ -162,7 +162,12 @@ impl Worker {
         match taken {
             Ok(sockets) => {
                 for socket in sockets {
-                    self.spawn_vital(accept::accept_loop(self.clone(), peers.clone(), socket, open.clone()));
+                    self.spawn_critical(accept::accept_loop(
+                        self.clone(),
+                        peers.clone(),
+                        socket,
+                        open.clone(),
+                    ));
                 }
             }
             Err(error) => {
@@ -189,7 +194,7 @@ impl Worker {
         self.take_up_listeners(peers);
         find().unwrap_or_else(|| {
             let open = OpenListener::new(listener.clone());
-            open.close(self.now_ms(), Closing::at_once(FAREWELL_MS));
+            open.close(self.now_ms(), Closing::at_once(CLOSE_GRACE_MS));
             Rc::new(open)
         })
     }

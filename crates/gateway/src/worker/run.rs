@@ -12,7 +12,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::{Closing, Command, Handle, Parts, Worker, accept, wall_offset};
 use crate::env::{self, Stream};
 
-/// One turn of the slow loop; deadlines are met to within this and the steps of [`wake_in_turns`].
+/// One turn of the slow loop; deadlines are met to within this and the steps of [`wake_in_batches`].
 const TURN_MS: u64 = 20;
 /// Whose time is over is woken in so many steps at most, a millisecond apart. Ending a connection takes some 40 µs, and its
 /// client often comes again at once: together they would hold up whoever has something to read or to write.
@@ -41,15 +41,15 @@ pub(crate) async fn body(worker: Rc<Worker>, peers: Vec<Handle>, commands: &mut 
     // Never set before: a worker runs once.
     let _ = worker.peers.set(peers.clone());
     worker.take_up_listeners(&peers);
-    worker.spawn_vital(slow_loop(worker.clone()));
+    worker.spawn_critical(slow_loop(worker.clone()));
     tokio::select! {
         biased;
-        () = obey(&worker, &peers, commands) => {}
-        () = worker.maimed.notified() => panic!("a loop that this worker cannot do without has panicked"),
+        () = run_commands(&worker, &peers, commands) => {}
+        () = worker.critical_task_failed.notified() => panic!("a loop that this worker cannot do without has panicked"),
     }
 }
 
-async fn obey(worker: &Rc<Worker>, peers: &Rc<[Handle]>, commands: &mut UnboundedReceiver<Command>) {
+async fn run_commands(worker: &Rc<Worker>, peers: &Rc<[Handle]>, commands: &mut UnboundedReceiver<Command>) {
     loop {
         match commands.recv().await {
             Some(Command::Serve(socket, peer, listener)) => match Stream::attach(socket) {
@@ -64,7 +64,7 @@ async fn obey(worker: &Rc<Worker>, peers: &Rc<[Handle]>, commands: &mut Unbounde
             Some(Command::Listeners) => worker.take_up_listeners(peers),
             Some(Command::Evict) => worker.evict_asked(),
             Some(Command::Drain(closing)) => worker.drain(closing),
-            Some(Command::Panic) => worker.spawn_vital(async { panic!("a test asked for it") }),
+            Some(Command::Panic) => worker.spawn_critical(async { panic!("a test asked for it") }),
             Some(Command::Stop) | None => return worker.flush_log(),
         }
     }
@@ -81,7 +81,7 @@ async fn slow_loop(worker: Rc<Worker>) {
         env::sleep_ms(TURN_MS).await;
         let now_ms = worker.beat();
         worker.timers.borrow_mut().advance(now_ms, &mut wakers);
-        wake_in_turns(&mut wakers, || {
+        wake_in_batches(&mut wakers, || {
             worker.beat();
         })
         .await;
@@ -93,7 +93,7 @@ async fn slow_loop(worker: Rc<Worker>) {
         if sweeps {
             worker.sweep(now_ms);
         }
-        let is_short = worker.shared.memory.lets_nothing_idle();
+        let is_short = worker.shared.memory.sheds_idle();
         if is_short && (sweeps || !was_short) {
             worker.free_what_is_kept();
         }
@@ -102,7 +102,7 @@ async fn slow_loop(worker: Rc<Worker>) {
 }
 
 /// Wakes all, a few at a time, with everybody else's events in between, after each of which `turned` is called.
-async fn wake_in_turns(wakers: &mut Vec<Waker>, turned: impl Fn()) {
+async fn wake_in_batches(wakers: &mut Vec<Waker>, turned: impl Fn()) {
     let a_step = wakers.len().div_ceil(WAKE_STEPS);
     for (number, waker) in wakers.drain(..).enumerate() {
         if number > 0 && number.is_multiple_of(a_step) {
@@ -117,12 +117,12 @@ async fn wake_in_turns(wakers: &mut Vec<Waker>, turned: impl Fn()) {
 }
 
 /// Tells the worker when it is dropped by a panic.
-struct Vital(Rc<Worker>);
+struct CriticalTask(Rc<Worker>);
 
-impl Drop for Vital {
+impl Drop for CriticalTask {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.maimed.notify_one();
+            self.0.critical_task_failed.notify_one();
         }
     }
 }
@@ -130,8 +130,8 @@ impl Drop for Vital {
 impl Worker {
     /// Runs a task that the worker is no worker without, as a loop that accepts: the event loop takes a panic for the end
     /// of one task, and here it is the end of all of them, so that the worker is started again whole.
-    pub(super) fn spawn_vital(self: &Rc<Self>, task: impl Future<Output = ()> + 'static) {
-        let vital = Vital(self.clone());
+    pub(super) fn spawn_critical(self: &Rc<Self>, task: impl Future<Output = ()> + 'static) {
+        let vital = CriticalTask(self.clone());
         env::spawn(async move {
             let _vital = vital;
             task.await;
@@ -230,7 +230,7 @@ mod tests {
             }
             there.write_all(b"x").await.unwrap();
             let mut due = wakers.take();
-            wake_in_turns(&mut due, || {}).await;
+            wake_in_batches(&mut due, || {}).await;
             while ended.get() < count {
                 yield_now().await;
             }

@@ -11,12 +11,12 @@ use stdx::pooled::PooledBox;
 use crate::env;
 use crate::exchange::Exchange;
 use crate::failure::{Cause, Failure};
-use crate::h1::origin::{OriginConnection, OriginStream};
+use crate::h1::origin::{OriginStream, UpstreamConnection};
 use crate::overload::Priority;
 use crate::overload::limiter::Permit;
 use crate::pipeline::key_hash;
-use crate::upstream::state::{Picked, UpstreamState};
-use crate::upstream::stream::NodeStream;
+use crate::upstream::state::{Selection, UpstreamState};
+use crate::upstream::stream::PooledStream;
 use crate::upstream::{Endpoint, PassHost, Upstream};
 
 /// The state of each upstream in use, by slot.
@@ -48,7 +48,7 @@ impl Worker {
         upstream: &Upstream,
         exchange: &mut Exchange,
         tried: &[u64],
-    ) -> Result<Picked, Failure> {
+    ) -> Result<Selection, Failure> {
         let mut scratch = std::mem::take(&mut exchange.scratch);
         let key_hash = key_hash(upstream, exchange, &mut scratch);
         exchange.scratch = scratch;
@@ -69,15 +69,15 @@ impl Worker {
     }
 
     /// Another try at the same node begins.
-    pub(crate) fn started_again(&self, upstream: &Upstream, picked: Picked) {
-        self.upstreams.borrow_mut().of(upstream, self.index).started(picked);
+    pub(crate) fn started_again(&self, upstream: &Upstream, selected: Selection) {
+        self.upstreams.borrow_mut().of(upstream, self.index).started(selected);
     }
 
-    /// The try at `picked` has ended.
+    /// The try at `selected` has ended.
     #[inline]
-    pub(crate) fn finished(&self, upstream: &Upstream, picked: Picked, latency_us: u64, failed: bool) {
+    pub(crate) fn finished(&self, upstream: &Upstream, selected: Selection, latency_us: u64, failed: bool) {
         let now_ms = self.now_ms();
-        self.upstreams.borrow_mut().of(upstream, self.index).finished(picked, latency_us, now_ms, failed);
+        self.upstreams.borrow_mut().of(upstream, self.index).finished(selected, latency_us, now_ms, failed);
     }
 
     /// How many nodes the upstream has now.
@@ -85,25 +85,25 @@ impl Worker {
         self.upstreams.borrow_mut().of(upstream, self.index).nodes().nodes.len()
     }
 
-    /// Whether `picked` still names the node that was chosen.
-    pub(crate) fn is_current(&self, upstream: &Upstream, picked: Picked) -> bool {
-        self.upstreams.borrow_mut().of(upstream, self.index).is_current(picked)
+    /// Whether `selected` still names the node that was chosen.
+    pub(crate) fn is_current(&self, upstream: &Upstream, selected: Selection) -> bool {
+        self.upstreams.borrow_mut().of(upstream, self.index).is_current(selected)
     }
 
     /// A stream to the node just chosen, or where to open one; and the node's name, where it is passed on.
     #[inline]
-    pub(crate) fn lend(&self, upstream: &Upstream, picked: Picked, fresh: bool) -> LentNode {
+    pub(crate) fn checkout(&self, upstream: &Upstream, selected: Selection, fresh: bool) -> CheckedOutNode {
         let mut states = self.upstreams.borrow_mut();
-        let node = &states.of(upstream, self.index).nodes().nodes[picked.index];
+        let node = &states.of(upstream, self.index).nodes().nodes[selected.index];
         let host = (upstream.pass_host == PassHost::Node).then(|| node.host.clone());
         let endpoint = &node.endpoint;
         let begin = |connection| self.begin(connection);
         let stream = if fresh { None } else { self.pools.borrow_mut().lend(endpoint.id, begin) };
-        let lent = match stream {
-            Some(stream) => Lent::Stream(stream),
-            None => Lent::None(endpoint.clone()),
+        let checkout = match stream {
+            Some(stream) => Checkout::Stream(stream),
+            None => Checkout::None(endpoint.clone()),
         };
-        LentNode { address: endpoint.address, endpoint_id: endpoint.id, host, lent }
+        CheckedOutNode { address: endpoint.address, endpoint_id: endpoint.id, host, checkout }
     }
 
     /// Tries under way at all upstreams, as far as their methods count them.
@@ -112,20 +112,20 @@ impl Worker {
         self.upstreams.borrow().slots.iter().flatten().map(|state| state.under_way()).sum()
     }
 
-    fn begin(&self, connection: OriginConnection) -> NodeStream {
+    fn begin(&self, connection: UpstreamConnection) -> PooledStream {
         let limits = self.options.limits.origin_head;
-        NodeStream::Http1(PooledBox::make(|| OriginStream::new(connection, self.take_bytes(), limits)))
+        PooledStream::Http1(PooledBox::make(|| OriginStream::new(connection, self.take_bytes(), limits)))
     }
 
     /// Opens a connection to an endpoint, for one stream to begin with.
     ///
     /// # Errors
     /// Why it could not be opened, and whether that is this machine's fault.
-    pub(crate) async fn connect(&self, endpoint: &Arc<Endpoint>) -> Result<NodeStream, Failure> {
+    pub(crate) async fn connect(&self, endpoint: &Arc<Endpoint>) -> Result<PooledStream, Failure> {
         match self.open(endpoint.address).await {
             Ok(stream) => {
                 let endpoint = endpoint.clone();
-                Ok(self.begin(OriginConnection { stream, endpoint, served: 0, idle_since_ms: 0 }))
+                Ok(self.begin(UpstreamConnection { stream, endpoint, served: 0, idle_since_ms: 0 }))
             }
             Err(error) => Err(Failure::new(connect_cause(&error), error.to_string())),
         }
@@ -133,9 +133,9 @@ impl Worker {
 
     /// Takes a stream back; what is beneath it is kept for the next request if this exchange was `complete`.
     #[inline]
-    pub(crate) fn give_back(&self, stream: NodeStream, complete: bool) {
+    pub(crate) fn checkin(&self, stream: PooledStream, complete: bool) {
         match stream {
-            NodeStream::Http1(stream) => {
+            PooledStream::Http1(stream) => {
                 let (connection, bytes) = stream.into_inner().end(complete);
                 self.give_bytes(bytes);
                 if let Some(connection) = connection
@@ -146,24 +146,24 @@ impl Worker {
             }
             // Dropping it ends it; the connection stays where it is.
             #[cfg(test)]
-            NodeStream::Scripted(_) => {}
+            PooledStream::Scripted(_) => {}
         }
     }
 }
 
 /// A chosen node, as far as a try needs it.
-pub(crate) struct LentNode {
+pub(crate) struct CheckedOutNode {
     pub(crate) address: SocketAddr,
     pub(crate) endpoint_id: u64,
     /// The node's name, if it is what the node is to see as Host.
     pub(crate) host: Option<Arc<str>>,
-    pub(crate) lent: Lent,
+    pub(crate) checkout: Checkout,
 }
 
 /// What a worker has for a chosen node.
-pub(crate) enum Lent {
+pub(crate) enum Checkout {
     /// A stream, ready for a request.
-    Stream(NodeStream),
+    Stream(PooledStream),
     /// Nothing; one has to be opened there.
     None(Arc<Endpoint>),
 }

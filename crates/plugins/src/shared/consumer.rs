@@ -4,7 +4,7 @@ use gateway::Exchange;
 use gateway::runtime::Consumer;
 
 /// Tells the node who the client is, in fields that a client cannot forge.
-pub(crate) fn introduce(exchange: &mut Exchange, consumer: &Consumer) {
+pub(crate) fn set_consumer_headers(exchange: &mut Exchange, consumer: &Consumer) {
     let custom_id =
         consumer.labels.iter().find(|(name, _)| &**name == "custom_id").map(|(_, value)| &**value);
     let fields = [

@@ -16,9 +16,9 @@ use crate::upstream::Timeouts;
 static BUILT: AtomicUsize = AtomicUsize::new(0);
 static STOPPED: AtomicUsize = AtomicUsize::new(0);
 
-struct Counted;
+struct ConnectionGuard;
 
-impl Plugin for Counted {
+impl Plugin for ConnectionGuard {
     fn stop(&self) {
         STOPPED.fetch_add(1, Ordering::SeqCst);
     }
@@ -37,7 +37,7 @@ static COUNTED: PluginKind = PluginKind {
     consumer_key: None,
     build: |_, _| {
         BUILT.fetch_add(1, Ordering::SeqCst);
-        Ok(Arc::new(Counted))
+        Ok(Arc::new(ConnectionGuard))
     },
     stream: None,
     documentation: "",

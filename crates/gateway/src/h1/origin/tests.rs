@@ -21,7 +21,7 @@ fn pair() -> (OriginStream, TcpStream) {
     node.set_nodelay(true).unwrap();
     let stream = Stream::attach(listener.accept().unwrap().0).unwrap();
     let endpoint = Arc::new(Endpoint { id: 1, address, keep_alive: KeepAlive::default() });
-    let connection = OriginConnection { stream, endpoint, served: 0, idle_since_ms: 0 };
+    let connection = UpstreamConnection { stream, endpoint, served: 0, idle_since_ms: 0 };
     (OriginStream::new(connection, Vec::new(), HeadLimits::default()), node)
 }
 
@@ -46,8 +46,8 @@ async fn take(origin: &mut OriginStream, most: usize) -> (usize, Vec<u8>) {
         if count > 0 {
             origin.consume(count);
         }
-        origin.rest().unwrap();
-        held = held.max(origin.intake.buffer.capacity());
+        origin.release().unwrap();
+        held = held.max(origin.input.buffer.capacity());
         if count == 0 {
             return (held, body);
         }
@@ -112,7 +112,7 @@ fn a_head_in_parts_is_kept_with_little_behind_it() {
         let (mut origin, mut node) = pair();
         node.write_all(head).unwrap();
         let mut parsed = ResponseHead::default();
-        while origin.intake.buffer.is_empty() {
+        while origin.input.buffer.is_empty() {
             env::yield_to_events().await;
             let look = |cx: &mut Context<'_>| Poll::Ready(origin.poll_head(cx, &mut parsed, LOOK));
             assert!(poll_fn(look).await.is_pending());

@@ -1,11 +1,11 @@
 //! A node that speaks no HTTP/1: many exchanges at once on one connection, played by a script. What passes here shows
-//! that the pipeline knows a node only as a [`ClientStream`] that a pool lends.
+//! that the pipeline knows a node only as a [`UpstreamStream`] that a pool lends.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use super::*;
-use crate::body::{ClientStream, Piece, PollRoom};
+use crate::body::{Piece, PollCapacity, UpstreamStream};
 use crate::failure::Sent;
 
 /// What a node does next on a stream.
@@ -57,7 +57,7 @@ impl NodeStreamScript {
     }
 }
 
-impl ClientStream for NodeStreamScript {
+impl UpstreamStream for NodeStreamScript {
     fn start_request(&mut self, exchange: &Exchange, length: BodyLength) {
         let method = String::from_utf8_lossy(exchange.request.method_text()).into_owned();
         let path = String::from_utf8_lossy(exchange.forward_path()).into_owned();
@@ -105,7 +105,7 @@ impl ClientStream for NodeStreamScript {
         None
     }
 
-    fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>, room: &mut PollRoom<'_>) -> Poll<BodyEvent<'a>> {
+    fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>, room: &mut PollCapacity<'_>) -> Poll<BodyEvent<'a>> {
         if self.piece.is_empty() {
             // A piece is as long as the script has it, if there is any room.
             if room(cx).is_pending() {
@@ -131,7 +131,7 @@ impl ClientStream for NodeStreamScript {
         Poll::Ready(BodyEvent::Data(self.piece.as_bytes()))
     }
 
-    fn rest(&mut self) -> Result<(), Failure> {
+    fn release(&mut self) -> Result<(), Failure> {
         Ok(())
     }
 
@@ -161,7 +161,7 @@ impl Drop for NodeStreamScript {
 /// A worker whose only route goes to `count` nodes with a connection each that plays the next of `scripts` as a stream;
 /// nothing listens behind them.
 fn worker_with(count: u16, scripts: &[&[Step]]) -> (Rc<Worker>, Told) {
-    // Never connected to: every stream is lent.
+    // Never connected to: every stream is checkout.
     let nobody: Vec<_> = (1..=count).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect();
     let worker = worker(&nobody, &json!({}));
     let told = Told::default();
@@ -171,7 +171,7 @@ fn worker_with(count: u16, scripts: &[&[Step]]) -> (Rc<Worker>, Told) {
     let generation = worker.generation();
     for node in &generation.upstreams.get(0).unwrap().nodes.load().nodes {
         let (scripts, told) = (scripts.clone(), told.clone());
-        let script = move || -> Box<dyn ClientStream> {
+        let script = move || -> Box<dyn UpstreamStream> {
             told.borrow_mut().push(String::new());
             Box::new(NodeStreamScript {
                 steps: scripts.borrow_mut().pop_front().expect("a script for each stream"),
@@ -190,10 +190,10 @@ fn worker_with(count: u16, scripts: &[&[Step]]) -> (Rc<Worker>, Told) {
 
 /// What a client was told, and the body it got.
 async fn exchange_on(worker: &Rc<Worker>, method_and_path: &str, server: Scripted) -> (String, String) {
-    let (mut server, alarm) = (server, Alarm::new(worker));
-    let mut exchange = Lease::new(worker);
+    let (mut server, deadline) = (server, Deadline::new(worker));
+    let mut exchange = PooledExchange::new(worker);
     request_head(&mut exchange, method_and_path);
-    let outcome = run(worker, &mut exchange, &mut server, &alarm).await;
+    let outcome = run(worker, &mut exchange, &mut server, &deadline).await;
     assert!(matches!(outcome, Outcome::Done));
     log(worker, &mut exchange);
     (server.told.join(" "), String::from_utf8(server.answer).unwrap())

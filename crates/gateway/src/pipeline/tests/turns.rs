@@ -10,11 +10,11 @@ use crate::pipeline::turn::PIECES_MAX;
 fn most_in_a_poll(origin: &Origin, plugins: &Value, mut server: Scripted) -> (usize, Vec<u8>) {
     on_loop(async {
         let worker = worker(&[origin.address()], plugins);
-        let (alarm, mut exchange) = (Alarm::new(&worker), Lease::new(&worker));
+        let (deadline, mut exchange) = (Deadline::new(&worker), PooledExchange::new(&worker));
         request_head(&mut exchange, "POST /here");
         let (pieces, mut most) = (server.pieces.clone(), 0);
         {
-            let mut running = pin!(run(&worker, &mut exchange, &mut server, &alarm));
+            let mut running = pin!(run(&worker, &mut exchange, &mut server, &deadline));
             poll_fn(|cx| {
                 let before = pieces.get();
                 let polled = running.as_mut().poll(cx);
@@ -44,14 +44,14 @@ fn body_that_is_collected_in_small_chunks_yields() {
     let pieces = server.pieces.clone();
     let most = on_loop(async {
         let worker = worker(&[origin.address()], &json!({}));
-        let (alarm, mut exchange) = (Alarm::new(&worker), Lease::new(&worker));
+        let (deadline, mut exchange) = (Deadline::new(&worker), PooledExchange::new(&worker));
         request_head(&mut exchange, "POST /here");
         let generation = worker.generation();
         let run = crate::pipeline::Run {
             worker: &worker,
             generation: &generation,
-            alarm: &alarm,
-            body_patience: Cell::default(),
+            deadline: &deadline,
+            body_guard: Cell::default(),
             is_client_leaving: Cell::default(),
         };
         let mut most = 0;
@@ -78,11 +78,11 @@ fn upload_without_a_pause_ends_in_time() {
     let body = vec![Some("x"); 3 * PIECES_MAX];
     let (told, pieces) = on_loop(async {
         let worker = worker(&[origin.address()], &json!({}));
-        let (alarm, mut exchange) = (Alarm::new(&worker), Lease::new(&worker));
-        alarm.bound(worker.now_ms());
+        let (deadline, mut exchange) = (Deadline::new(&worker), PooledExchange::new(&worker));
+        deadline.set_cap(worker.now_ms());
         request_head(&mut exchange, "POST /here");
         let mut server = scripted(&body, BodyLength::Unknown);
-        run(&worker, &mut exchange, &mut server, &alarm).await;
+        run(&worker, &mut exchange, &mut server, &deadline).await;
         log(&worker, &mut exchange);
         assert_eq!(exchange.failure.as_ref().map(|failure| failure.cause), Some(Cause::RequestTimeout));
         (server.told.join(" "), 3 * PIECES_MAX - server.body.len())
@@ -92,15 +92,15 @@ fn upload_without_a_pause_ends_in_time() {
 
     on_loop(async {
         let worker = worker(&[origin.address()], &json!({}));
-        let (alarm, mut exchange) = (Alarm::new(&worker), Lease::new(&worker));
-        alarm.bound(worker.now_ms());
+        let (deadline, mut exchange) = (Deadline::new(&worker), PooledExchange::new(&worker));
+        deadline.set_cap(worker.now_ms());
         request_head(&mut exchange, "POST /here");
         let generation = worker.generation();
         let run = crate::pipeline::Run {
             worker: &worker,
             generation: &generation,
-            alarm: &alarm,
-            body_patience: Cell::default(),
+            deadline: &deadline,
+            body_guard: Cell::default(),
             is_client_leaving: Cell::default(),
         };
         let mut server = scripted(&body, BodyLength::Unknown);
@@ -114,11 +114,11 @@ fn response_without_a_pause_ends_in_time() {
     let origin = Origin::start(|_| Reply::chunked(&["x"; 5 * PIECES_MAX], &[]));
     let told = on_loop(async {
         let worker = worker(&[origin.address()], &json!({}));
-        let (alarm, mut exchange) = (Alarm::new(&worker), Lease::new(&worker));
-        alarm.bound(worker.now_ms());
+        let (deadline, mut exchange) = (Deadline::new(&worker), PooledExchange::new(&worker));
+        deadline.set_cap(worker.now_ms());
         request_head(&mut exchange, "GET /here");
         let mut server = scripted(&[], BodyLength::None);
-        run(&worker, &mut exchange, &mut server, &alarm).await;
+        run(&worker, &mut exchange, &mut server, &deadline).await;
         log(&worker, &mut exchange);
         assert_eq!(exchange.failure.as_ref().map(|failure| failure.cause), Some(Cause::RequestTimeout));
         server.told.join(" ")

@@ -37,7 +37,7 @@ pub(super) async fn run(
         let now_ms = now_ms();
         let first = *first_ms.get_or_insert(now_ms);
         let last = shared.last_push_ms.load(Ordering::Relaxed);
-        let is_ending = is_closed || shared.process.hurry.load(Ordering::Relaxed);
+        let is_ending = is_closed || shared.process.flush_now.load(Ordering::Relaxed);
         match due(&shared.settings, waiting, first, last, now_ms, is_ending) {
             Due::At(due_ms) => tokio::select! {
                 () = shared.changed.notified() => {}

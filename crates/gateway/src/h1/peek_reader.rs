@@ -11,7 +11,7 @@ use crate::env::Stream;
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Intake {
+pub(crate) struct PeekReader {
     pub(crate) buffer: Buffer,
     /// How much of what was put into the buffer was only looked at, and is still with the kernel: all of it, or nothing.
     looked_bytes: usize,
@@ -19,10 +19,10 @@ pub(crate) struct Intake {
     saw_all: bool,
 }
 
-impl Intake {
+impl PeekReader {
     /// With what was read already.
-    pub(crate) fn new(buffer: Buffer) -> Intake {
-        Intake { buffer, looked_bytes: 0, saw_all: false }
+    pub(crate) fn new(buffer: Buffer) -> PeekReader {
+        PeekReader { buffer, looked_bytes: 0, saw_all: false }
     }
 
     /// Reads on into the buffer. While nothing comes there is none: who waits, for a slow client's body or for the next
@@ -75,7 +75,7 @@ impl Intake {
     /// due before the event loop has its turn again, which would tell of what came since, and is told here that nothing
     /// has. An error means that the kernel's bytes are lost.
     #[inline]
-    pub(crate) fn settle(&mut self, stream: &mut Stream) -> io::Result<()> {
+    pub(crate) fn commit(&mut self, stream: &mut Stream) -> io::Result<()> {
         if self.looked_bytes == 0 {
             return Ok(());
         }
@@ -88,7 +88,7 @@ impl Intake {
     }
 
     /// Takes what was only looked at, to keep it.
-    pub(crate) fn keep(&mut self, stream: &mut Stream) -> io::Result<()> {
+    pub(crate) fn retain(&mut self, stream: &mut Stream) -> io::Result<()> {
         let looked_bytes = std::mem::take(&mut self.looked_bytes);
         if looked_bytes == 0 {
             return Ok(());
@@ -97,9 +97,9 @@ impl Intake {
         drop_seen(stream, &mut seen.spare_mut()[..looked_bytes], self.saw_all)
     }
 
-    /// Holds no more than has to be held while nobody takes what is here. An error is that of [`Intake::settle`].
-    pub(crate) fn rest(&mut self, stream: &mut Stream) -> io::Result<()> {
-        self.settle(stream)?;
+    /// Holds no more than has to be held while nobody takes what is here. An error is that of [`PeekReader::commit`].
+    pub(crate) fn release(&mut self, stream: &mut Stream) -> io::Result<()> {
+        self.commit(stream)?;
         self.buffer.shrink();
         Ok(())
     }
@@ -133,38 +133,38 @@ mod tests {
         (Stream::attach(listener.accept().unwrap().0).unwrap(), peer)
     }
 
-    async fn fill(intake: &mut Intake, stream: &mut Stream, piece: Piece) -> usize {
-        poll_fn(|cx| intake.poll_fill(cx, stream, false, piece)).await.unwrap()
+    async fn fill(reader: &mut PeekReader, stream: &mut Stream, piece: Piece) -> usize {
+        poll_fn(|cx| reader.poll_fill(cx, stream, false, piece)).await.unwrap()
     }
 
     #[test]
     fn what_was_looked_at_and_not_passed_on_is_still_there() {
         env::block_on(async {
             let (mut stream, mut peer) = pair();
-            let mut intake = Intake::new(Buffer::none());
+            let mut reader = PeekReader::new(Buffer::none());
             peer.write_all(b"one two three").unwrap();
-            assert_eq!(fill(&mut intake, &mut stream, LOOK).await, 13);
-            intake.buffer.consume(4);
-            intake.rest(&mut stream).unwrap();
-            assert_eq!((intake.buffer.capacity(), intake.buffer.len()), (0, 0), "nothing is held");
-            assert_eq!(fill(&mut intake, &mut stream, LOOK).await, 9);
-            assert_eq!(intake.buffer.filled(), b"two three");
+            assert_eq!(fill(&mut reader, &mut stream, LOOK).await, 13);
+            reader.buffer.consume(4);
+            reader.release(&mut stream).unwrap();
+            assert_eq!((reader.buffer.capacity(), reader.buffer.len()), (0, 0), "nothing is held");
+            assert_eq!(fill(&mut reader, &mut stream, LOOK).await, 9);
+            assert_eq!(reader.buffer.filled(), b"two three");
             // What is to be kept is not there again.
-            intake.keep(&mut stream).unwrap();
+            reader.retain(&mut stream).unwrap();
             peer.write_all(b" four").unwrap();
-            assert_eq!(fill(&mut intake, &mut stream, LOOK).await, 5);
-            assert_eq!(intake.buffer.filled(), b"two three four");
+            assert_eq!(fill(&mut reader, &mut stream, LOOK).await, 5);
+            assert_eq!(reader.buffer.filled(), b"two three four");
             // It was read and not looked at, since there was something before it.
-            intake.rest(&mut stream).unwrap();
+            reader.release(&mut stream).unwrap();
             assert_eq!(
-                (intake.buffer.capacity(), intake.buffer.filled()),
+                (reader.buffer.capacity(), reader.buffer.filled()),
                 (SMALL_BYTES, &b"two three four"[..])
             );
-            intake.buffer.clear();
-            intake.rest(&mut stream).unwrap();
-            assert_eq!(intake.buffer.capacity(), 0);
+            reader.buffer.clear();
+            reader.release(&mut stream).unwrap();
+            assert_eq!(reader.buffer.capacity(), 0);
             drop(peer);
-            assert_eq!(fill(&mut intake, &mut stream, LOOK).await, 0);
+            assert_eq!(fill(&mut reader, &mut stream, LOOK).await, 0);
         })
         .unwrap();
     }
@@ -175,15 +175,15 @@ mod tests {
             let (mut stream, mut peer) = pair();
             let small = Piece { most_bytes: SMALL_BYTES, is_certain: true };
             for piece in [LOOK, small, Piece::WHOLE] {
-                let mut intake = Intake::new(Buffer::none());
+                let mut reader = PeekReader::new(Buffer::none());
                 peer.write_all(b"x").unwrap();
-                assert_eq!(fill(&mut intake, &mut stream, piece).await, 1);
-                intake.buffer.consume(1);
-                intake.settle(&mut stream).unwrap();
+                assert_eq!(fill(&mut reader, &mut stream, piece).await, 1);
+                reader.buffer.consume(1);
+                reader.commit(&mut stream).unwrap();
                 let again =
-                    |cx: &mut Context<'_>| Poll::Ready(intake.poll_fill(cx, &mut stream, false, piece));
+                    |cx: &mut Context<'_>| Poll::Ready(reader.poll_fill(cx, &mut stream, false, piece));
                 assert!(poll_fn(again).await.is_pending(), "{piece:?}");
-                assert_eq!(intake.buffer.capacity(), 0, "{piece:?}");
+                assert_eq!(reader.buffer.capacity(), 0, "{piece:?}");
             }
         })
         .unwrap();
@@ -193,14 +193,14 @@ mod tests {
     fn a_small_buffer_makes_way_for_a_large_piece() {
         env::block_on(async {
             let (mut stream, mut peer) = pair();
-            let mut intake = Intake::new(Buffer::small());
+            let mut reader = PeekReader::new(Buffer::small());
             peer.write_all(&[b'x'; SMALL_BYTES + 1]).unwrap();
-            let mut got = fill(&mut intake, &mut stream, Piece::WHOLE).await;
-            assert_eq!(intake.buffer.capacity(), LARGE_BYTES);
+            let mut got = fill(&mut reader, &mut stream, Piece::WHOLE).await;
+            assert_eq!(reader.buffer.capacity(), LARGE_BYTES);
             while got <= SMALL_BYTES {
-                got += fill(&mut intake, &mut stream, Piece::WHOLE).await;
+                got += fill(&mut reader, &mut stream, Piece::WHOLE).await;
             }
-            assert_eq!(intake.buffer.len(), SMALL_BYTES + 1);
+            assert_eq!(reader.buffer.len(), SMALL_BYTES + 1);
         })
         .unwrap();
     }

@@ -6,19 +6,19 @@ use std::task::Context;
 
 use stdx::timers::TimerId;
 
-use crate::worker::{Silence, Worker};
+use crate::worker::{IdleState, Worker};
 
 /// A timer on a worker's wheel, released when dropped.
-pub(crate) struct Alarm {
+pub(crate) struct Deadline {
     worker: Rc<Worker>,
     id: TimerId,
 }
 
-impl Alarm {
-    /// An alarm that is not set.
-    pub(crate) fn new(worker: &Rc<Worker>) -> Alarm {
+impl Deadline {
+    /// An deadline that is not set.
+    pub(crate) fn new(worker: &Rc<Worker>) -> Deadline {
         let id = worker.timers.borrow_mut().register();
-        Alarm { worker: worker.clone(), id }
+        Deadline { worker: worker.clone(), id }
     }
 
     /// The worker whose wheel it is on.
@@ -40,13 +40,13 @@ impl Alarm {
         }
     }
 
-    /// Lets no deadline lie behind `bound_ms` of the worker's clock, until [`Alarm::lift`].
-    pub(crate) fn bound(&self, bound_ms: u64) {
+    /// Lets no deadline lie behind `bound_ms` of the worker's clock, until [`Deadline::clear_cap`].
+    pub(crate) fn set_cap(&self, bound_ms: u64) {
         self.worker.timers.borrow_mut().bound(self.id, Some(bound_ms));
     }
 
     /// Takes the bound away.
-    pub(crate) fn lift(&self) {
+    pub(crate) fn clear_cap(&self) {
         self.worker.timers.borrow_mut().bound(self.id, None);
     }
 
@@ -56,17 +56,17 @@ impl Alarm {
         bound.is_some_and(|bound_ms| self.worker.now_ms() >= bound_ms)
     }
 
-    /// The client's connection whose alarm this is waits without a request in flight from now on, and gives way to others
-    /// when seats or descriptors run out. The alarm must be set before the task waits: its waker is used.
+    /// The client's connection whose deadline this is waits without a request in flight from now on, and gives way to others
+    /// when seats or descriptors run out. The deadline must be set before the task waits: its waker is used.
     #[inline]
-    pub(crate) fn fall_silent(&self, silence: Silence) {
-        self.worker.silent.borrow_mut().enter(self.id.index(), silence, self.worker.now_ms());
+    pub(crate) fn begin_idle(&self, silence: IdleState) {
+        self.worker.idle.borrow_mut().enter(self.id.index(), silence, self.worker.now_ms());
     }
 
     /// It has a request in flight again, or has ended.
     #[inline]
-    pub(crate) fn end_silence(&self) {
-        if self.worker.silent.borrow_mut().leave(self.id.index()) {
+    pub(crate) fn end_idle(&self) {
+        if self.worker.idle.borrow_mut().leave(self.id.index()) {
             self.worker.one_has_left();
         }
     }
@@ -74,19 +74,19 @@ impl Alarm {
     /// Whether the connection is to end, because it has been silent longest and others need its place.
     #[inline]
     pub(crate) fn gives_way(&self) -> bool {
-        self.worker.silent.borrow().gives_way(self.id.index())
+        self.worker.idle.borrow().gives_way(self.id.index())
     }
 
     /// Whether the deadline has passed.
     #[inline]
-    pub(crate) fn rang(&self) -> bool {
+    pub(crate) fn expired(&self) -> bool {
         self.worker.timers.borrow().expired(self.id)
     }
 }
 
-impl Drop for Alarm {
+impl Drop for Deadline {
     fn drop(&mut self) {
-        self.end_silence();
+        self.end_idle();
         self.worker.timers.borrow_mut().release(self.id);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The current work of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AtWork {
+pub(crate) enum CurrentWork {
     /// No request.
     Nothing,
     /// A request whose route is being looked for.
@@ -15,21 +15,21 @@ pub(crate) enum AtWork {
 
 /// The cell that holds it.
 #[derive(Debug, Default)]
-pub(crate) struct AtWorkCell(AtomicU64);
+pub(crate) struct CurrentWorkCell(AtomicU64);
 
 /// The numbers of the variants; a route is its slot behind them.
 const NOTHING: u64 = 0;
 const MATCHING: u64 = 1;
 const ROUTES: u64 = 2;
 
-impl AtWorkCell {
+impl CurrentWorkCell {
     /// Says what the worker works on from now on: one relaxed store.
     #[inline]
-    pub(crate) fn set(&self, work: AtWork) {
+    pub(crate) fn set(&self, work: CurrentWork) {
         let number = match work {
-            AtWork::Nothing => NOTHING,
-            AtWork::Matching => MATCHING,
-            AtWork::Route(slot) => ROUTES + u64::from(slot),
+            CurrentWork::Nothing => NOTHING,
+            CurrentWork::Matching => MATCHING,
+            CurrentWork::Route(slot) => ROUTES + u64::from(slot),
         };
         self.0.store(number, Ordering::Relaxed);
     }
@@ -37,15 +37,15 @@ impl AtWorkCell {
     /// Says that the worker works on a request of the route in `slot`, or of none.
     #[inline]
     pub(crate) fn set_route(&self, slot: Option<u32>) {
-        self.set(slot.map_or(AtWork::Nothing, AtWork::Route));
+        self.set(slot.map_or(CurrentWork::Nothing, CurrentWork::Route));
     }
 
     /// The current work of the worker.
-    pub(crate) fn get(&self) -> AtWork {
+    pub(crate) fn get(&self) -> CurrentWork {
         match self.0.load(Ordering::Relaxed) {
-            NOTHING => AtWork::Nothing,
-            MATCHING => AtWork::Matching,
-            number => AtWork::Route(u32::try_from(number - ROUTES).unwrap_or(u32::MAX)),
+            NOTHING => CurrentWork::Nothing,
+            MATCHING => CurrentWork::Matching,
+            number => CurrentWork::Route(u32::try_from(number - ROUTES).unwrap_or(u32::MAX)),
         }
     }
 }
@@ -56,9 +56,11 @@ mod tests {
 
     #[test]
     fn work_is_read_as_it_was_written() {
-        let cell = AtWorkCell::default();
-        assert_eq!(cell.get(), AtWork::Nothing);
-        for work in [AtWork::Matching, AtWork::Route(0), AtWork::Route(u32::MAX), AtWork::Nothing] {
+        let cell = CurrentWorkCell::default();
+        assert_eq!(cell.get(), CurrentWork::Nothing);
+        for work in
+            [CurrentWork::Matching, CurrentWork::Route(0), CurrentWork::Route(u32::MAX), CurrentWork::Nothing]
+        {
             cell.set(work);
             assert_eq!(cell.get(), work);
         }

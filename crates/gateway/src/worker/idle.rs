@@ -8,7 +8,7 @@ use super::Status;
 
 /// Why a connection is silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Silence {
+pub enum IdleState {
     /// It was accepted, and no byte of a request has come.
     Unspoken,
     /// Its last response was sent; it waits for the client to close.
@@ -20,42 +20,43 @@ pub enum Silence {
 }
 
 /// How many kinds of silence there are.
-const KINDS: usize = Silence::ALL.len();
+const KINDS: usize = IdleState::ALL.len();
 
-impl Silence {
+impl IdleState {
     /// All of them, in the order in which connections give way. A connection that has never sent a byte costs its client
     /// nothing; one that is closing has its response; an idle one costs its client a new handshake; an unfinished head is
     /// a request that has begun.
-    pub const ALL: &'static [Silence] = &[Silence::Unspoken, Silence::Closing, Silence::Idle, Silence::Head];
+    pub const ALL: &'static [IdleState] =
+        &[IdleState::Unspoken, IdleState::Closing, IdleState::Idle, IdleState::Head];
 
     /// The name used in metrics.
     pub fn code(self) -> &'static str {
         match self {
-            Silence::Unspoken => "unspoken",
-            Silence::Closing => "closing",
-            Silence::Idle => "idle",
-            Silence::Head => "head",
+            IdleState::Unspoken => "unspoken",
+            IdleState::Closing => "closing",
+            IdleState::Idle => "idle",
+            IdleState::Head => "head",
         }
     }
 }
 
 /// The silent connections of one worker as others see them; the worker alone writes.
 #[derive(Debug, Default)]
-pub struct SilentCounts {
+pub struct IdleCounts {
     counts: [AtomicU32; KINDS],
     /// When the oldest of each kind fell silent: the low 32 bits of the worker's milliseconds, which tell ages of up to
     /// 24 days apart. No timeout of a silent connection is longer than a day.
     oldest_ms: [AtomicU32; KINDS],
 }
 
-impl SilentCounts {
+impl IdleCounts {
     /// How many connections are silent for that reason.
-    pub fn count(&self, silence: Silence) -> u32 {
+    pub fn count(&self, silence: IdleState) -> u32 {
         self.counts[silence as usize].load(Ordering::Relaxed)
     }
 
     /// How long the oldest of them has been silent; none if there is no such connection.
-    pub(crate) fn oldest_age_ms(&self, silence: Silence, now_ms: u64) -> Option<u32> {
+    pub(crate) fn oldest_age_ms(&self, silence: IdleState, now_ms: u64) -> Option<u32> {
         let oldest_ms = self.oldest_ms[silence as usize].load(Ordering::Relaxed);
         (self.count(silence) > 0).then(|| age_ms(oldest_ms, now_ms))
     }
@@ -70,7 +71,7 @@ fn age_ms(since_ms: u32, now_ms: u64) -> u32 {
 /// The silent connections of one worker, each under the index of its timer: linked lists through one table, so that a
 /// connection enters and leaves in constant time and without allocation once the table has its size. 16 bytes for each
 /// connection.
-pub(crate) struct SilentConnections {
+pub(crate) struct IdleConnections {
     places: Vec<Place>,
     lists: [List; KINDS],
     status: Arc<Status>,
@@ -97,23 +98,23 @@ struct Place {
 enum Standing {
     /// It is in no list: a request is in flight, or it is no connection of a client.
     Active,
-    Silent(Silence),
+    Silent(IdleState),
     /// It was told to give way and has not ended.
     GivesWay,
 }
 
 const ACTIVE: Place = Place { previous: NONE, next: NONE, since_ms: 0, standing: Standing::Active };
 
-impl SilentConnections {
+impl IdleConnections {
     /// None; `status` shows them to other threads.
-    pub(crate) fn new(status: Arc<Status>) -> SilentConnections {
+    pub(crate) fn new(status: Arc<Status>) -> IdleConnections {
         // A worker that had this place before may have ended by a panic.
-        status.silent.counts.iter().for_each(|count| count.store(0, Ordering::Relaxed));
-        SilentConnections { places: Vec::new(), lists: [List { first: NONE, last: NONE }; KINDS], status }
+        status.idle.counts.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+        IdleConnections { places: Vec::new(), lists: [List { first: NONE, last: NONE }; KINDS], status }
     }
 
     /// The connection at `index` falls silent at `now_ms`. One that was told to give way stays told.
-    pub(crate) fn enter(&mut self, index: u32, silence: Silence, now_ms: u64) {
+    pub(crate) fn enter(&mut self, index: u32, silence: IdleState, now_ms: u64) {
         if self.places.len() <= index as usize {
             self.places.resize(index as usize + 1, ACTIVE);
         }
@@ -133,7 +134,7 @@ impl SilentConnections {
         match last {
             NONE => {
                 list.first = index;
-                self.status.silent.oldest_ms[silence as usize].store(now_ms as u32, Ordering::Relaxed);
+                self.status.idle.oldest_ms[silence as usize].store(now_ms as u32, Ordering::Relaxed);
             }
             last => self.places[last as usize].next = index,
         }
@@ -158,7 +159,7 @@ impl SilentConnections {
 
     /// Tells the connection that has been silent longest for that reason to give way, if it has been so for at least
     /// `least_ms`; its index.
-    pub(crate) fn give_way(&mut self, silence: Silence, least_ms: u32, now_ms: u64) -> Option<u32> {
+    pub(crate) fn give_way(&mut self, silence: IdleState, least_ms: u32, now_ms: u64) -> Option<u32> {
         let first = self.lists[silence as usize].first;
         let place = self.places.get(first as usize)?;
         if age_ms(place.since_ms, now_ms) < least_ms {
@@ -187,7 +188,7 @@ impl SilentConnections {
             NONE => {
                 list.first = next;
                 if let Some(first) = self.places.get(next as usize) {
-                    let oldest_ms = &self.status.silent.oldest_ms[silence as usize];
+                    let oldest_ms = &self.status.idle.oldest_ms[silence as usize];
                     oldest_ms.store(first.since_ms, Ordering::Relaxed);
                 }
             }
@@ -197,8 +198,8 @@ impl SilentConnections {
     }
 
     /// One writer: a load and a store are enough, and cheaper than an atomic addition.
-    fn count(&self, silence: Silence, change: i32) {
-        let count = &self.status.silent.counts[silence as usize];
+    fn count(&self, silence: IdleState, change: i32) {
+        let count = &self.status.idle.counts[silence as usize];
         count.store(count.load(Ordering::Relaxed).wrapping_add_signed(change), Ordering::Relaxed);
     }
 }
@@ -208,34 +209,34 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn empty() -> (SilentConnections, Arc<Status>) {
+    fn empty() -> (IdleConnections, Arc<Status>) {
         let status: Arc<Status> = Arc::default();
-        (SilentConnections::new(status.clone()), status)
+        (IdleConnections::new(status.clone()), status)
     }
 
     #[test]
     fn longest_silent_gives_way_first() {
         let (mut silent, status) = empty();
         for (index, now_ms) in [(4, 10), (1, 20), (7, 30)] {
-            silent.enter(index, Silence::Idle, now_ms);
+            silent.enter(index, IdleState::Idle, now_ms);
         }
         silent.leave(4);
-        silent.enter(4, Silence::Idle, 40);
-        assert_eq!(status.silent.oldest_age_ms(Silence::Idle, 120), Some(100));
-        assert_eq!(silent.give_way(Silence::Idle, 101, 120), None, "not silent for long enough");
-        let order = [0; 4].map(|least_ms| silent.give_way(Silence::Idle, least_ms, 120));
+        silent.enter(4, IdleState::Idle, 40);
+        assert_eq!(status.idle.oldest_age_ms(IdleState::Idle, 120), Some(100));
+        assert_eq!(silent.give_way(IdleState::Idle, 101, 120), None, "not silent for long enough");
+        let order = [0; 4].map(|least_ms| silent.give_way(IdleState::Idle, least_ms, 120));
         assert_eq!(order, [Some(1), Some(7), Some(4), None]);
-        assert_eq!(status.silent.oldest_age_ms(Silence::Idle, 120), None);
+        assert_eq!(status.idle.oldest_age_ms(IdleState::Idle, 120), None);
     }
 
     #[test]
     fn told_connection_stays_told_until_it_leaves() {
         let (mut silent, status) = empty();
-        silent.enter(0, Silence::Unspoken, 0);
-        assert_eq!(silent.give_way(Silence::Unspoken, 0, 0), Some(0));
-        silent.enter(0, Silence::Unspoken, 1);
+        silent.enter(0, IdleState::Unspoken, 0);
+        assert_eq!(silent.give_way(IdleState::Unspoken, 0, 0), Some(0));
+        silent.enter(0, IdleState::Unspoken, 1);
         assert!(silent.gives_way(0));
-        assert_eq!(status.silent.count(Silence::Unspoken), 0);
+        assert_eq!(status.idle.count(IdleState::Unspoken), 0);
         assert!(silent.leave(0), "it had been told");
         assert!(!silent.leave(0) && !silent.gives_way(0));
         assert!(!silent.leave(9), "never seen");
@@ -254,10 +255,10 @@ mod tests {
     #[test]
     fn new_worker_begins_with_no_silent_connection() {
         let (mut silent, status) = empty();
-        silent.enter(0, Silence::Head, 0);
+        silent.enter(0, IdleState::Head, 0);
         drop(silent);
-        let silent = SilentConnections::new(status.clone());
-        assert_eq!(status.silent.count(Silence::Head), 0);
+        let silent = IdleConnections::new(status.clone());
+        assert_eq!(status.idle.count(IdleState::Head), 0);
         assert!(!silent.gives_way(0));
     }
 
@@ -287,7 +288,7 @@ mod tests {
                 let now_ms = now_ms as u64;
                 match step {
                     Step::Enter(index, kind) => {
-                        silent.enter(index, Silence::ALL[kind], now_ms);
+                        silent.enter(index, IdleState::ALL[kind], now_ms);
                         if !told.contains(&index) {
                             model.iter_mut().for_each(|list| list.retain(|(other, _)| *other != index));
                             model[kind].push((index, now_ms));
@@ -301,15 +302,15 @@ mod tests {
                     }
                     Step::GiveWay(kind) => {
                         let first = (!model[kind].is_empty()).then(|| model[kind].remove(0).0);
-                        prop_assert_eq!(silent.give_way(Silence::ALL[kind], 0, now_ms), first);
+                        prop_assert_eq!(silent.give_way(IdleState::ALL[kind], 0, now_ms), first);
                         told.extend(first);
                     }
                 }
                 for (kind, list) in model.iter().enumerate() {
-                    let silence = Silence::ALL[kind];
-                    prop_assert_eq!(status.silent.count(silence) as usize, list.len());
+                    let silence = IdleState::ALL[kind];
+                    prop_assert_eq!(status.idle.count(silence) as usize, list.len());
                     let age_ms = list.first().map(|(_, since_ms)| (now_ms - since_ms) as u32);
-                    prop_assert_eq!(status.silent.oldest_age_ms(silence, now_ms), age_ms);
+                    prop_assert_eq!(status.idle.oldest_age_ms(silence, now_ms), age_ms);
                 }
             }
         }

@@ -8,16 +8,16 @@ use crate::options::Limits;
 
 /// Why a client is waited for no longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lost {
+pub(super) enum TooSlow {
     /// It moved nothing at all.
-    Stalled,
+    Idle,
     /// It moved less than the least rate.
-    Slow,
+    BelowMinRate,
 }
 
 /// What is known of a client that is waited for.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(super) struct MinRateGuard {
     timeout_ms: u64,
     window_ms: u64,
     /// What it must move in a window; 0 is without limit.
@@ -35,7 +35,7 @@ struct Waiting {
     look: Option<Look>,
     /// The look that the window began with.
     window: Option<Look>,
-    /// The alarm is set for the next look.
+    /// The deadline is set for the next look.
     is_armed: bool,
 }
 
@@ -45,24 +45,24 @@ struct Look {
     total_bytes: u64,
 }
 
-impl Patience {
+impl MinRateGuard {
     /// With a client that sends a request body.
-    pub(super) fn for_body(limits: &Limits) -> Patience {
-        Patience::new(limits.body_timeout_ms, limits.min_body_rate, limits.rate_window_ms, true)
+    pub(super) fn for_body(limits: &Limits) -> MinRateGuard {
+        MinRateGuard::new(limits.body_timeout_ms, limits.min_body_rate, limits.rate_window_ms, true)
     }
 
     /// With a client that takes a response.
-    pub(super) fn for_response(limits: &Limits) -> Patience {
-        Patience::new(limits.send_timeout_ms, limits.min_send_rate, limits.rate_window_ms, false)
+    pub(super) fn for_response(limits: &Limits) -> MinRateGuard {
+        MinRateGuard::new(limits.send_timeout_ms, limits.min_send_rate, limits.rate_window_ms, false)
     }
 
-    fn new(timeout_ms: u64, rate: u64, window_ms: u64, asks_at_once: bool) -> Patience {
+    fn new(timeout_ms: u64, rate: u64, window_ms: u64, asks_at_once: bool) -> MinRateGuard {
         let window_bytes = rate.saturating_mul(window_ms).div_ceil(1_000);
-        Patience { timeout_ms, window_ms, window_bytes, asks_at_once, waiting: None }
+        MinRateGuard { timeout_ms, window_ms, window_bytes, asks_at_once, waiting: None }
     }
 
-    /// For who waits for the same client on: what it has moved is known, the alarm may have been set for something else.
-    pub(super) fn handed_on(mut self) -> Patience {
+    /// For who waits for the same client on: what it has moved is known, the deadline may have been set for something else.
+    pub(super) fn handed_on(mut self) -> MinRateGuard {
         if let Some(waiting) = &mut self.waiting {
             waiting.is_armed = false;
         }
@@ -76,34 +76,34 @@ impl Patience {
     }
 
     /// The client is waited for. `moved` says whether it has moved anything since the last call, `total_bytes` how much
-    /// it has moved in all. Sets the alarm for the next look.
+    /// it has moved in all. Sets the deadline for the next look.
     pub(super) fn wait(
         &mut self,
         run: &Run<'_>,
         cx: &Context<'_>,
         moved: bool,
         total_bytes: impl FnOnce() -> u64,
-    ) -> Result<(), Lost> {
-        let rang = run.alarm.rang();
-        if rang && run.alarm.is_overdue() {
-            return Err(Lost::Stalled);
+    ) -> Result<(), TooSlow> {
+        let expired = run.deadline.expired();
+        if expired && run.deadline.is_overdue() {
+            return Err(TooSlow::Idle);
         }
-        if let Some(look_ms) = self.look(run.worker.now_ms(), moved, rang, total_bytes)? {
-            run.alarm.set(cx, look_ms);
+        if let Some(look_ms) = self.look(run.worker.now_ms(), moved, expired, total_bytes)? {
+            run.deadline.set(cx, look_ms);
         }
         Ok(())
     }
 
-    /// The client is waited for at `now_ms`. `moved` says whether it has moved anything since the last call, `rang`
-    /// whether the alarm has rung, `total_bytes` how much it has moved in all. Says in how many milliseconds the alarm
+    /// The client is waited for at `now_ms`. `moved` says whether it has moved anything since the last call, `expired`
+    /// whether the deadline has rung, `total_bytes` how much it has moved in all. Says in how many milliseconds the deadline
     /// is to ring; nothing leaves it as it is.
     fn look(
         &mut self,
         now_ms: u64,
         moved: bool,
-        rang: bool,
+        expired: bool,
         total_bytes: impl FnOnce() -> u64,
-    ) -> Result<Option<u64>, Lost> {
+    ) -> Result<Option<u64>, TooSlow> {
         let Some(waiting) = &mut self.waiting else {
             let look = self.asks_at_once.then(|| Look { at_ms: now_ms, total_bytes: total_bytes() });
             let waiting =
@@ -115,8 +115,8 @@ impl Patience {
             waiting.moved_ms = now_ms;
         }
         let is_armed = std::mem::replace(&mut waiting.is_armed, true);
-        if !rang {
-            // The alarm stays where it is, however much moves: what it finds then is looked at then.
+        if !expired {
+            // The deadline stays where it is, however much moves: what it finds then is looked at then.
             let next_ms = || waiting.next_look_ms(now_ms, self.timeout_ms, self.window_ms, self.window_bytes);
             return Ok((!is_armed).then(next_ms));
         }
@@ -132,12 +132,12 @@ impl Patience {
         }
         waiting.look = Some(now);
         if now_ms >= waiting.moved_ms.saturating_add(self.timeout_ms) {
-            return Err(Lost::Stalled);
+            return Err(TooSlow::Idle);
         }
         let window = *waiting.window.get_or_insert(now);
         if now_ms >= window.at_ms.saturating_add(self.window_ms) {
             if now.total_bytes.saturating_sub(window.total_bytes) < self.window_bytes {
-                return Err(Lost::Slow);
+                return Err(TooSlow::BelowMinRate);
             }
             waiting.window = Some(now);
         }
@@ -161,18 +161,18 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    /// Plays a client that has moved `total(second)` bytes by each second; says when it is given up and why. The alarm
+    /// Plays a client that has moved `total(second)` bytes by each second; says when it is given up and why. The deadline
     /// rings when it was told to; a second in which bytes move is also a call.
-    fn play(mut patience: Patience, told: bool, total: impl Fn(u64) -> u64) -> Option<(u64, Lost)> {
+    fn play(mut guard: MinRateGuard, told: bool, total: impl Fn(u64) -> u64) -> Option<(u64, TooSlow)> {
         let mut rings_at = 0;
         for now_ms in 0..600_000 {
             let second = now_ms / 1_000;
             let moves = told && now_ms % 1_000 == 0 && second > 0 && total(second) > total(second - 1);
-            let rang = now_ms > 0 && now_ms >= rings_at;
-            if now_ms > 0 && !moves && !rang {
+            let expired = now_ms > 0 && now_ms >= rings_at;
+            if now_ms > 0 && !moves && !expired {
                 continue;
             }
-            match patience.look(now_ms, moves, rang, || total(second)) {
+            match guard.look(now_ms, moves, expired, || total(second)) {
                 Ok(Some(in_ms)) => rings_at = now_ms + in_ms,
                 Ok(None) => {}
                 Err(lost) => return Some((now_ms, lost)),
@@ -183,22 +183,25 @@ mod tests {
 
     #[test]
     fn who_moves_nothing_or_too_little_is_given_up_on_time() {
-        let body = |timeout_ms, rate| Patience::new(timeout_ms, rate, 30_000, true);
-        let response = |timeout_ms, rate| Patience::new(timeout_ms, rate, 30_000, false);
-        assert_eq!(play(body(60_000, 0), true, |_| 0), Some((60_000, Lost::Stalled)));
-        assert_eq!(play(body(10_000, 128), true, |_| 0), Some((10_000, Lost::Stalled)));
+        let body = |timeout_ms, rate| MinRateGuard::new(timeout_ms, rate, 30_000, true);
+        let response = |timeout_ms, rate| MinRateGuard::new(timeout_ms, rate, 30_000, false);
+        assert_eq!(play(body(60_000, 0), true, |_| 0), Some((60_000, TooSlow::Idle)));
+        assert_eq!(play(body(10_000, 128), true, |_| 0), Some((10_000, TooSlow::Idle)));
         // The timeout runs from the last byte.
         let five_seconds = |second: u64| second.min(5) * 100_000;
-        assert_eq!(play(body(60_000, 128), true, five_seconds), Some((60_000, Lost::Slow)));
-        assert_eq!(play(body(20_000, 128), true, five_seconds), Some((25_000, Lost::Stalled)));
+        assert_eq!(play(body(60_000, 128), true, five_seconds), Some((60_000, TooSlow::BelowMinRate)));
+        assert_eq!(play(body(20_000, 128), true, five_seconds), Some((25_000, TooSlow::Idle)));
         // One byte a second, or every fifty, lives on for ever without a rate, and one window with it.
         assert_eq!(play(body(60_000, 0), true, |second| second / 50), None);
-        assert_eq!(play(body(60_000, 128), true, |second| second), Some((30_000, Lost::Slow)));
+        assert_eq!(play(body(60_000, 128), true, |second| second), Some((30_000, TooSlow::BelowMinRate)));
         assert_eq!(play(body(60_000, 128), true, |second| second * 128), None);
-        assert_eq!(play(body(60_000, 128), true, |second| second * 127), Some((30_000, Lost::Slow)));
+        assert_eq!(
+            play(body(60_000, 128), true, |second| second * 127),
+            Some((30_000, TooSlow::BelowMinRate))
+        );
         // Who takes a response is first looked at when the wait has lasted a window.
-        assert_eq!(play(response(60_000, 128), true, |second| second), Some((60_000, Lost::Slow)));
-        assert_eq!(play(response(60_000, 128), true, |_| 0), Some((60_000, Lost::Stalled)));
+        assert_eq!(play(response(60_000, 128), true, |second| second), Some((60_000, TooSlow::BelowMinRate)));
+        assert_eq!(play(response(60_000, 128), true, |_| 0), Some((60_000, TooSlow::Idle)));
         // A client that only empties the kernel's buffers is seen to.
         assert_eq!(play(response(60_000, 128), false, |second| second * 200), None);
         assert_eq!(play(response(60_000, 0), false, |second| second), None);
@@ -206,34 +209,38 @@ mod tests {
 
     #[test]
     fn what_was_sent_as_the_wait_began_does_not_begin_it_anew() {
-        let mut patience = Patience::new(60_000, 0, 30_000, true);
-        assert_eq!(patience.look(5, false, false, || 0), Ok(Some(60_000)));
-        assert_eq!(patience.look(5, true, false, || 100), Ok(None));
-        assert_eq!(patience.look(60_005, false, true, || 100), Err(Lost::Stalled));
+        let mut guard = MinRateGuard::new(60_000, 0, 30_000, true);
+        assert_eq!(guard.look(5, false, false, || 0), Ok(Some(60_000)));
+        assert_eq!(guard.look(5, true, false, || 100), Ok(None));
+        assert_eq!(guard.look(60_005, false, true, || 100), Err(TooSlow::Idle));
     }
 
     #[test]
     fn who_is_handed_on_owes_what_it_owed() {
-        let mut patience = Patience::new(60_000, 128, 30_000, true);
-        assert_eq!(patience.look(0, false, false, || 0), Ok(Some(30_000)));
-        assert_eq!(patience.look(20_000, true, false, || 2_000), Ok(None));
-        let mut patience = patience.handed_on();
+        let mut guard = MinRateGuard::new(60_000, 128, 30_000, true);
+        assert_eq!(guard.look(0, false, false, || 0), Ok(Some(30_000)));
+        assert_eq!(guard.look(20_000, true, false, || 2_000), Ok(None));
+        let mut guard = guard.handed_on();
         assert_eq!(
-            patience.look(20_500, true, false, || 2_048),
+            guard.look(20_500, true, false, || 2_048),
             Ok(Some(9_500)),
-            "the alarm is set anew, once"
+            "the deadline is set anew, once"
         );
-        assert_eq!(patience.look(20_600, true, false, || 2_060), Ok(None));
-        assert_eq!(patience.look(30_000, false, true, || 3_000), Err(Lost::Slow), "when it always was");
+        assert_eq!(guard.look(20_600, true, false, || 2_060), Ok(None));
+        assert_eq!(
+            guard.look(30_000, false, true, || 3_000),
+            Err(TooSlow::BelowMinRate),
+            "when it always was"
+        );
     }
 
     #[test]
     fn time_in_which_another_is_waited_for_does_not_count() {
-        let mut patience = Patience::new(60_000, 128, 30_000, true);
+        let mut guard = MinRateGuard::new(60_000, 128, 30_000, true);
         for turn in 0..100 {
             let now_ms = turn * 29_000;
-            assert_eq!(patience.look(now_ms, false, true, || 0), Ok(Some(30_000)));
-            patience.pause();
+            assert_eq!(guard.look(now_ms, false, true, || 0), Ok(Some(30_000)));
+            guard.pause();
         }
     }
 }

@@ -20,7 +20,7 @@ const LOOK: Piece = Piece { most_bytes: LARGE_BYTES, is_certain: false };
 
 /// What is known of one peer's room, during one exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum SendCapacity {
     /// Nothing, but its last response was short, if there was one.
     AfterShort,
     /// Nothing, and its last response was long.
@@ -31,16 +31,16 @@ pub(crate) enum Room {
     Doubtful,
 }
 
-impl Room {
+impl SendCapacity {
     /// How to read for a peer to whom `sent_bytes` were sent in this exchange, as far as it need not be asked. The first
     /// bytes of a response nearly always fit, and find out if they do not.
     #[inline]
     pub(crate) fn known(&self, sent_bytes: u64) -> Option<Piece> {
         match *self {
-            Room::Until(until_bytes) if sent_bytes < until_bytes => {
+            SendCapacity::Until(until_bytes) if sent_bytes < until_bytes => {
                 Some(Piece { most_bytes: LARGE_BYTES, is_certain: true })
             }
-            Room::AfterShort | Room::AfterLong if sent_bytes < LARGE_BYTES as u64 => {
+            SendCapacity::AfterShort | SendCapacity::AfterLong if sent_bytes < LARGE_BYTES as u64 => {
                 let most_bytes = (LARGE_BYTES - sent_bytes as usize).max(SMALL_BYTES);
                 Some(Piece { most_bytes, is_certain: false })
             }
@@ -53,12 +53,12 @@ impl Room {
     #[inline]
     pub(crate) fn for_head(&self, sent_bytes: u64) -> Piece {
         match self {
-            Room::AfterShort => Piece { most_bytes: SMALL_BYTES, is_certain: true },
+            SendCapacity::AfterShort => Piece { most_bytes: SMALL_BYTES, is_certain: true },
             _ => self.known(sent_bytes).unwrap_or(LOOK),
         }
     }
 
-    /// As [`Room::known`], where it is not: the kernel is asked. Waits while its socket is full.
+    /// As [`SendCapacity::known`], where it is not: the kernel is asked. Waits while its socket is full.
     pub(crate) fn poll_ask(
         &mut self,
         cx: &mut Context<'_>,
@@ -67,53 +67,53 @@ impl Room {
     ) -> Poll<io::Result<Piece>> {
         ready!(stream.poll_third_free(cx))?;
         let free_bytes = stream.send_buffer_bytes()? / 3;
-        if *self == Room::Doubtful || free_bytes < BUFFER_MIN_BYTES / 3 {
+        if *self == SendCapacity::Doubtful || free_bytes < BUFFER_MIN_BYTES / 3 {
             // Half of it is for what the kernel keeps with each packet. Small pieces of a body are copied to others that
             // wait, and do not stay with the node: there must not be too many.
             let most_bytes = (free_bytes / 2).clamp(SMALL_BYTES, LARGE_BYTES);
             return Poll::Ready(Ok(Piece { most_bytes, is_certain: false }));
         }
         // The last piece may go beyond it.
-        *self = Room::Until(sent_bytes.saturating_add((free_bytes / 2 - LARGE_BYTES) as u64));
+        *self = SendCapacity::Until(sent_bytes.saturating_add((free_bytes / 2 - LARGE_BYTES) as u64));
         Poll::Ready(Ok(Piece { most_bytes: LARGE_BYTES, is_certain: true }))
     }
 
     /// The peer did not take what was read for it.
     #[cold]
     pub(crate) fn refused(&mut self) {
-        *self = Room::Doubtful;
+        *self = SendCapacity::Doubtful;
     }
 }
 
 /// What a connection keeps of it between exchanges: no promise, which would be old by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeptRoom {
-    /// See [`Room::AfterShort`].
+pub(crate) enum KeptSendCapacity {
+    /// See [`SendCapacity::AfterShort`].
     AfterShort,
-    /// See [`Room::AfterLong`].
+    /// See [`SendCapacity::AfterLong`].
     AfterLong,
-    /// See [`Room::Doubtful`].
+    /// See [`SendCapacity::Doubtful`].
     Doubtful,
 }
 
-impl KeptRoom {
+impl KeptSendCapacity {
     /// What is known when an exchange begins.
     #[inline]
-    pub(crate) fn begin(self) -> Room {
+    pub(crate) fn begin(self) -> SendCapacity {
         match self {
-            KeptRoom::AfterShort => Room::AfterShort,
-            KeptRoom::AfterLong => Room::AfterLong,
-            KeptRoom::Doubtful => Room::Doubtful,
+            KeptSendCapacity::AfterShort => SendCapacity::AfterShort,
+            KeptSendCapacity::AfterLong => SendCapacity::AfterLong,
+            KeptSendCapacity::Doubtful => SendCapacity::Doubtful,
         }
     }
 
     /// What is known after an exchange in which `sent_bytes` were sent.
     #[inline]
-    pub(crate) fn after(room: Room, sent_bytes: u64) -> KeptRoom {
+    pub(crate) fn after(room: SendCapacity, sent_bytes: u64) -> KeptSendCapacity {
         match room {
-            Room::Doubtful => KeptRoom::Doubtful,
-            _ if sent_bytes > SMALL_BYTES as u64 => KeptRoom::AfterLong,
-            _ => KeptRoom::AfterShort,
+            SendCapacity::Doubtful => KeptSendCapacity::Doubtful,
+            _ if sent_bytes > SMALL_BYTES as u64 => KeptSendCapacity::AfterLong,
+            _ => KeptSendCapacity::AfterShort,
         }
     }
 }
@@ -146,7 +146,7 @@ mod tests {
 
     /// Sends pieces as long as there is room, and what could be taken of each: all of it, if that is certain. How many bytes
     /// that were.
-    async fn fill(room: &mut Room, stream: &mut Stream) -> u64 {
+    async fn fill(room: &mut SendCapacity, stream: &mut Stream) -> u64 {
         let mut sent_bytes = 0;
         while let Poll::Ready(piece) = poll_once(|cx| poll(room, cx, stream, sent_bytes)).await {
             let Piece { most_bytes, is_certain } = piece.unwrap();
@@ -164,7 +164,7 @@ mod tests {
         for segment_bytes in SEGMENTS_BYTES {
             env::block_on(async {
                 let (mut stream, mut peer) = pair(segment_bytes);
-                let mut room = Room::AfterShort;
+                let mut room = SendCapacity::AfterShort;
                 let sent_bytes = fill(&mut room, &mut stream).await;
                 // No write has found it full: the kernel has to tell by itself.
                 let reader = std::thread::spawn(move || {
@@ -183,7 +183,7 @@ mod tests {
     fn a_peer_that_goes_away_ends_the_wait() {
         env::block_on(async {
             let (mut stream, peer) = pair(SEGMENTS_BYTES[0]);
-            let mut room = Room::AfterShort;
+            let mut room = SendCapacity::AfterShort;
             let sent_bytes = fill(&mut room, &mut stream).await;
             // With unread bytes, so that it resets.
             drop(peer);
@@ -198,13 +198,16 @@ mod tests {
         for (segment_bytes, is_large) in SEGMENTS_BYTES.into_iter().zip([false, true]) {
             env::block_on(async {
                 let (mut stream, _peer) = pair(segment_bytes);
-                let mut asked = async |mut room: Room| {
+                let mut asked = async |mut room: SendCapacity| {
                     let piece = poll_fn(|cx| poll(&mut room, cx, &mut stream, LARGE)).await.unwrap();
                     (piece.is_certain, room)
                 };
-                let (is_certain, mut room) = asked(Room::AfterShort).await;
+                let (is_certain, mut room) = asked(SendCapacity::AfterShort).await;
                 assert_eq!(
-                    (is_certain, matches!(room, Room::Until(LARGE..)) && room != Room::Until(LARGE)),
+                    (
+                        is_certain,
+                        matches!(room, SendCapacity::Until(LARGE..)) && room != SendCapacity::Until(LARGE)
+                    ),
                     (is_large, is_large)
                 );
                 room.refused();
@@ -218,13 +221,17 @@ mod tests {
     #[test]
     fn nobody_is_asked_for_the_first_bytes_but_who_has_refused() {
         for (room, sent_bytes, expected) in [
-            (Room::AfterShort, 0, Some(LOOK)),
-            (Room::AfterLong, LARGE / 4, Some(Piece { most_bytes: LARGE_BYTES / 4 * 3, is_certain: false })),
-            (Room::AfterLong, LARGE - 1, Some(Piece { most_bytes: SMALL_BYTES, is_certain: false })),
-            (Room::AfterLong, LARGE, None),
-            (Room::Until(1), 0, Some(Piece { most_bytes: LARGE_BYTES, is_certain: true })),
-            (Room::Until(1), 1, None),
-            (Room::Doubtful, 0, None),
+            (SendCapacity::AfterShort, 0, Some(LOOK)),
+            (
+                SendCapacity::AfterLong,
+                LARGE / 4,
+                Some(Piece { most_bytes: LARGE_BYTES / 4 * 3, is_certain: false }),
+            ),
+            (SendCapacity::AfterLong, LARGE - 1, Some(Piece { most_bytes: SMALL_BYTES, is_certain: false })),
+            (SendCapacity::AfterLong, LARGE, None),
+            (SendCapacity::Until(1), 0, Some(Piece { most_bytes: LARGE_BYTES, is_certain: true })),
+            (SendCapacity::Until(1), 1, None),
+            (SendCapacity::Doubtful, 0, None),
         ] {
             assert_eq!(room.known(sent_bytes), expected, "{room:?} after {sent_bytes} bytes");
         }
@@ -234,11 +241,11 @@ mod tests {
     fn a_head_is_read_with_little_unless_much_is_known_or_expected() {
         let piece = |most_bytes, is_certain| Piece { most_bytes, is_certain };
         for (room, sent_bytes, expected) in [
-            (Room::AfterShort, 0, piece(SMALL_BYTES, true)),
-            (Room::AfterLong, 0, LOOK),
-            (Room::Until(LARGE), LARGE - 1, piece(LARGE_BYTES, true)),
-            (Room::Until(LARGE), LARGE, LOOK),
-            (Room::Doubtful, 0, LOOK),
+            (SendCapacity::AfterShort, 0, piece(SMALL_BYTES, true)),
+            (SendCapacity::AfterLong, 0, LOOK),
+            (SendCapacity::Until(LARGE), LARGE - 1, piece(LARGE_BYTES, true)),
+            (SendCapacity::Until(LARGE), LARGE, LOOK),
+            (SendCapacity::Doubtful, 0, LOOK),
         ] {
             assert_eq!(room.for_head(sent_bytes), expected, "{room:?} after {sent_bytes} bytes");
         }
@@ -248,20 +255,24 @@ mod tests {
     fn what_lasts_from_one_exchange_to_the_next_is_no_promise() {
         let small = SMALL_BYTES as u64;
         for (room, sent_bytes, next) in [
-            (Room::AfterShort, small, Room::AfterShort),
-            (Room::AfterShort, small + 1, Room::AfterLong),
-            (Room::AfterLong, small, Room::AfterShort),
-            (Room::Until(LARGE), small, Room::AfterShort),
-            (Room::Until(u64::MAX), LARGE, Room::AfterLong),
-            (Room::Doubtful, small, Room::Doubtful),
+            (SendCapacity::AfterShort, small, SendCapacity::AfterShort),
+            (SendCapacity::AfterShort, small + 1, SendCapacity::AfterLong),
+            (SendCapacity::AfterLong, small, SendCapacity::AfterShort),
+            (SendCapacity::Until(LARGE), small, SendCapacity::AfterShort),
+            (SendCapacity::Until(u64::MAX), LARGE, SendCapacity::AfterLong),
+            (SendCapacity::Doubtful, small, SendCapacity::Doubtful),
         ] {
-            assert_eq!(KeptRoom::after(room, sent_bytes).begin(), next, "{room:?} after {sent_bytes} bytes");
+            assert_eq!(
+                KeptSendCapacity::after(room, sent_bytes).begin(),
+                next,
+                "{room:?} after {sent_bytes} bytes"
+            );
         }
     }
 
     /// As the server's side of an exchange uses it.
     fn poll(
-        room: &mut Room,
+        room: &mut SendCapacity,
         cx: &mut Context<'_>,
         stream: &mut Stream,
         sent_bytes: u64,
