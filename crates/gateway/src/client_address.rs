@@ -1,7 +1,7 @@
 //! Who the client is where a proxy stands in front: which peers are believed, which field they say it in, and how that
 //! field is read (the rules of nginx's realip module, which the contract's data plane has). Pure: from a peer and fields.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use http1::Headers;
 use ipnet::IpNet;
@@ -31,6 +31,13 @@ impl Default for RealIpOptions {
 pub(crate) struct ClientAddress {
     pub(crate) address: IpAddr,
     pub(crate) port: Option<u16>,
+}
+
+impl Default for ClientAddress {
+    /// The unspecified address, until the peer is known.
+    fn default() -> Self {
+        ClientAddress { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), port: None }
+    }
 }
 
 impl From<Address> for ClientAddress {

@@ -89,6 +89,7 @@ impl Engine {
         let reclaimer = bury_and_watch(workers.clone(), published.clone())?;
         let series: Arc<Mutex<Vec<SharedSeries>>> = Arc::default();
         let shared = Arc::new(Shared::new(&config.options));
+        let upstream_warnings = Arc::default();
         let memory_limit_bytes = config.options.limits.memory_limit_bytes;
         if memory_limit_bytes != 0 {
             memory::watch(&shared, memory_limit_bytes)?;
@@ -104,6 +105,7 @@ impl Engine {
                 reclaimer: reclaimer.clone(),
                 handle,
                 shared: shared.clone(),
+                upstream_warnings: Arc::clone(&upstream_warnings),
                 peers: workers.clone(),
                 series: series.clone(),
                 access_log: config.access_log.clone(),

@@ -2,6 +2,7 @@
 //! sends nothing, runs no plugin and touches no worker.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use http1::{HeadStatus, parse_request};
 use router::path::PathScratch;
@@ -10,9 +11,11 @@ use serde_json::{Value, json};
 
 use crate::exchange::Exchange;
 use crate::failure::Cause;
+use crate::failure::Unavailable;
+use crate::local::Local;
 use crate::options::Options;
 use crate::pipeline::prepare;
-use crate::runtime::{Route, Runtime, Unavailable};
+use crate::runtime::{Route, Runtime};
 
 /// The record for a request: `revision`, the `request` as the router sees it, the route that `matched`, why it is answered
 /// 503 (`closed`), every candidate that was `considered`, in order, with its verdict, and the faulty routes that are not
@@ -37,7 +40,7 @@ pub fn explain(
         return Err(format!("it would be refused with {}: {reason}", Cause::PatternLimit.status()));
     }
     let route = matched.and_then(|slot| runtime.routes.get(slot));
-    let id_of = |slot: u32| runtime.routes.get(slot).map(|route| route.id.to_string());
+    let id_of = |slot: u32| runtime.routes.get(slot).map(|route| route.info.id.to_string());
     let considered: Vec<Value> = runtime
         .router
         .explain(&exchange)
@@ -50,7 +53,7 @@ pub fn explain(
             let route = runtime.routes.get(candidate.slot);
             let mut told = json!({
                 "id": id_of(candidate.slot),
-                "name": route.and_then(|route| route.name.as_deref()),
+                "name": route.and_then(|route| route.info.name.as_deref()),
                 "path": candidate.path_pattern,
                 "host": candidate.host_pattern,
                 "verdict": verdict,
@@ -60,7 +63,7 @@ pub fn explain(
                 told["detail"] = json!(missing.detail);
             }
             let is_about_vars = matches!(candidate.verdict, Verdict::Matched | Verdict::LostVars);
-            if is_about_vars && route.is_some_and(|route| route.rule.uses_request_body()) {
+            if is_about_vars && route.is_some_and(|route| route.info.rule.uses_request_body()) {
                 told["detail"] = json!("its vars look into the body, which is not part of the question");
             }
             told
@@ -109,7 +112,8 @@ fn asked(
         text.push_str(&format!("Host: {authority}\r\n"));
     }
     text.push_str("\r\n");
-    let mut exchange = Exchange::new();
+    let local = Local::new(0, Arc::new(options.clone()), Arc::default());
+    let mut exchange = Exchange::new(local);
     match parse_request(text.as_bytes(), &mut exchange.request, &options.limits.head) {
         Ok(HeadStatus::Complete { .. }) => {}
         Ok(HeadStatus::Partial) => return Err("the request has no end; is a line break in it?".to_owned()),
@@ -128,8 +132,8 @@ fn described(runtime: &Runtime, route: &Route, params: &Params) -> Value {
         params.iter().map(|(name, value)| (text(name), Value::String(text(value)))).collect();
     let upstream = route.upstream.and_then(|slot| runtime.upstreams.get(slot));
     json!({
-        "id": &*route.id,
-        "service_id": route.service.as_ref().map(|service| service.id.to_string()),
+        "id": &*route.info.id,
+        "service_id": route.info.service.as_ref().map(|service| service.id.to_string()),
         "upstream_id": upstream.and_then(|upstream| upstream.identity.strip_prefix("/upstreams/")),
         "plugins": route.plugins.instances().iter().map(|instance| instance.name).collect::<Vec<_>>(),
         "params": params,

@@ -271,6 +271,27 @@ pub enum Sent {
     Answered,
 }
 
+/// Why an object must not serve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unavailable {
+    /// What its requests fail with.
+    pub cause: Cause,
+    /// What is missing, a sentence for the log.
+    pub detail: Box<str>,
+}
+
+impl Unavailable {
+    /// With this cause.
+    pub fn new(cause: Cause, detail: impl Into<Box<str>>) -> Unavailable {
+        Unavailable { cause, detail: detail.into() }
+    }
+
+    /// The failure of a request that needs the object.
+    pub fn failure(&self) -> Failure {
+        Failure::new(self.cause, self.detail.to_string())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,7 @@
 //! Which head a node receives and which the client gets back: hop-by-hop fields stay behind, the client is named in
 //! the forwarding fields, framing is written anew. Pure: it reads the exchange and appends bytes.
 
+use std::cell::RefCell;
 use std::net::IpAddr;
 
 use http1::{FieldId, FieldSet, Headers, Method, Version, encode};
@@ -75,26 +76,6 @@ const FORWARDED_FIELDS: [FieldId; 4] =
     [FieldId::XForwardedProto, FieldId::XForwardedHost, FieldId::XForwardedPort, FieldId::Forwarded];
 const WAYS_HERE_SET: FieldSet = FieldSet::of(&FORWARDED_FIELDS);
 
-/// Fields that the gateway sends by itself and that a plugin has taken away: those are not sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct WithheldFields {
-    proto: bool,
-    host: bool,
-    port: bool,
-}
-
-impl WithheldFields {
-    /// Withholds the field `name`; has no effect for a field that the gateway does not send by itself.
-    pub(crate) fn add(&mut self, name: &str) {
-        match FieldId::of(name.as_bytes()) {
-            FieldId::XForwardedProto => self.proto = true,
-            FieldId::XForwardedHost => self.host = true,
-            FieldId::XForwardedPort => self.port = true,
-            _ => {}
-        }
-    }
-}
-
 /// The host of an authority that was checked, and its port if it has one (RFC 3986 section 3.2).
 pub(crate) fn split_port(authority: &[u8]) -> (&[u8], Option<u16>) {
     // A port has five digits at most; the colons of a bracketed IPv6 address stand before its bracket.
@@ -112,22 +93,22 @@ pub(crate) fn split_port(authority: &[u8]) -> (&[u8], Option<u16>) {
 /// Appends the head that the node receives: RFC 9112 section 3, with the fields of RFC 9110 section 7.6 left out.
 pub(crate) fn encode_request(exchange: &Exchange, length: BodyLength, out: &mut Vec<u8>) {
     let request = &exchange.request;
-    let options = &exchange.worker().options.forward;
+    let options = &exchange.local().options.forward;
     encode::request_line(out, request.method_text(), exchange.forward_path(), exchange.forward_query());
-    encode::field(out, "Host", exchange.forward_host.as_deref().unwrap_or(request.authority()));
+    encode::field(out, "Host", exchange.target.forward_host.as_deref().unwrap_or(request.authority()));
     let headers = &request.headers;
     // What is still here was said by a trusted peer or a plugin.
     let said = |id: FieldId| headers.contains_known(id);
     let mut text = AddressText::default();
-    let client = text.write(exchange.client_address);
-    if exchange.real_ip_is_rewritten && said(FieldId::XRealIp) {
+    let client = text.write(exchange.client.address);
+    if exchange.target.real_ip_is_rewritten && said(FieldId::XRealIp) {
         encode::fields_except(out, headers, REWRITTEN_BUT_REAL_IP);
     } else {
         encode::fields_except(out, headers, REWRITTEN);
         encode::field(out, "X-Real-IP", client);
     }
     forwarded_for(exchange, client, out);
-    let withheld = exchange.withheld;
+    let withheld = exchange.target.withheld;
     if !said(FieldId::XForwardedHost) && !withheld.host {
         encode::field(out, "X-Forwarded-Host", request.authority());
     }
@@ -136,11 +117,11 @@ pub(crate) fn encode_request(exchange: &Exchange, length: BodyLength, out: &mut 
     let entry = Entry::of(exchange);
     // Only lines with a port of this machine are kept: a client may name any port in Host.
     if proto && port && entry.port == exchange.connection.local.port() {
-        exchange.worker().entry_lines(entry, out);
+        exchange.local().resource(EntryLines::default).append(entry, options, out);
     } else {
         encode_entry(options, entry, proto, port, out);
     }
-    if exchange.upgrading {
+    if exchange.decision.is_upgrade {
         encode::field(out, "Connection", b"Upgrade");
         encode::field(out, "Upgrade", b"websocket");
     }
@@ -171,10 +152,33 @@ impl Entry {
     }
 
     /// The lines `X-Forwarded-Proto`, `X-Forwarded-Port` and `Via`.
-    pub(crate) fn lines(self, options: &ForwardOptions) -> Box<[u8]> {
+    fn lines(self, options: &ForwardOptions) -> Box<[u8]> {
         let mut lines = Vec::new();
         encode_entry(options, self, true, true, &mut lines);
         lines.into()
+    }
+}
+
+/// Entries whose lines are kept.
+const ENTRIES_MAX: usize = 64;
+
+/// The lines of each entry that this thread has seen, formatted once.
+#[derive(Default)]
+struct EntryLines(RefCell<Vec<(Entry, Box<[u8]>)>>);
+
+impl EntryLines {
+    /// Appends the lines of `entry`.
+    fn append(&self, entry: Entry, options: &ForwardOptions, out: &mut Vec<u8>) {
+        let mut entries = self.0.borrow_mut();
+        let index = entries.iter().position(|(known, _)| *known == entry).unwrap_or_else(|| {
+            // Listeners times versions: a handful, unless listeners come and go for ever.
+            if entries.len() >= ENTRIES_MAX {
+                entries.clear();
+            }
+            entries.push((entry, entry.lines(options)));
+            entries.len() - 1
+        });
+        out.extend_from_slice(&entries[index].1);
     }
 }
 
@@ -222,7 +226,7 @@ const REWRITTEN_BUT_REAL_IP: FieldSet =
 /// What the gateway itself sees of what `name`, one of the `X-Forwarded-` fields, tells: its value where no trusted peer
 /// has sent it and no plugin has taken it away.
 pub(crate) fn default_forwarded<'a>(exchange: &'a Exchange, name: &str) -> Option<Value<'a>> {
-    let withheld = exchange.withheld;
+    let withheld = exchange.target.withheld;
     match name {
         "x-forwarded-proto" if !withheld.proto => Some(Value::from(exchange.connection.scheme.as_str())),
         "x-forwarded-host" if !withheld.host => Some(Value::borrowed(exchange.request.authority())),
@@ -249,7 +253,7 @@ pub(crate) struct ResponseOptions {
 /// Appends the head that an HTTP/1 client receives.
 pub(crate) fn encode_response(exchange: &Exchange, options: &ResponseOptions, out: &mut Vec<u8>) {
     let response = &exchange.response;
-    let server = exchange.worker().options.forward.server.as_deref();
+    let server = exchange.local().options.forward.server.as_deref();
     let head_only = exchange.request.method == Method::Head || response.status == 304;
     let named = response.reason_text();
     let named = if named.is_empty() { reason::phrase(response.status).as_bytes() } else { named };

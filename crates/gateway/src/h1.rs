@@ -9,5 +9,6 @@ mod peek_reader;
 pub(crate) mod reader;
 mod send_capacity;
 pub(crate) mod server;
+pub(crate) mod timer;
 pub(crate) mod tunnel;
 pub(crate) mod writer;

@@ -5,15 +5,19 @@
 pub mod body;
 pub mod client_address;
 pub mod compile;
+mod context;
 mod deadline;
 pub mod engine;
 pub mod env;
+mod evict;
 pub mod exchange;
 pub mod explain;
 pub mod failure;
 pub mod forward;
 mod h1;
+mod idle;
 pub mod listener;
+mod local;
 pub mod observe;
 pub mod options;
 pub mod overload;
@@ -28,6 +32,8 @@ pub mod simulation;
 #[doc(hidden)]
 pub mod testing;
 pub mod upstream;
-pub mod worker;
+mod worker;
 
 pub use exchange::Exchange;
+pub use idle::{IdleCounts, IdleState};
+pub use local::Local;

@@ -2,10 +2,12 @@
 //! The first two cost nothing where they are off, warnings nothing while all goes well.
 
 pub mod access_log;
+pub(crate) mod current_work;
 pub mod exposition;
 pub mod failures;
 pub mod histogram;
 pub mod log_writer;
 pub mod metrics;
 pub mod pace;
+pub mod status;
 pub(crate) mod upstream_warnings;

@@ -11,7 +11,6 @@ use capacity::Capacity;
 use memory::MemoryLevel;
 
 use crate::failure::{Cause, Failure};
-use crate::observe::upstream_warnings::UpstreamWarnings;
 use crate::options::Options;
 
 /// How soon a route's requests are refused when not all can be served: the last ones first.
@@ -52,7 +51,6 @@ pub(crate) struct Shared {
     pub(crate) addresses: AddressCounts,
     pub(crate) memory: MemoryLevel,
     pub(crate) capacity: Capacity,
-    pub(crate) upstream_warnings: UpstreamWarnings,
 }
 
 impl Shared {
@@ -65,7 +63,6 @@ impl Shared {
             addresses: AddressCounts::new(most, options.forward.trusted_addresses.clone()),
             memory: MemoryLevel::default(),
             capacity,
-            upstream_warnings: UpstreamWarnings::default(),
         }
     }
 

@@ -16,23 +16,39 @@ mod upload;
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use stdx::pooled::PooledBox;
 
 use crate::body::DownstreamStream;
 use crate::client_address::ClientAddress;
+use crate::context::WorkerContext;
 use crate::deadline::Deadline;
 use crate::exchange::Exchange;
 use crate::failure::{Cause, Failure};
 use crate::h1::tunnel::UpstreamTunnel;
+use crate::local::Local;
+use crate::observe::current_work::CurrentWork;
+use crate::overload::limiter::Permit;
 use crate::plugin::Phase;
+use crate::plugin::chain::Chain;
 use crate::runtime::Generation;
-use crate::worker::{CurrentWork, Worker};
 
 use min_rate::MinRateGuard;
 use phases::Chains;
 pub(crate) use prepare::prepare;
-pub(crate) use proxy::key_hash;
+
+/// A served exchange: what is left to do for it, and the chains that its log phase runs.
+pub(crate) struct Served {
+    pub(crate) outcome: Outcome,
+    pub(crate) log: LogChains,
+}
+
+/// The chains of an exchange, kept for its log phase.
+pub(crate) struct LogChains {
+    generation: Rc<Generation>,
+    merged: Option<Arc<Chain>>,
+}
 
 /// What is left to do once the pipeline is done with a request.
 pub(crate) enum Outcome {
@@ -44,38 +60,55 @@ pub(crate) enum Outcome {
 
 /// What the steps of one exchange share.
 pub(crate) struct Run<'a> {
-    worker: &'a Rc<Worker>,
+    context: &'a WorkerContext,
     generation: &'a Generation,
     deadline: &'a Deadline,
+    /// Its place among the requests that wait for the upstream, where their number is limited.
+    permit: Cell<Option<Permit>>,
     /// How long the client has been waited for already, if a try goes on with its body.
     body_guard: Cell<Option<Box<MinRateGuard>>>,
     /// The client has closed its sending side behind its request while something was waited for. It may have gone.
     is_client_leaving: Cell<bool>,
 }
 
+impl<'a> Run<'a> {
+    fn new(context: &'a WorkerContext, generation: &'a Generation, deadline: &'a Deadline) -> Run<'a> {
+        Run {
+            context,
+            generation,
+            deadline,
+            permit: Cell::default(),
+            body_guard: Cell::default(),
+            is_client_leaving: Cell::default(),
+        }
+    }
+
+    /// The services of this thread.
+    #[inline]
+    fn local(&self) -> &'a Local {
+        &self.context.local
+    }
+}
+
 /// Serves the request in `exchange`, whose body and response go through `server`.
 pub(crate) async fn run<S: DownstreamStream>(
-    worker: &Rc<Worker>,
+    context: &WorkerContext,
     exchange: &mut Exchange,
     server: &mut S,
     deadline: &Deadline,
-) -> Outcome {
-    let generation = worker.generation();
-    exchange.generation = Some(generation.clone());
-    let run = Run {
-        worker,
-        generation: &generation,
-        deadline,
-        body_guard: Cell::default(),
-        is_client_leaving: Cell::default(),
-    };
+) -> Served {
+    let generation = context.generation();
+    exchange.decision.directory = Some(generation.clone());
+    let run = Run::new(context, &generation, deadline);
     let mut chains = Chains::none(&generation);
-    worker.current_work().set(CurrentWork::Matching);
-    match serve(&run, exchange, server, &mut chains).await {
+    context.current_work().set(CurrentWork::Matching);
+    let outcome = match serve(&run, exchange, server, &mut chains).await {
         Ok(outcome) => outcome,
         // In memory of its own: what few requests need makes the state of the others no larger.
         Err(failure) => PooledBox::pin(respond::fail(&run, exchange, server, &chains, failure)).await,
-    }
+    };
+    let merged = chains.into_merged();
+    Served { outcome, log: LogChains { generation, merged } }
 }
 
 /// Serves it; an error has not been answered yet, and `chains` are those that its answer passes.
@@ -85,8 +118,8 @@ async fn serve<'r, S: DownstreamStream>(
     server: &mut S,
     chains: &mut Chains<'r>,
 ) -> Result<Outcome, Failure> {
-    let worker = run.worker;
-    prepare::prepare(&worker.options, &mut worker.path_scratch.borrow_mut(), exchange)?;
+    let context = run.context;
+    prepare::prepare(&context.local.options, &mut context.path_scratch.borrow_mut(), exchange)?;
     find_route(run.generation, exchange)?;
     // Only a route that would have looked into the body makes it worth reading; then the choice is made again.
     if run.generation.router.uses_request_body()
@@ -95,12 +128,11 @@ async fn serve<'r, S: DownstreamStream>(
     {
         find_route(run.generation, exchange)?;
     }
-    worker.current_work().set_route(exchange.route);
-    *chains = Chains::new(run.generation, exchange.route);
-    worker.shared.check_memory(chains.priority())?;
+    context.current_work().set_route(exchange.decision.route);
+    *chains = Chains::new(run.generation, exchange.decision.route);
+    context.local.shared.check_memory(chains.priority())?;
     if chains.concern_request(run.generation) {
         let reply = phases::request(run, exchange, server, chains).await?;
-        exchange.chain = chains.merged();
         if let Some(reply) = reply {
             return Ok(PooledBox::pin(respond::reply(run, exchange, server, chains, *reply)).await);
         }
@@ -111,7 +143,7 @@ async fn serve<'r, S: DownstreamStream>(
 /// Finds the route by what is known of the request so far.
 fn find_route(generation: &Generation, exchange: &mut Exchange) -> Result<(), Failure> {
     let mut params = std::mem::take(&mut exchange.params);
-    exchange.route = generation.router.find(&*exchange, &mut params);
+    exchange.decision.route = generation.router.find(&*exchange, &mut params);
     exchange.params = params;
     refuse_undecided(exchange)
 }
@@ -128,39 +160,31 @@ fn refuse_undecided(exchange: &Exchange) -> Result<(), Failure> {
 
 /// Answers a request whose head could not be read.
 pub(crate) async fn refuse<S: DownstreamStream>(
-    worker: &Rc<Worker>,
+    context: &WorkerContext,
     exchange: &mut Exchange,
     server: &mut S,
     deadline: &Deadline,
     failure: Failure,
-) -> Outcome {
-    let generation = worker.generation();
-    exchange.generation = Some(generation.clone());
-    let client = ClientAddress::from(exchange.connection.peer);
-    (exchange.client_address, exchange.client_port) = (client.address, client.port);
-    let run = Run {
-        worker,
-        generation: &generation,
-        deadline,
-        body_guard: Cell::default(),
-        is_client_leaving: Cell::default(),
-    };
-    respond::fail(&run, exchange, server, &Chains::none(&generation), failure).await
+) -> Served {
+    let generation = context.generation();
+    exchange.decision.directory = Some(generation.clone());
+    exchange.client = ClientAddress::from(exchange.connection.peer);
+    let run = Run::new(context, &generation, deadline);
+    let outcome = respond::fail(&run, exchange, server, &Chains::none(&generation), failure).await;
+    Served { outcome, log: LogChains { generation, merged: None } }
 }
 
 /// Ends the exchange: times, plugins' log phase, counters, the access log.
-pub(crate) fn log(worker: &Worker, exchange: &mut Exchange) {
+pub(crate) fn log(context: &WorkerContext, exchange: &mut Exchange, log: LogChains) {
     // A response passed on whole read the clock behind its last byte.
     exchange.times.ended_ns = match exchange.times.upstream_ended_ns {
-        0 => worker.clock_ns(),
+        0 => context.local.clock_ns(),
         ended_ns => ended_ns,
     };
-    if let Some(generation) = exchange.generation.clone() {
-        let chains = Chains::again(&generation, exchange);
-        phases::each(&chains, Phase::Log, exchange, |instance, exchange| instance.plugin.log(exchange));
-    }
-    worker.observe(exchange);
-    worker.current_work().set(CurrentWork::Nothing);
+    let chains = Chains::again(&log.generation, exchange, log.merged);
+    phases::each(context, &chains, Phase::Log, exchange, |instance, exchange| instance.plugin.log(exchange));
+    context.observe(exchange);
+    context.current_work().set(CurrentWork::Nothing);
 }
 
 /// A failure as the client is told of it: the status's name, and what is wrong where the client can act on it. Nodes and

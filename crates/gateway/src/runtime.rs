@@ -2,16 +2,18 @@
 //! things are found, not how they were written (`compile`) or used (`pipeline`).
 
 pub mod consumers;
+pub(crate) mod merged;
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use router::{Router, Rule};
+use router::Router;
 use stdx::persistent::{ChunkedVec, ShardedMap};
 
-pub use consumers::{Consumer, Consumers};
+pub use consumers::{ConsumerPlugins, Consumers};
 
-use crate::failure::{Cause, Failure};
+use crate::exchange::{Consumer, Directory, RouteInfo};
+use crate::failure::Unavailable;
 use crate::overload::Priority;
 use crate::plugin::chain::Chain;
 use crate::plugin::stream::chain::StreamChain;
@@ -44,14 +46,8 @@ pub struct Runtime {
 
 /// A compiled route.
 pub struct Route {
-    /// Its id.
-    pub id: Arc<str>,
-    /// Its name, if it has one.
-    pub name: Option<Arc<str>>,
-    /// The service it refers to.
-    pub service: Option<Arc<ServiceName>>,
-    /// What it matches.
-    pub rule: Arc<Rule>,
+    /// Its identity, and what it matches.
+    pub info: RouteInfo,
     /// Its plugins, merged with those of its plugin config and service.
     pub plugins: Arc<Chain>,
     /// The slot of its upstream.
@@ -84,36 +80,6 @@ pub struct StreamRoute {
     pub plugins: StreamChain,
 }
 
-/// Why an object must not serve.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unavailable {
-    /// What its requests fail with.
-    pub cause: Cause,
-    /// What is missing, a sentence for the log.
-    pub detail: Box<str>,
-}
-
-impl Unavailable {
-    /// With this cause.
-    pub(crate) fn new(cause: Cause, detail: impl Into<Box<str>>) -> Unavailable {
-        Unavailable { cause, detail: detail.into() }
-    }
-
-    /// The failure of a request that needs the object.
-    pub(crate) fn failure(&self) -> Failure {
-        Failure::new(self.cause, self.detail.to_string())
-    }
-}
-
-/// What variables and metrics say of a service.
-#[derive(Debug, PartialEq, Eq)]
-pub struct ServiceName {
-    /// Its id.
-    pub id: Arc<str>,
-    /// Its name, if it has one.
-    pub name: Option<Arc<str>>,
-}
-
 /// A worker's hold on a generation. Exchanges share it by a count of the worker's own; the last one lets the side
 /// thread do the freeing, which for a large configuration takes longer than a request may wait.
 pub struct Generation {
@@ -125,6 +91,20 @@ impl Generation {
     /// Holds `runtime`; when it is let go, it is sent to `reclaimer`.
     pub(crate) fn new(runtime: Arc<Runtime>, reclaimer: Sender<Arc<Runtime>>) -> Generation {
         Generation { runtime: Some(runtime), reclaimer }
+    }
+}
+
+impl Directory for Generation {
+    fn route(&self, slot: u32) -> Option<&RouteInfo> {
+        self.routes.get(slot).map(|route| &route.info)
+    }
+
+    fn consumer(&self, plugin: &str, key: &str) -> Option<&Arc<Consumer>> {
+        self.consumers.find(plugin, key)
+    }
+
+    fn consumer_named(&self, username: &str) -> Option<&Arc<Consumer>> {
+        self.consumers.named(username)
     }
 }
 

@@ -13,17 +13,16 @@ use model::catalog::{Catalog, PluginInfo, SchemaType, Subsystem};
 use model::check::UnknownFields;
 use model::snapshot::{Change, Policy, Snapshot};
 use model::{Key, Kind, Written};
-use router::path::PathOptions;
+use router::path::{PathOptions, PathScratch};
 use router::{Mode, Router, Rule, RuleInput};
 use serde_json::Value;
 use stdx::persistent::{ChunkedVec, ShardedMap};
-use stdx::published::Published;
 
 use crate::client_address::RealIpOptions;
 use crate::compile::Compiler;
-use crate::exchange::Exchange;
+use crate::exchange::{Consumer, Exchange, RouteInfo};
 use crate::forward::ForwardOptions;
-use crate::observe::metrics::WorkerMetrics;
+use crate::local::Local;
 use crate::options::{Limits, Options};
 use crate::overload::Priority;
 use crate::plugin::chain::Chain;
@@ -31,16 +30,15 @@ use crate::plugin::outbound::OutboundPolicy;
 use crate::plugin::services::Services;
 use crate::plugin::state::StateRegistry;
 use crate::plugin::{Build, Decision, Flow, Plugin, PluginKind, Reply};
-use crate::runtime::{Consumer, Consumers, Route, Runtime, StreamRoute};
+use crate::runtime::{Consumers, Generation, Route, Runtime, StreamRoute};
 use crate::upstream::Timeouts;
 use crate::upstream::dns::{Resolver, SystemLookup, TtlBounds};
-use crate::worker::{Parts, Worker};
 
 /// What the exchanges of a test have in common: consumers, a route, state that outlives configurations.
 pub struct Scene {
     runtime: Runtime,
     route: Option<u32>,
-    worker: Option<Rc<Worker>>,
+    local: Option<Rc<Local>>,
     states: StateRegistry,
     owner: &'static str,
     path: PathOptions,
@@ -63,7 +61,7 @@ impl Default for Scene {
         Scene {
             runtime,
             route: None,
-            worker: None,
+            local: None,
             states: StateRegistry::default(),
             owner: "routes/1",
             path: PathOptions::default(),
@@ -120,26 +118,31 @@ impl Scene {
     /// An exchange that has been matched and no more; `head` is a whole request head, its body may follow it. The
     /// client is 127.0.0.1, unless a test says otherwise.
     pub fn exchange(&mut self, head: &[u8]) -> Box<Exchange> {
-        let worker = self.worker.get_or_insert_with(|| worker(&self.runtime, self.path)).clone();
-        let mut exchange = Box::new(Exchange::new());
-        let parsed = parse_request(head, &mut exchange.request, &worker.options.limits.head);
+        let local = self.local.get_or_insert_with(|| local(self.path)).clone();
+        let mut exchange = Box::new(Exchange::new(local.clone()));
+        let parsed = parse_request(head, &mut exchange.request, &local.options.limits.head);
         let Ok(HeadStatus::Complete { head_bytes }) = parsed else {
             panic!("the test's request head cannot be read: {parsed:?}");
         };
-        exchange.request_bytes = head.len() as u64;
+        exchange.stats.request_bytes = head.len() as u64;
         exchange.connection.peer = std::net::SocketAddr::from(([127, 0, 0, 1], 40_000)).into();
         exchange.connection.local = std::net::SocketAddr::from(([127, 0, 0, 1], 9_080)).into();
-        let prepared =
-            crate::pipeline::prepare(&worker.options, &mut worker.path_scratch.borrow_mut(), &mut exchange);
+        let prepared = crate::pipeline::prepare(&local.options, &mut PathScratch::default(), &mut exchange);
         assert!(prepared.is_ok(), "the gateway does not serve the test's request");
         if head_bytes < head.len() {
             exchange.body.keep_whole(head[head_bytes..].to_vec(), None);
         }
-        exchange.generation = Some(worker.generation());
-        exchange.route = self.route;
+        exchange.decision.directory = Some(self.generation());
+        exchange.decision.route = self.route;
         exchange.times.started_ns = crate::env::monotonic_ns();
-        exchange.worker = Some(worker);
         exchange
+    }
+
+    /// The consumers and routes of the scene, as an exchange looks them up.
+    fn generation(&self) -> Rc<Generation> {
+        // Without a reclaimer a generation is freed where it is dropped.
+        let (reclaimer, _) = channel();
+        Rc::new(Generation::new(Arc::new(self.runtime.clone()), reclaimer))
     }
 }
 
@@ -162,8 +165,7 @@ pub fn consumer(username: &str) -> Consumer {
         credential_id: None,
         labels: Vec::new(),
         auth_conf: Value::Null,
-        plugins: Vec::new().into(),
-        disabled: Vec::new().into(),
+        attached: None,
     }
 }
 
@@ -171,10 +173,12 @@ pub fn consumer(username: &str) -> Consumer {
 pub fn route(id: &str) -> Route {
     let input = RuleInput { paths: vec!["/*".to_owned()], ..RuleInput::default() };
     Route {
-        id: id.into(),
-        name: None,
-        service: None,
-        rule: Arc::new(Rule::new(input).expect("/* is a path pattern")),
+        info: RouteInfo {
+            id: id.into(),
+            name: None,
+            service: None,
+            rule: Arc::new(Rule::new(input).expect("/* is a path pattern")),
+        },
         plugins: Arc::new(Chain::default()),
         upstream: None,
         timeouts: None,
@@ -284,7 +288,7 @@ pub fn without_routes() -> (Arc<Options>, Arc<Runtime>) {
     (Arc::new(options()), Arc::new(Scene::default().runtime))
 }
 
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options {
         path: PathOptions::default(),
         real_ip: RealIpOptions::default(),
@@ -300,18 +304,6 @@ fn options() -> Options {
     }
 }
 
-fn worker(runtime: &Runtime, path: PathOptions) -> Rc<Worker> {
-    // Nobody buries what these tests let go: it is freed where it is dropped.
-    let (reclaimer, _) = channel();
-    Worker::new(Parts {
-        index: 0,
-        options: Arc::new(Options { path, ..options() }),
-        published: Arc::new(Published::new(Arc::new(runtime.clone()))),
-        listeners: Arc::new(Published::new(Arc::default())),
-        reclaimer,
-        status: Arc::default(),
-        shared: Arc::default(),
-        metrics: WorkerMetrics::default(),
-        access_log: None,
-    })
+fn local(path: PathOptions) -> Rc<Local> {
+    Local::new(0, Arc::new(Options { path, ..options() }), Arc::default())
 }

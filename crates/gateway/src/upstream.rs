@@ -5,7 +5,9 @@
 pub mod balance;
 pub mod dns;
 pub(crate) mod endpoint;
+pub(crate) mod hash_key;
 pub(crate) mod pool;
+pub(crate) mod service;
 pub(crate) mod state;
 pub(crate) mod stream;
 

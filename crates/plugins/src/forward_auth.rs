@@ -150,7 +150,7 @@ impl Plugin for ForwardAuth {
 impl ForwardAuth {
     async fn ask(&self, exchange: &mut Exchange) -> Decision {
         let question = self.question(exchange);
-        let worker = exchange.worker().clone();
+        let worker = exchange.local().clone();
         match worker.http.send(&self.destination, &question, &self.limits).await {
             Ok(answer) if answer.status >= 300 => self.refuse(answer),
             Ok(answer) => self.let_pass(exchange, &answer),

@@ -44,8 +44,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use gateway::Exchange;
+use gateway::exchange::Consumer;
 use gateway::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
-use gateway::runtime::Consumer;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

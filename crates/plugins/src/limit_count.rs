@@ -376,7 +376,7 @@ impl LimitCount {
             return Err(Stop::Unknown);
         };
         let quota = Quota { limit, window_ms: seconds.saturating_mul(1_000), window_type: self.window_type };
-        let taken = self.counters.take(key, quota, exchange.worker().now_ms());
+        let taken = self.counters.take(key, quota, exchange.local().now_ms());
         Ok(Some(Shown { rule: index, limit, taken }))
     }
 

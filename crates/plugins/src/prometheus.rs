@@ -19,7 +19,7 @@
 use std::sync::Arc;
 
 use gateway::Exchange;
-use gateway::observe::metrics::LabelBy;
+use gateway::observe::metrics::{LabelBy, WorkerMetrics};
 use gateway::plugin::{Build, Phase, Plugin, PluginKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -94,7 +94,7 @@ fn compile(config: &Value) -> Result<Prometheus, String> {
 
 impl Plugin for Prometheus {
     fn log(&self, exchange: &Exchange) {
-        exchange.worker().metrics.record(exchange, self.label_by);
+        exchange.local().resource(WorkerMetrics::default).record(exchange, self.label_by);
     }
 }
 
@@ -124,11 +124,11 @@ mod tests {
     /// The route and service labels, and the statuses, after these responses.
     fn check(config: Value, names: bool, statuses: &[u16], expected: (&str, &str, &[(u64, u64)])) {
         let mut matched = route("r1");
-        matched.service = Some(Arc::new(gateway::runtime::ServiceName {
+        matched.info.service = Some(Arc::new(gateway::exchange::ServiceName {
             id: "s1".into(),
             name: names.then(|| "billing".into()),
         }));
-        matched.name = names.then(|| "invoices".into());
+        matched.info.name = names.then(|| "invoices".into());
         let mut scene = Scene::new().with_route(matched);
         let plugin = scene.build(&KIND, &config);
         for status in statuses {
@@ -136,7 +136,11 @@ mod tests {
             respond(&mut exchange, *status, &[]);
             plugin.log(&exchange);
         }
-        let shared = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").worker().metrics.shared();
+        let shared = scene
+            .exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            .local()
+            .resource(WorkerMetrics::default)
+            .shared();
         let series = shared.lock().unwrap();
         let [series] = &series[..] else { panic!("one series, not {}", series.len()) };
         let counted: Vec<(u64, u64)> = series.statuses().collect();

@@ -297,7 +297,7 @@ impl ProxyRewrite {
                 .map_err(|_| Refused);
         }
         let mut scratch = PathScratch::default();
-        let options = exchange.worker().options.path;
+        let options = exchange.local().options.path;
         let canonical = canonicalize(&target.path, &options, &mut scratch).map_err(|_| Refused)?;
         exchange.set_forward_path(canonical.forward()).map_err(|_| Refused)?;
         if let Some(mut query) = target.query {

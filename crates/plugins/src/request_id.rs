@@ -192,7 +192,7 @@ impl Plugin for RequestId {
         let id: Box<str> = match brought {
             Some(value) => String::from_utf8_lossy(value).into(),
             None => {
-                let (seconds, nanoseconds) = exchange.worker().wall_at(exchange.times.started_ns);
+                let (seconds, nanoseconds) = exchange.local().wall_at(exchange.times.started_ns);
                 let id = self.algorithm.make(seconds * 1_000 + u64::from(nanoseconds) / 1_000_000);
                 // The head may be full; the request then goes on without the field, but with its id.
                 let _ = exchange.request.headers.set(&self.header_name, id.as_bytes());

@@ -335,7 +335,7 @@ impl Plugin for ResponseRewrite {
                 }
             }
             Body::Filtered { filters, .. } => {
-                let worker = exchange.worker().clone();
+                let worker = exchange.local().clone();
                 let until_ns = worker.clock_ns() + FILTERED_MAX_NS;
                 for (scope, substitution) in filters {
                     let edited = match scope {

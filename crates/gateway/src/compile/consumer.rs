@@ -1,5 +1,6 @@
 //! A consumer: the keys by which authentication finds it, and the plugins that it and its group bring along.
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -10,16 +11,11 @@ use model::{Key, Kind};
 use serde_json::Value;
 
 use super::{Compiler, reference};
+use crate::exchange::Consumer;
 use crate::failure::Cause;
-use crate::plugin::chain::{Instance, kind_named};
-use crate::runtime::{Consumer, Unavailable};
-
-/// What a consumer and its group do to the plugins of a route.
-struct Additions {
-    plugins: Arc<[Arc<Instance>]>,
-    disabled: Arc<[&'static str]>,
-}
-
+use crate::failure::Unavailable;
+use crate::plugin::chain::kind_named;
+use crate::runtime::ConsumerPlugins;
 fn in_force_or_closed<'s>(snapshot: &'s Snapshot, key: &Key) -> Option<&'s Arc<Object>> {
     snapshot.get(key).or_else(|| Some(snapshot.closed(key)?.0))
 }
@@ -64,6 +60,7 @@ impl Compiler {
             return;
         };
 
+        let attached: Arc<dyn Any + Send + Sync> = Arc::new(additions);
         let template = |credential_id: Option<Arc<str>>, config: &Value| Consumer {
             username: key.id.clone(),
             missing: missing.clone(),
@@ -71,8 +68,7 @@ impl Compiler {
             credential_id,
             labels: written.labels.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             auth_conf: config.clone(),
-            plugins: additions.plugins.clone(),
-            disabled: additions.disabled.clone(),
+            attached: Some(attached.clone()),
         };
         self.current.consumers.insert_named(Arc::new(template(None, &Value::Null)));
         let mut entries = Vec::new();
@@ -130,7 +126,7 @@ impl Compiler {
         own: &Plugins,
         group: &Plugins,
         group_key: Option<&Key>,
-    ) -> Option<Additions> {
+    ) -> Option<ConsumerPlugins> {
         let (mut instances, mut disabled) = (Vec::new(), Vec::new());
         for effective in model::merge::consumer_plugins(&[], own, Some(group)) {
             let name = match kind_named(self.kinds, effective.name) {
@@ -148,6 +144,6 @@ impl Compiler {
                 }
             }
         }
-        Some(Additions { plugins: instances.into(), disabled: disabled.into() })
+        Some(ConsumerPlugins { plugins: instances.into(), disabled: disabled.into() })
     }
 }

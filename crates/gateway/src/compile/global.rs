@@ -5,7 +5,7 @@ use model::snapshot::Snapshot;
 
 use super::Compiler;
 use crate::failure::Cause;
-use crate::runtime::Unavailable;
+use crate::failure::Unavailable;
 
 impl Compiler {
     /// Compiles all global rules anew; there are few of them.

@@ -10,10 +10,12 @@ use router::vars::Expression;
 use router::{CidrSet, MethodSet, Rule, RuleInput};
 
 use super::Compiler;
+use crate::exchange::{RouteInfo, ServiceName};
 use crate::failure::Cause;
+use crate::failure::Unavailable;
 use crate::overload::Priority;
 use crate::plugin::chain::Chain;
-use crate::runtime::{Route, ServiceName, Unavailable};
+use crate::runtime::Route;
 use crate::upstream::Timeouts;
 
 impl Compiler {
@@ -51,7 +53,7 @@ impl Compiler {
     }
 
     fn place_route(&mut self, key: &Key, route: Route) {
-        let rule = route.rule.clone();
+        let rule = route.info.rule.clone();
         let slot = self.current.routes.allocate(Arc::new(route));
         self.current.route_slots.insert(key.id.clone(), slot);
         self.current.router.insert(slot, rule);
@@ -61,7 +63,7 @@ impl Compiler {
         if let Some(slot) = self.current.route_slots.remove(id)
             && let Some(route) = self.current.routes.take(slot)
         {
-            self.current.router.remove(slot, &route.rule);
+            self.current.router.remove(slot, &route.info.rule);
         }
     }
 
@@ -78,10 +80,12 @@ impl Compiler {
         let id = object.key().id.clone();
         let detail = format!("route {id} is faulty: {reason}");
         Route {
-            id,
-            name: written.rare().name.as_deref().map(Arc::from),
-            service: service_name(service_key, service),
-            rule: Arc::new(rule),
+            info: RouteInfo {
+                id,
+                name: written.rare().name.as_deref().map(Arc::from),
+                service: service_name(service_key, service),
+                rule: Arc::new(rule),
+            },
             plugins: self.empty_chain.clone(),
             upstream: None,
             timeouts: None,
@@ -109,11 +113,14 @@ impl Compiler {
             )),
             _ => missing,
         };
-        Ok(Route {
+        let info = RouteInfo {
             id: object.key().id.clone(),
             name: rare.name.as_deref().map(Arc::from),
             service: service_name(service_key, service),
             rule,
+        };
+        Ok(Route {
+            info,
             plugins,
             upstream: self.upstream_slot(object, written, service_key, service),
             timeouts: rare.timeout.as_ref().map(timeouts),

@@ -11,10 +11,12 @@ use stdx::published::Published;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::mpsc::error::TryRecvError;
 
+use crate::context::ContextParts;
 use crate::listener::ListenerSet;
 use crate::observe::access_log::{AccessLog, LineWriter};
 use crate::observe::log_writer::LogWriter;
 use crate::observe::metrics::{SharedSeries, WorkerMetrics};
+use crate::observe::upstream_warnings::UpstreamWarnings;
 use crate::options::Options;
 use crate::overload::Shared;
 use crate::runtime::Runtime;
@@ -29,6 +31,7 @@ pub(super) struct Seed {
     pub(super) reclaimer: Sender<Arc<Runtime>>,
     pub(super) handle: Handle,
     pub(super) shared: Arc<Shared>,
+    pub(super) upstream_warnings: Arc<UpstreamWarnings>,
     pub(super) peers: Vec<Handle>,
     pub(super) series: Arc<Mutex<Vec<SharedSeries>>>,
     pub(super) access_log: Option<(AccessLog, LogWriter)>,
@@ -47,13 +50,16 @@ pub(super) fn keep_alive(seed: &Seed, commands: &mut UnboundedReceiver<Command>)
         let parts = Parts {
             index: seed.index,
             options: seed.options.clone(),
-            published: seed.published.clone(),
             listeners: seed.listeners.clone(),
-            reclaimer: seed.reclaimer.clone(),
-            status: seed.handle.status.clone(),
             shared: seed.shared.clone(),
-            metrics,
-            access_log,
+            context: ContextParts {
+                published: seed.published.clone(),
+                reclaimer: seed.reclaimer.clone(),
+                status: seed.handle.status.clone(),
+                upstream_warnings: seed.upstream_warnings.clone(),
+                metrics,
+                access_log,
+            },
         };
         let run = catch_unwind(AssertUnwindSafe(|| worker::run(parts, seed.peers.clone(), commands)));
         seed.handle.status.configured.store(false, Ordering::Release);

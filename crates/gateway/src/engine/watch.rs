@@ -4,8 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::observe::current_work::CurrentWork;
+use crate::observe::status::Status;
 use crate::runtime::Runtime;
-use crate::worker::{CurrentWork, Handle, Status};
+use crate::worker::Handle;
 
 /// How often the workers are looked at. A look is a load for each worker.
 pub(super) const PERIOD_MS: u64 = 250;
@@ -96,7 +98,7 @@ fn request_of(status: &Status, runtime: &Runtime) -> String {
         CurrentWork::Route(slot) => slot,
     };
     match runtime.routes.get(slot) {
-        Some(route) => format!("it works on a request of route {}", route.id),
+        Some(route) => format!("it works on a request of route {}", route.info.id),
         None => "it works on a request of a route that no longer exists".to_owned(),
     }
 }

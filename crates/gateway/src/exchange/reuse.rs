@@ -1,27 +1,46 @@
-//! A worker's store of exchanges: leased for one request, given back reset. It bounds what is kept for reuse.
+//! A worker's exchanges for reuse: checked out for one request, reset when they come back. It bounds how many are kept.
 
+use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
 use super::Exchange;
-use crate::worker::Worker;
+use crate::local::Local;
 
-/// Exchanges kept for reuse: as many as are commonly under way at once on one core; a burst's surplus is freed.
+/// Exchanges kept for reuse: as many as are commonly in flight at once on one core; a burst's surplus is freed.
 pub(crate) const KEPT_MAX: usize = 256;
 
-/// An exchange on lease; dropping it gives it back.
-pub(crate) struct PooledExchange {
-    exchange: Option<Box<Exchange>>,
-    worker: Rc<Worker>,
+/// The exchanges of one worker that no request uses now.
+pub(crate) struct ExchangePool {
+    local: Rc<Local>,
+    // Boxed so that checking one out moves a pointer.
+    #[expect(clippy::vec_box, reason = "a checkout moves the box, not the exchange")]
+    kept: RefCell<Vec<Box<Exchange>>>,
 }
 
-impl PooledExchange {
-    /// Leases an exchange from `worker`.
-    pub(crate) fn new(worker: &Rc<Worker>) -> PooledExchange {
-        let mut exchange = worker.exchanges.borrow_mut().pop().unwrap_or_else(|| Box::new(Exchange::new()));
-        exchange.worker = Some(worker.clone());
-        PooledExchange { exchange: Some(exchange), worker: worker.clone() }
+impl ExchangePool {
+    /// A pool without an exchange, for the thread of `local`.
+    pub(crate) fn new(local: Rc<Local>) -> Rc<ExchangePool> {
+        Rc::new(ExchangePool { local, kept: RefCell::default() })
     }
+
+    /// Checks an exchange out.
+    pub(crate) fn checkout(self: &Rc<Self>) -> PooledExchange {
+        let kept = self.kept.borrow_mut().pop();
+        let exchange = kept.unwrap_or_else(|| Box::new(Exchange::new(self.local.clone())));
+        PooledExchange { exchange: Some(exchange), pool: self.clone() }
+    }
+
+    /// Frees the exchanges kept for reuse.
+    pub(crate) fn clear(&self) {
+        self.kept.borrow_mut().clear();
+    }
+}
+
+/// A checked-out exchange; dropping it checks it in.
+pub(crate) struct PooledExchange {
+    exchange: Option<Box<Exchange>>,
+    pool: Rc<ExchangePool>,
 }
 
 impl Deref for PooledExchange {
@@ -29,14 +48,14 @@ impl Deref for PooledExchange {
 
     #[inline]
     fn deref(&self) -> &Exchange {
-        self.exchange.as_ref().expect("given back only when dropped")
+        self.exchange.as_ref().expect("taken only when dropped")
     }
 }
 
 impl DerefMut for PooledExchange {
     #[inline]
     fn deref_mut(&mut self) -> &mut Exchange {
-        self.exchange.as_mut().expect("given back only when dropped")
+        self.exchange.as_mut().expect("taken only when dropped")
     }
 }
 
@@ -44,8 +63,7 @@ impl Drop for PooledExchange {
     fn drop(&mut self) {
         if let Some(mut exchange) = self.exchange.take() {
             exchange.reset();
-            exchange.worker = None;
-            let mut kept = self.worker.exchanges.borrow_mut();
+            let mut kept = self.pool.kept.borrow_mut();
             if kept.len() < KEPT_MAX {
                 kept.push(exchange);
             }

@@ -19,12 +19,12 @@ use crate::forward::{self, AddressText};
 impl RequestView for Exchange {
     #[inline]
     fn path(&self) -> &[u8] {
-        &self.path
+        &self.target.path
     }
 
     #[inline]
     fn host(&self) -> &[u8] {
-        &self.host
+        &self.target.host
     }
 
     #[inline]
@@ -39,7 +39,7 @@ impl RequestView for Exchange {
 
     #[inline]
     fn remote_addr(&self) -> IpAddr {
-        self.client_address
+        self.client.address
     }
 }
 
@@ -85,10 +85,10 @@ impl Exchange {
     /// The path pattern of the route that matched.
     pub fn matched_uri(&self) -> Option<&str> {
         let rule = &self.route()?.rule;
-        rule.paths().find(|pattern| pattern.as_bytes() == self.path).or_else(|| {
+        rule.paths().find(|pattern| pattern.as_bytes() == self.target.path).or_else(|| {
             // Of several patterns the longest literal beginning of the path is the one that was tried first.
             let literal = |pattern: &&str| pattern.find(['*', ':']).unwrap_or(pattern.len());
-            let fits = |pattern: &&str| self.path.starts_with(&pattern.as_bytes()[..literal(pattern)]);
+            let fits = |pattern: &&str| self.target.path.starts_with(&pattern.as_bytes()[..literal(pattern)]);
             rule.paths().filter(fits).max_by_key(literal)
         })
     }
@@ -109,7 +109,7 @@ impl Exchange {
             Builtin::IsArgs => Some(Value::borrowed(if request.query().is_some() { b"?" } else { b"" })),
             Builtin::ContentLength => joined(&request.headers, "content-length"),
             Builtin::ContentType => joined(&request.headers, "content-type"),
-            Builtin::Host => Some(Value::borrowed(&self.host)),
+            Builtin::Host => Some(Value::borrowed(&self.target.host)),
             Builtin::Method | Builtin::RequestMethod => Some(Value::borrowed(request.method_text())),
             Builtin::Request => Some(Value::owned(self.request_line())),
             Builtin::RequestBody => {
@@ -118,12 +118,12 @@ impl Exchange {
             Builtin::RequestId | Builtin::ApisixRequestId => {
                 self.request_id.as_deref().map(|id| Value::borrowed(id.as_bytes()))
             }
-            Builtin::RequestLength => Some(Value::from(self.request_bytes)),
-            Builtin::RequestUri => Some(Value::owned(target(&self.encoded_path, request.query()))),
+            Builtin::RequestLength => Some(Value::from(self.stats.request_bytes)),
+            Builtin::RequestUri => Some(Value::owned(target(&self.target.encoded_path, request.query()))),
             Builtin::RealRequestUri => Some(Value::borrowed(request.target_text())),
             Builtin::Scheme => Some(Value::from(self.connection.scheme.as_str())),
             Builtin::ServerProtocol => Some(Value::from(request.version.as_str())),
-            Builtin::Uri | Builtin::DocumentUri => Some(Value::borrowed(&self.path)),
+            Builtin::Uri | Builtin::DocumentUri => Some(Value::borrowed(&self.target.path)),
             _ => None,
         }
     }
@@ -136,7 +136,7 @@ impl Exchange {
     fn connection_variable(&self, builtin: Builtin) -> Option<Value<'_>> {
         let connection = &self.connection;
         match builtin {
-            Builtin::BinaryRemoteAddr => Some(Value::owned(match self.client_address {
+            Builtin::BinaryRemoteAddr => Some(Value::owned(match self.client.address {
                 IpAddr::V4(address) => address.octets().to_vec(),
                 IpAddr::V6(address) => address.octets().to_vec(),
             })),
@@ -149,8 +149,8 @@ impl Exchange {
             Builtin::Pid => Some(Value::from(std::process::id())),
             Builtin::RealipRemoteAddr => Some(address(connection.peer.ip())),
             Builtin::RealipRemotePort => Some(Value::from(connection.peer.port())),
-            Builtin::RemotePort => self.client_port.map(Value::from),
-            Builtin::RemoteAddr => Some(address(self.client_address)),
+            Builtin::RemotePort => self.client.port.map(Value::from),
+            Builtin::RemoteAddr => Some(address(self.client.address)),
             Builtin::ServerAddr => Some(address(connection.local.ip())),
             Builtin::ServerPort => Some(Value::from(connection.local.port())),
             Builtin::ServerName => Some(Value::borrowed(b"_")),
@@ -177,9 +177,9 @@ impl Exchange {
     fn response_variable(&self, builtin: Builtin) -> Option<Value<'_>> {
         match builtin {
             Builtin::Status => Some(Value::from(self.failure_status().unwrap_or(self.response.status))),
-            Builtin::BodyBytesSent => Some(Value::from(self.response_body_bytes)),
+            Builtin::BodyBytesSent => Some(Value::from(self.stats.response_body_bytes)),
             Builtin::RespBody => self.response_copy().map(Value::borrowed),
-            Builtin::BytesSent => Some(Value::from(self.response_bytes)),
+            Builtin::BytesSent => Some(Value::from(self.stats.response_bytes)),
             Builtin::RequestTime => Some(Value::owned(time::seconds(self.elapsed_ns() / 1_000_000))),
             Builtin::Msec => Some(Value::owned(time::unix_seconds(self))),
             Builtin::TimeIso8601 => Some(Value::owned(time::iso8601(self))),
@@ -201,10 +201,14 @@ impl Exchange {
             Builtin::UpstreamHeaderTime => self.each_attempt(|attempt| seconds(attempt.head_us)),
             Builtin::UpstreamResponseTime => self.each_attempt(|attempt| seconds(attempt.total_us)),
             Builtin::UpstreamHost => {
-                Some(Value::borrowed(self.forward_host.as_deref().unwrap_or(self.request.authority())))
+                Some(Value::borrowed(self.target.forward_host.as_deref().unwrap_or(self.request.authority())))
             }
             Builtin::UpstreamScheme => Some(Value::borrowed(b"http")),
-            Builtin::UpstreamUri if self.rewritten_path.is_none() && self.forward_query.is_none() => None,
+            Builtin::UpstreamUri
+                if self.target.rewritten_path.is_none() && self.target.forward_query.is_none() =>
+            {
+                None
+            }
             Builtin::UpstreamUri => Some(Value::owned(target(self.forward_path(), self.forward_query()))),
             _ => None,
         }

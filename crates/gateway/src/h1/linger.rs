@@ -4,8 +4,8 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use super::connection::Connection;
-use crate::deadline::Deadline;
-use crate::worker::IdleState;
+use super::timer::ConnectionTimer;
+use crate::idle::IdleState;
 
 /// After the last response the peer may still be sending; reading on for so long keeps its end from being reset while
 /// the response is still on its way (RFC 9112 section 9.6).
@@ -14,7 +14,7 @@ const LINGER_MS: u64 = 2_000;
 const LINGER_MAX_BYTES: usize = 256 * 1024;
 
 /// Closes the sending side and reads on for a while, so that the client gets the last response whole.
-pub(super) async fn linger(connection: &mut Connection, deadline: &Deadline) {
+pub(super) async fn linger(connection: &mut Connection, timer: &ConnectionTimer) {
     let mut room = connection.input.take().unwrap_or_else(Connection::take_input);
     let mut dropped_bytes = 0;
     let mut armed = false;
@@ -24,8 +24,8 @@ pub(super) async fn linger(connection: &mut Connection, deadline: &Deadline) {
             if !matches!(connection.stream.poll_shutdown(cx), Poll::Ready(Ok(()))) {
                 return Poll::Ready(());
             }
-            deadline.set(cx, LINGER_MS);
-            deadline.begin_idle(IdleState::Closing);
+            timer.deadline.set(cx, LINGER_MS);
+            timer.begin_idle(IdleState::Closing);
         }
         loop {
             let filled = room.filled().len();
@@ -38,7 +38,7 @@ pub(super) async fn linger(connection: &mut Connection, deadline: &Deadline) {
                         return Poll::Ready(());
                     }
                 }
-                Poll::Pending if deadline.expired() || deadline.gives_way() => return Poll::Ready(()),
+                Poll::Pending if timer.deadline.expired() || timer.gives_way() => return Poll::Ready(()),
                 Poll::Pending => return Poll::Pending,
             }
         }

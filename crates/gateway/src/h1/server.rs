@@ -320,9 +320,9 @@ impl DownstreamStream for H1Server<'_> {
         };
         // A client that still waits for 100 will not send its body after a final response, or will: who knows.
         let body_lost = self.continue_due && !self.body_has_arrived();
-        let worker = exchange.worker();
-        let ends = worker.shared.memory.sheds_idle() || self.connection.is_closing(worker.now_ms());
-        let unread = exchange.answered_locally && !self.body_has_arrived();
+        let local = exchange.local();
+        let ends = local.shared.memory.sheds_idle() || self.connection.is_closing(local.now_ms());
+        let unread = exchange.stats.answered_locally && !self.body_has_arrived();
         if framing == Framing::UntilClose || body_lost || unread || ends {
             self.keep_alive = false;
         }
@@ -331,7 +331,7 @@ impl DownstreamStream for H1Server<'_> {
             self.ends_by_close = true;
             self.connection.stream.reset_on_close();
         }
-        let date = exchange.worker().http_date();
+        let date = exchange.local().http_date();
         let options = ResponseOptions { length, keep_alive: self.keep_alive, date };
         forward::encode_response(exchange, &options, self.writer.head());
         self.writer.begin_body(framing);

@@ -100,7 +100,6 @@ pub(crate) async fn run(
     connection: &mut Connection,
     mut origin: UpstreamTunnel,
 ) {
-    let worker = deadline.worker();
     let timeout_ms = origin.idle_timeout_ms;
     let mut up = Way::new(connection.input.take());
     let mut down = Way::new(Some(origin.buffer));
@@ -132,8 +131,8 @@ pub(crate) async fn run(
         client.end_on_close();
         origin.stream.end_on_close();
     }
-    exchange.request_bytes += up.bytes;
-    exchange.response_body_bytes += down.bytes;
-    exchange.response_bytes += down.bytes;
-    exchange.times.upstream_ended_ns = worker.clock_ns();
+    exchange.stats.request_bytes += up.bytes;
+    exchange.stats.response_body_bytes += down.bytes;
+    exchange.stats.response_bytes += down.bytes;
+    exchange.times.upstream_ended_ns = exchange.local().clock_ns();
 }

@@ -9,9 +9,10 @@ use std::sync::atomic::Ordering;
 use super::failures::Refusal;
 use super::histogram::{BOUNDS_MS, Histogram, HistogramTotals};
 use super::metrics::{Labels, Series, SharedSeries};
+use super::status::Status;
 use crate::failure::Cause;
+use crate::idle::IdleState;
 use crate::overload::capacity::Shortage;
-use crate::worker::{IdleState, Status};
 
 #[derive(Default)]
 struct Totals {

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::histogram::bump;
 use crate::failure::Cause;
+use crate::idle::IdleState;
 use crate::overload::capacity::Shortage;
-use crate::worker::IdleState;
 
 /// A connection that was closed before a byte of it was read, by the limit that asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

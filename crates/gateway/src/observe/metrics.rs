@@ -82,8 +82,8 @@ impl Series {
             self.upstream.record(times.upstream_ns() / 1_000);
         }
         self.gateway.record(times.gateway_ns() / 1_000);
-        bump(&self.ingress_bytes, exchange.request_bytes);
-        bump(&self.egress_bytes, exchange.response_bytes);
+        bump(&self.ingress_bytes, exchange.stats.request_bytes);
+        bump(&self.egress_bytes, exchange.stats.response_bytes);
     }
 
     /// The statuses counted, with their counts.
@@ -131,7 +131,7 @@ impl WorkerMetrics {
         let last = exchange.attempts.last();
         let key = Key {
             label_by,
-            route: exchange.route.unwrap_or(u32::MAX),
+            route: exchange.decision.route.unwrap_or(u32::MAX),
             consumer: exchange.consumer().map_or(0, |consumer| Arc::as_ptr(consumer) as usize),
             endpoint: last.map_or(u64::MAX, |attempt| attempt.endpoint_id),
         };

@@ -14,13 +14,14 @@ use super::retry::AttemptReport;
 use super::upload::{self, Upload, WaitsFor};
 use super::{Outcome, Run, respond};
 use crate::body::{BodyLength, DownstreamStream, UpstreamStream};
+use crate::context::WorkerContext;
 use crate::exchange::{Attempt, Exchange};
 use crate::failure::{Blame, Cause, Failure, Sent};
 use crate::plugin::Phase;
+use crate::upstream::service::{CheckedOutNode, Checkout};
 use crate::upstream::state::Selection;
 use crate::upstream::stream::PooledStream;
 use crate::upstream::{PassHost, Timeouts, Upstream};
-use crate::worker::{CheckedOutNode, Checkout, Worker};
 
 /// Interim responses a node may send before its final one; more is a flood, not a hint.
 const INTERIM_MAX: u32 = 32;
@@ -52,10 +53,10 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
     fresh: bool,
 ) -> Result<Outcome, (Failure, AttemptReport)> {
     // The choice of the node read the clock just now, or a failed try did.
-    let started_ns = run.worker.recent_ns();
-    let in_flight = InFlightGuard { worker: run.worker, upstream, selected, started_ns, is_over: false };
+    let started_ns = run.local().recent_ns();
+    let in_flight = InFlightGuard { context: run.context, upstream, selected, started_ns, is_over: false };
     let CheckedOutNode { address, endpoint_id, host, checkout } =
-        run.worker.checkout(upstream, selected, fresh);
+        run.context.upstreams.checkout(upstream, selected, fresh);
     set_host(exchange, upstream, host);
     let method = exchange.request.method;
     let before =
@@ -74,7 +75,7 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
         Checkout::None(endpoint) => {
             // In memory of its own: nearly every try finds an open connection.
             match PooledBox::pin(connect(run, &endpoint, timeouts.connect_ms, server)).await {
-                Ok(stream) => (stream, micros(started_ns, run.worker.clock_ns())),
+                Ok(stream) => (stream, micros(started_ns, run.local().clock_ns())),
                 Err(failure) => {
                     finish_attempt(exchange, in_flight, Some(&failure));
                     return Err((failure.at(address), before));
@@ -85,7 +86,7 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
     let mut attempt = ActiveAttempt { origin, started_ns, connect_us };
     match exchange_with(run, exchange, server, chains, timeouts, &mut attempt).await {
         Ok(Ended::Whole { request_done }) => {
-            run.worker.checkin(attempt.origin, request_done);
+            run.context.upstreams.checkin(attempt.origin, request_done);
             finish_attempt(exchange, in_flight, None);
             Ok(Outcome::Done)
         }
@@ -96,14 +97,14 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
                     Failure::new(Cause::BadResponse, "it switched protocols on a shared connection");
                 return Err((failure.at(address), before));
             };
-            run.worker.give_bytes(bytes);
+            run.local().give_bytes(bytes);
             Ok(Outcome::Tunnel(Box::new(tunnel)))
         }
         Err(failure) => {
             let report =
                 AttemptReport { sent: attempt.origin.sent(), reused: attempt.origin.reused(), ..before };
             finish_attempt(exchange, in_flight, Some(&failure));
-            run.worker.checkin(attempt.origin, false);
+            run.context.upstreams.checkin(attempt.origin, false);
             Err((failure.at(address), report))
         }
     }
@@ -111,8 +112,8 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
 
 fn finish_attempt(exchange: &mut Exchange, in_flight: InFlightGuard<'_>, failure: Option<&Failure>) {
     // A whole response read the clock at its end.
-    let worker = in_flight.worker;
-    let ended_ns = if failure.is_none() { worker.recent_ns() } else { worker.clock_ns() };
+    let local = &in_flight.context.local;
+    let ended_ns = if failure.is_none() { local.recent_ns() } else { local.clock_ns() };
     let total_us = micros(in_flight.started_ns, ended_ns);
     let last = exchange.attempts.last_mut().expect("pushed when the try began");
     last.total_us = total_us;
@@ -125,7 +126,7 @@ fn finish_attempt(exchange: &mut Exchange, in_flight: InFlightGuard<'_>, failure
 /// A try as its node's balancer counts it, over at the latest when it is dropped: a plugin's panic must not leave a node
 /// loaded for ever.
 struct InFlightGuard<'t> {
-    worker: &'t Worker,
+    context: &'t WorkerContext,
     upstream: &'t Upstream,
     selected: Selection,
     started_ns: u64,
@@ -135,13 +136,13 @@ struct InFlightGuard<'t> {
 impl InFlightGuard<'_> {
     #[cold]
     fn abandon(&self) {
-        let latency_us = micros(self.started_ns, self.worker.clock_ns());
-        self.worker.finished(self.upstream, self.selected, latency_us, false);
+        let latency_us = micros(self.started_ns, self.context.local.clock_ns());
+        self.context.upstreams.finished(self.upstream, self.selected, latency_us, false);
     }
 
     fn finish(mut self, latency_us: u64, failed: bool) {
         self.is_over = true;
-        self.worker.finished(self.upstream, self.selected, latency_us, failed);
+        self.context.upstreams.finished(self.upstream, self.selected, latency_us, failed);
     }
 }
 
@@ -174,16 +175,16 @@ async fn exchange_with<S: DownstreamStream>(
 ) -> Result<Ended, Failure> {
     let length = server.body_length();
     attempt.origin.start_request(exchange, length);
-    let mut upload = Upload::new(run, &mut attempt.origin, length, exchange.request_copy.clone());
+    let mut upload = Upload::new(run, &mut attempt.origin, length, exchange.copies.request.clone());
     loop_interim(run, exchange, server, chains, timeouts, attempt, &mut upload).await?;
 
-    let head_us = micros(attempt.started_ns, run.worker.clock_ns());
+    let head_us = micros(attempt.started_ns, run.local().clock_ns());
     let record = exchange.attempts.last_mut().expect("pushed when the attempt began");
     (record.status, record.connect_us, record.head_us) =
         (exchange.response.status, attempt.connect_us, head_us);
     exchange.times.upstream_head_ns = attempt.started_ns + head_us * 1_000;
-    if let Some(permit) = exchange.permit.take() {
-        permit.answered(run.worker.recent_ns() / 1_000);
+    if let Some(permit) = run.permit.take() {
+        permit.answered(run.local().recent_ns() / 1_000);
     }
 
     if exchange.response.status == 101 {
@@ -191,7 +192,7 @@ async fn exchange_with<S: DownstreamStream>(
     }
     let mut download = Download::new(run, timeouts);
     download::pass_on(&mut download, exchange, server, chains, &mut attempt.origin, &mut upload).await?;
-    exchange.times.upstream_ended_ns = run.worker.clock_ns();
+    exchange.times.upstream_ended_ns = run.local().clock_ns();
     Ok(Ended::Whole { request_done: upload.is_done() })
 }
 
@@ -205,7 +206,7 @@ async fn switch_protocols<S: DownstreamStream>(
     if poll_fn(|cx| Poll::Ready(server.has_sent_early_bytes(cx))).await {
         return Err(Failure::new(Cause::BadRequest, "bytes were sent before the protocol was switched"));
     }
-    respond::respond_head(exchange, chains);
+    respond::respond_head(run, exchange, chains);
     server.start_response(exchange, BodyLength::None);
     match respond::send(run, exchange, server, &[]).await {
         Outcome::Done => Ok(Ended::Tunnel),
@@ -219,13 +220,13 @@ fn unreachable_tunnel(_: &Outcome) -> Result<Ended, Failure> {
 
 fn set_host(exchange: &mut Exchange, upstream: &Upstream, node: Option<std::sync::Arc<str>>) {
     // A plugin's word counts more than the upstream's.
-    if exchange.host_is_rewritten {
+    if exchange.target.host_is_rewritten {
         return;
     }
     match &upstream.pass_host {
         PassHost::Pass => {}
-        PassHost::Rewrite(host) => exchange.forward_host = Some(host.as_bytes().to_vec()),
-        PassHost::Node => exchange.forward_host = node.map(|host| host.as_bytes().to_vec()),
+        PassHost::Rewrite(host) => exchange.target.forward_host = Some(host.as_bytes().to_vec()),
+        PassHost::Node => exchange.target.forward_host = node.map(|host| host.as_bytes().to_vec()),
     }
 }
 
@@ -242,7 +243,10 @@ async fn loop_interim<S: DownstreamStream>(
     for _ in 0..INTERIM_MAX {
         wait_for_head(run, exchange, server, timeouts, attempt, upload).await?;
         match exchange.response.status {
-            101 if exchange.upgrading && attempt.origin.is_exclusive() && is_switching(exchange) => {
+            101 if exchange.decision.is_upgrade
+                && attempt.origin.is_exclusive()
+                && is_switching(exchange) =>
+            {
                 return Ok(());
             }
             101 => return Err(Failure::new(Cause::BadResponse, "it switched protocols unasked")),
@@ -251,9 +255,15 @@ async fn loop_interim<S: DownstreamStream>(
             102..200 => {
                 if chains.has(Phase::Informational) {
                     let mut head = std::mem::take(&mut exchange.response);
-                    phases::each(chains, Phase::Informational, exchange, |instance, exchange| {
-                        instance.plugin.informational(exchange, &mut head);
-                    });
+                    phases::each(
+                        run.context,
+                        chains,
+                        Phase::Informational,
+                        exchange,
+                        |instance, exchange| {
+                            instance.plugin.informational(exchange, &mut head);
+                        },
+                    );
                     exchange.response = head;
                 }
                 server.send_informational(&exchange.response);
@@ -278,7 +288,7 @@ async fn wait_for_head<S: DownstreamStream>(
 ) -> Result<(), Failure> {
     let head = &mut exchange.response;
     let begun = run.body_guard.take();
-    let mut guard = begun.map_or_else(|| MinRateGuard::for_body(&run.worker.options.limits), |begun| *begun);
+    let mut guard = begun.map_or_else(|| MinRateGuard::for_body(&run.local().options.limits), |begun| *begun);
     let mut waiting: Option<WaitsFor> = None;
     let mut leaving = false;
     let waited = poll_fn(|cx| {

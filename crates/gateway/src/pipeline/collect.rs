@@ -31,7 +31,7 @@ pub(super) async fn whole<S: DownstreamStream>(
     }
     // The beginning may have been read for variables; the rest comes behind it.
     let mut bytes = exchange.body.prefix().map_or_else(Vec::new, |prefix| prefix.bytes.to_vec());
-    let mut guard = MinRateGuard::for_body(&run.worker.options.limits);
+    let mut guard = MinRateGuard::for_body(&run.local().options.limits);
     match read(run, &mut exchange.times, server, &mut guard, &mut bytes, limit_bytes).await? {
         Read::Whole(trailers) => exchange.body.keep_whole(bytes, trailers),
         Read::TooLong => return Err(too_large(limit_bytes)),
@@ -46,7 +46,7 @@ pub(super) async fn for_variables<S: DownstreamStream>(
     exchange: &mut Exchange,
     server: &mut S,
 ) -> Result<bool, Failure> {
-    let limit_bytes = run.worker.options.limits.max_matched_body_bytes;
+    let limit_bytes = run.local().options.limits.max_matched_body_bytes;
     let is_readable = match server.body_length() {
         BodyLength::None => false,
         BodyLength::Known(bytes) => bytes <= limit_bytes as u64,
@@ -55,7 +55,7 @@ pub(super) async fn for_variables<S: DownstreamStream>(
     if !is_readable || !exchange.body.is_unread() {
         return Ok(false);
     }
-    let (mut bytes, mut guard) = (Vec::new(), MinRateGuard::for_body(&run.worker.options.limits));
+    let (mut bytes, mut guard) = (Vec::new(), MinRateGuard::for_body(&run.local().options.limits));
     match read(run, &mut exchange.times, server, &mut guard, &mut bytes, limit_bytes).await? {
         Read::Whole(trailers) => exchange.body.keep_whole(bytes, trailers),
         Read::TooLong => exchange.body.keep_prefix(bytes),
@@ -73,7 +73,7 @@ pub(super) async fn wait_for_prefix<S: DownstreamStream>(
 ) -> Result<(), Failure> {
     let BodyLength::Known(length) = server.body_length() else { return Ok(()) };
     let wanted_bytes =
-        usize::try_from(length).unwrap_or(usize::MAX).min(run.worker.options.limits.wait_for_body_bytes);
+        usize::try_from(length).unwrap_or(usize::MAX).min(run.local().options.limits.wait_for_body_bytes);
     if wanted_bytes == 0 || !exchange.body.is_unread() {
         return Ok(());
     }
@@ -96,7 +96,7 @@ async fn piece_by_piece<S: DownstreamStream>(
     server: &mut S,
     wanted_bytes: usize,
 ) -> Result<(), Failure> {
-    let (mut bytes, mut guard) = (Vec::new(), MinRateGuard::for_body(&run.worker.options.limits));
+    let (mut bytes, mut guard) = (Vec::new(), MinRateGuard::for_body(&run.local().options.limits));
     // The piece with which there is enough is left where it is.
     let limit_bytes = wanted_bytes - 1;
     match read(run, &mut exchange.times, server, &mut guard, &mut bytes, limit_bytes).await {
@@ -109,7 +109,7 @@ async fn piece_by_piece<S: DownstreamStream>(
         Err(failure) if failure.cause == Cause::MemoryLimit => {}
         Err(failure) => {
             // Whoever logs bodies logs what there was of this one.
-            if let Some(copy) = &exchange.request_copy {
+            if let Some(copy) = &exchange.copies.request {
                 copy.add(&bytes);
             }
             return Err(failure);
@@ -138,7 +138,7 @@ async fn read<S: DownstreamStream>(
     bytes: &mut Vec<u8>,
     limit_bytes: usize,
 ) -> Result<Read, Failure> {
-    let began_ns = run.worker.recent_ns();
+    let began_ns = run.local().recent_ns();
     let mut has_moved = false;
     let read = poll_fn(|cx| {
         let mut moved = std::mem::take(&mut has_moved);
@@ -150,7 +150,7 @@ async fn read<S: DownstreamStream>(
                 }
                 Poll::Ready(BodyEvent::Data(data)) => {
                     // Whatever the priority: the route may not be known yet.
-                    run.worker.shared.append_limited(bytes, data, limit_bytes)?;
+                    run.local().shared.append_limited(bytes, data, limit_bytes)?;
                     data.len()
                 }
                 Poll::Ready(BodyEvent::End(trailers)) => {
@@ -177,7 +177,7 @@ async fn read<S: DownstreamStream>(
     })
     .await;
     // Tries are timed from the last reading of the clock, which would be as old as the head.
-    times.body_waited_ns += run.worker.clock_ns().saturating_sub(began_ns);
+    times.body_waited_ns += run.local().clock_ns().saturating_sub(began_ns);
     read
 }
 

@@ -26,10 +26,10 @@ pub(super) async fn connect<S: DownstreamStream>(
     timeout_ms: u64,
     server: &mut S,
 ) -> Result<PooledStream, Failure> {
-    let (worker, deadline) = (run.worker, run.deadline);
+    let (local, deadline) = (run.local(), run.deadline);
     // Boxed: it is large, and would make every exchange's state as large whether it connects or not.
-    let mut connecting = PooledBox::pin(worker.connect(endpoint));
-    let ends_ms = worker.now_ms().saturating_add(timeout_ms);
+    let mut connecting = PooledBox::pin(run.context.upstreams.connect(endpoint));
+    let ends_ms = local.now_ms().saturating_add(timeout_ms);
     let mut armed = false;
     // The client has closed behind bytes that have not been read; reading them comes upon it again.
     let mut has_closed_after_request = false;
@@ -37,7 +37,7 @@ pub(super) async fn connect<S: DownstreamStream>(
         if let Poll::Ready(connected) = connecting.as_mut().poll(cx) {
             return Poll::Ready(connected);
         }
-        let left_ms = ends_ms.saturating_sub(worker.now_ms());
+        let left_ms = ends_ms.saturating_sub(local.now_ms());
         if armed && deadline.expired() {
             if deadline.is_overdue() || left_ms == 0 {
                 let detail = "it did not accept the connection in time";

@@ -39,7 +39,7 @@ enum WaitsFor {
 
 impl<'r, 'w> Download<'r, 'w> {
     pub(super) fn new(run: &'r Run<'w>, timeouts: Timeouts) -> Self {
-        let guard = MinRateGuard::for_response(&run.worker.options.limits);
+        let guard = MinRateGuard::for_response(&run.local().options.limits);
         Download { run, timeouts, guard, waiting: None }
     }
 
@@ -89,10 +89,10 @@ pub(super) async fn pass_on<S: DownstreamStream, O: UpstreamStream>(
     origin: &mut O,
     upload: &mut Upload,
 ) -> Result<(), Failure> {
-    if exchange.response.status >= 500 || exchange.worker().options.forward.show_upstream_status {
+    if exchange.response.status >= 500 || exchange.local().options.forward.show_upstream_status {
         respond::name_tried_statuses(exchange);
     }
-    respond::respond_head(exchange, chains);
+    respond::respond_head(download.run, exchange, chains);
     refuse_undecided(exchange)?;
     // A plugin may have changed the status to or from one whose responses have no body (RFC 9110 section 6.4.1).
     let may_have_body =
@@ -107,18 +107,18 @@ pub(super) async fn pass_on<S: DownstreamStream, O: UpstreamStream>(
         }
         length => length,
     };
-    let need = if may_have_body { body_need(exchange, chains) } else { BodyNeed::None };
+    let need = if may_have_body { body_need(download.run, exchange, chains) } else { BodyNeed::None };
     match need {
         BodyNeed::None | BodyNeed::Copy { .. } => {
             server.start_response(exchange, length);
             let result = stream(download, exchange, server, origin, upload, chains, Passing::Untouched).await;
-            exchange.response_bytes = server.sent_bytes();
+            exchange.stats.response_bytes = server.sent_bytes();
             result
         }
         BodyNeed::Stream => {
             server.start_response(exchange, BodyLength::Unknown);
             let result = stream(download, exchange, server, origin, upload, chains, Passing::Edited).await;
-            exchange.response_bytes = server.sent_bytes();
+            exchange.stats.response_bytes = server.sent_bytes();
             result
         }
         // In memory of its own: few responses are held back.
@@ -141,8 +141,8 @@ async fn hold_back<S: DownstreamStream, O: UpstreamStream>(
     let mut body = collect(download, server, origin, upload, limit_bytes).await?;
     origin.release()?;
     // What the plugins make of it stands beside it for a moment.
-    download.run.worker.shared.check_room(body.len())?;
-    edit(exchange, chains, &mut body, Portion::Last);
+    download.run.local().shared.check_room(body.len())?;
+    edit(download.run, exchange, chains, &mut body, Portion::Last);
     if exchange.gave_up.get().is_some() {
         return Err(Failure::new(Cause::BufferLimit, "a plugin takes too long to edit the body"));
     }
@@ -157,10 +157,10 @@ fn has_no_body(status: u16) -> bool {
     matches!(status, 100..200 | 204 | 304)
 }
 
-fn body_need(exchange: &mut Exchange, chains: &Chains<'_>) -> BodyNeed {
+fn body_need(run: &Run<'_>, exchange: &mut Exchange, chains: &Chains<'_>) -> BodyNeed {
     let mut need = BodyNeed::None;
     if chains.has(Phase::ResponseBody) {
-        phases::each(chains, Phase::ResponseBody, exchange, |instance, exchange| {
+        phases::each(run.context, chains, Phase::ResponseBody, exchange, |instance, exchange| {
             let wanted = instance.plugin.wants_response_body(exchange);
             if let BodyNeed::Copy { limit_bytes } = wanted {
                 return exchange.copy_response(limit_bytes);
@@ -178,8 +178,8 @@ fn body_need(exchange: &mut Exchange, chains: &Chains<'_>) -> BodyNeed {
     need
 }
 
-fn edit(exchange: &mut Exchange, chains: &Chains<'_>, body: &mut Vec<u8>, portion: Portion) {
-    phases::each(chains, Phase::ResponseBody, exchange, |instance, exchange| {
+fn edit(run: &Run<'_>, exchange: &mut Exchange, chains: &Chains<'_>, body: &mut Vec<u8>, portion: Portion) {
+    phases::each(run.context, chains, Phase::ResponseBody, exchange, |instance, exchange| {
         let wanted = instance.plugin.wants_response_body(exchange);
         if matches!(wanted, BodyNeed::Stream | BodyNeed::Buffer { .. }) {
             instance.plugin.response_body(exchange, body, portion);
@@ -189,12 +189,13 @@ fn edit(exchange: &mut Exchange, chains: &Chains<'_>, body: &mut Vec<u8>, portio
 
 /// Shows the trailers to the plugins of the body phase, where there are both.
 fn edit_trailers(
+    run: &Run<'_>,
     exchange: &mut Exchange,
     chains: &Chains<'_>,
     trailers: Option<&Headers>,
 ) -> Option<Headers> {
     let mut trailers = trailers.filter(|_| chains.has(Phase::ResponseBody))?.clone();
-    phases::each(chains, Phase::ResponseBody, exchange, |instance, exchange| {
+    phases::each(run.context, chains, Phase::ResponseBody, exchange, |instance, exchange| {
         instance.plugin.response_trailers(exchange, &mut trailers);
     });
     Some(trailers)
@@ -239,7 +240,7 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
                 match server.poll_data(cx, &edited[edited_sent..]) {
                     Poll::Ready(Ok(count)) => {
                         edited_sent += count;
-                        exchange.response_body_bytes += count as u64;
+                        exchange.stats.response_body_bytes += count as u64;
                         moved = true;
                         continue;
                     }
@@ -274,13 +275,13 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
                             edited.clear();
                             edited_sent = 0;
                             edited.extend_from_slice(data);
-                            edit(exchange, chains, &mut edited, Portion::Piece);
+                            edit(download.run, exchange, chains, &mut edited, Portion::Piece);
                             exchange.note_response(&edited);
                             data.len()
                         }
                         None => match server.poll_data(cx, data) {
                             Poll::Ready(Ok(count)) => {
-                                exchange.response_body_bytes += count as u64;
+                                exchange.stats.response_body_bytes += count as u64;
                                 exchange.note_response(&data[..count]);
                                 count
                             }
@@ -306,11 +307,11 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
                         ended = true;
                         edited.clear();
                         edited_sent = 0;
-                        edit(exchange, chains, &mut edited, Portion::Last);
+                        edit(download.run, exchange, chains, &mut edited, Portion::Last);
                         exchange.note_response(&edited);
                         continue;
                     }
-                    let edited_trailers = edit_trailers(exchange, chains, trailers);
+                    let edited_trailers = edit_trailers(download.run, exchange, chains, trailers);
                     server.finish(edited_trailers.as_ref().or(trailers));
                     finished = true;
                 }
@@ -358,7 +359,7 @@ async fn collect<S: DownstreamStream, O: UpstreamStream>(
                         let detail = format!("a plugin reads the body whole, up to {limit_bytes} bytes");
                         return Poll::Ready(Err(Failure::new(Cause::BufferLimit, detail)));
                     }
-                    download.run.worker.shared.append_limited(&mut body, data, limit_bytes)?;
+                    download.run.local().shared.append_limited(&mut body, data, limit_bytes)?;
                     data.len()
                 }
                 Poll::Ready(BodyEvent::End(_)) => return Poll::Ready(Ok(())),

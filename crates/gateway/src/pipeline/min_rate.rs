@@ -88,7 +88,7 @@ impl MinRateGuard {
         if expired && run.deadline.is_overdue() {
             return Err(TooSlow::Idle);
         }
-        if let Some(look_ms) = self.look(run.worker.now_ms(), moved, expired, total_bytes)? {
+        if let Some(look_ms) = self.look(run.local().now_ms(), moved, expired, total_bytes)? {
             run.deadline.set(cx, look_ms);
         }
         Ok(())

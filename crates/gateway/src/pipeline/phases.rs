@@ -9,12 +9,13 @@ use std::task::Poll;
 use super::attempt::HALF_CLOSE_GRACE_MS;
 use super::{Run, collect, refuse_undecided};
 use crate::body::DownstreamStream;
+use crate::context::WorkerContext;
 use crate::exchange::{Exchange, SharedCopy};
 use crate::failure::{Cause, Failure};
 use crate::overload::Priority;
 use crate::plugin::chain::{Chain, Instance};
 use crate::plugin::{BodyNeed, Decision, Flow, Phase, Reply};
-use crate::runtime::{Generation, Route};
+use crate::runtime::{ConsumerPlugins, Generation, Route};
 
 /// The chains of one exchange.
 pub(super) struct Chains<'g> {
@@ -39,8 +40,12 @@ impl<'g> Chains<'g> {
     }
 
     /// As they were when the exchange was answered.
-    pub(super) fn again(generation: &'g Generation, exchange: &Exchange) -> Chains<'g> {
-        Chains { merged: exchange.chain.clone(), ..Chains::new(generation, exchange.route) }
+    pub(super) fn again(
+        generation: &'g Generation,
+        exchange: &Exchange,
+        merged: Option<Arc<Chain>>,
+    ) -> Chains<'g> {
+        Chains { merged, ..Chains::new(generation, exchange.decision.route) }
     }
 
     /// The route.
@@ -54,8 +59,8 @@ impl<'g> Chains<'g> {
     }
 
     /// The chain with the consumer's plugins, if there is one.
-    pub(super) fn merged(&self) -> Option<Arc<Chain>> {
-        self.merged.clone()
+    pub(super) fn into_merged(self) -> Option<Arc<Chain>> {
+        self.merged
     }
 
     /// The route's chain, with the consumer's plugins where there are any.
@@ -91,6 +96,7 @@ impl<'g> Chains<'g> {
 
 /// Calls `call` for each instance of a phase that cannot end the exchange.
 pub(super) fn each(
+    context: &WorkerContext,
     chains: &Chains<'_>,
     phase: Phase,
     exchange: &mut Exchange,
@@ -100,7 +106,7 @@ pub(super) fn each(
         for instance in chain.of(phase) {
             if !chains.gives_way(chain, instance) && instance.applies(exchange) {
                 exchange.instance = instance.number;
-                exchange.worker().current_work().set_route(exchange.route);
+                context.current_work().set_route(exchange.decision.route);
                 call(instance, exchange);
             }
         }
@@ -171,7 +177,7 @@ async fn one<S: DownstreamStream>(
         }
         refuse_undecided(exchange)?;
         exchange.instance = instance.number;
-        run.worker.current_work().set_route(exchange.route);
+        run.context.current_work().set_route(exchange.decision.route);
         let (decision, waited) = {
             let flow = match phase {
                 Phase::Rewrite => instance.plugin.rewrite(exchange),
@@ -185,8 +191,8 @@ async fn one<S: DownstreamStream>(
             }
         };
         if waited {
-            // What follows takes the worker's recent time for now.
-            exchange.worker().clock_ns();
+            // What follows takes the thread's recent time for now.
+            exchange.local().clock_ns();
         }
         if let Decision::Reply(reply) = decision {
             return Ok(Some(instance.dress(reply)));
@@ -238,15 +244,13 @@ async fn join_consumer<S: DownstreamStream>(
     exchange: &mut Exchange,
     chains: &mut Chains<'_>,
 ) -> Result<Option<Box<Reply>>, Failure> {
-    let Some(consumer) = exchange.consumer.clone() else { return Ok(None) };
+    let Some(consumer) = exchange.decision.consumer.clone() else { return Ok(None) };
     if let Some(missing) = &consumer.missing {
         return Err(missing.failure());
     }
-    if consumer.plugins.is_empty() && consumer.disabled.is_empty() {
-        return Ok(None);
-    }
+    let Some(added) = ConsumerPlugins::of(&consumer) else { return Ok(None) };
     let own = chains.route.map(|route| &route.plugins);
-    let merged = run.worker.merged_chain(own, &consumer);
+    let merged = run.context.merged_chain(own, &consumer, added);
     chains.merged = Some(merged.clone());
     let is_new = |instance: &Instance| {
         own.is_none_or(|chain| chain.instances().iter().all(|other| other.name != instance.name))
@@ -264,7 +268,7 @@ async fn collect_request_body<S: DownstreamStream>(
 ) -> Result<(), Failure> {
     let mut limit: Option<usize> = None;
     let mut copied = 0;
-    each(chains, Phase::RequestBody, exchange, |instance, exchange| {
+    each(run.context, chains, Phase::RequestBody, exchange, |instance, exchange| {
         match instance.plugin.wants_request_body(exchange) {
             BodyNeed::Buffer { limit_bytes } => {
                 limit = Some(limit.map_or(limit_bytes, |limit| limit.min(limit_bytes)));
@@ -274,7 +278,7 @@ async fn collect_request_body<S: DownstreamStream>(
         }
     });
     if copied > 0 {
-        exchange.request_copy = Some(SharedCopy::new(copied, run.worker.shared.clone()));
+        exchange.copies.request = Some(SharedCopy::new(copied, run.local().shared.clone()));
     }
     if let Some(limit_bytes) = limit {
         Box::pin(collect::whole(run, exchange, server, limit_bytes)).await?;

@@ -15,7 +15,9 @@ pub(crate) fn prepare(
     scratch: &mut PathScratch,
     exchange: &mut Exchange,
 ) -> Result<(), Failure> {
-    let Exchange { request, path, encoded_path, host, .. } = &mut *exchange;
+    // First, because a refused request is logged with its client's address as well.
+    exchange.client = options.real_ip.client(exchange.connection.peer, &exchange.request.headers);
+    let Exchange { request, target, .. } = &mut *exchange;
     match (request.method, request.form) {
         // Hardening: no tunnel to an address that a client names, no echo of what a browser hides (RFC 9110 9.3.6, 9.3.8).
         (Method::Connect, _) | (_, TargetForm::Authority) => {
@@ -32,11 +34,9 @@ pub(crate) fn prepare(
     }
     let canonical = canonicalize(request.path(), &options.path, scratch)
         .map_err(|error| Failure::new(Cause::BadRequest, error.to_string()))?;
-    path.extend_from_slice(canonical.decoded());
-    encoded_path.extend_from_slice(canonical.forward());
-    host_name(request.authority(), host);
-    let client = options.real_ip.client(exchange.connection.peer, &exchange.request.headers);
-    (exchange.client_address, exchange.client_port) = (client.address, client.port);
+    target.path.extend_from_slice(canonical.decoded());
+    target.encoded_path.extend_from_slice(canonical.forward());
+    host_name(request.authority(), &mut target.host);
     if options.forward.is_in_loop(&exchange.request.headers) {
         return Err(Failure::new(
             Cause::LoopDetected,

@@ -15,7 +15,7 @@ use crate::exchange::Exchange;
 use crate::failure::{Blame, Cause, Failure};
 use crate::overload::Priority;
 use crate::upstream::state::Selection;
-use crate::upstream::{HashKey, Method, Upstream, balance};
+use crate::upstream::{Upstream, hash_key};
 
 /// Forwards the request; an error has not been answered yet.
 pub(super) async fn proxy<S: DownstreamStream>(
@@ -24,7 +24,7 @@ pub(super) async fn proxy<S: DownstreamStream>(
     server: &mut S,
     chains: &Chains<'_>,
 ) -> Result<Outcome, Failure> {
-    let upstream = find_upstream(run, exchange, chains)?;
+    let upstream = find_upstream(run, chains)?;
     if upstream.reads_body() {
         Box::pin(collect::for_variables(run, exchange, server)).await?;
     }
@@ -44,25 +44,28 @@ async fn tries<S: DownstreamStream>(
 ) -> Result<Outcome, Failure> {
     let timeouts = chains.route().and_then(|route| route.timeouts).unwrap_or(upstream.timeouts);
     // Read when the request began to arrive, or by a plugin that waited since: matching takes about a microsecond.
-    let started_ns = run.worker.recent_ns();
+    let started_ns = run.local().recent_ns();
     exchange.times.upstream_started_ns = started_ns;
-    if run.worker.options.limits.adaptive_concurrency {
+    if run.local().options.limits.adaptive_concurrency {
         let priority = chains.priority();
-        exchange.permit = Some(run.worker.admit(upstream, priority).ok_or_else(|| overloaded(priority))?);
+        run.permit
+            .set(Some(run.context.upstreams.admit(upstream, priority).ok_or_else(|| overloaded(priority))?));
     }
-    exchange.upgrading = wants_websocket(exchange, chains);
+    exchange.decision.is_upgrade = wants_websocket(exchange, chains);
+    let key_hash = hash_key::key_hash(upstream, exchange);
     let mut failed =
         FailedAttempts { nodes: SmallVec::new(), last: None, repeat: None, repeated: false, started_ns };
     loop {
         let selected = match failed.repeat.take() {
-            Some(selected) if run.worker.is_current(upstream, selected) => {
-                run.worker.started_again(upstream, selected);
+            Some(selected) if run.context.upstreams.is_current(upstream, selected) => {
+                run.context.upstreams.started_again(upstream, selected);
                 selected
             }
             // Where the nodes have changed meanwhile and none is left, what went wrong is the try that failed.
             _ => run
-                .worker
-                .choose(upstream, exchange, &failed.nodes)
+                .context
+                .upstreams
+                .select(upstream, key_hash, &failed.nodes)
                 .map_err(|none| failed.last.take().unwrap_or(none))?,
         };
         match attempt_at(run, exchange, server, chains, upstream, timeouts, selected, failed.repeated).await {
@@ -102,12 +105,12 @@ impl FailedAttempts {
     ) -> Result<(), Failure> {
         if failure.cause.is_timeout()
             && failure.cause.blame() == Blame::Origin
-            && let Some(permit) = exchange.permit.take()
+            && let Some(permit) = run.permit.take()
         {
-            permit.answered(run.worker.recent_ns() / 1_000);
+            permit.answered(run.local().recent_ns() / 1_000);
         }
         let warn = |failure: &Failure| {
-            run.worker.shared.upstream_warnings.note(exchange, upstream, failure, run.worker.now_ms());
+            run.context.upstream_warnings.note(exchange, upstream, failure, run.local().now_ms());
         };
         if run.deadline.is_overdue() {
             warn(&failure);
@@ -129,13 +132,13 @@ impl FailedAttempts {
             }
             Next::OtherNode => {
                 self.nodes.push(selected.endpoint_id);
-                let nodes = run.worker.node_count(upstream);
+                let nodes = run.context.upstreams.node_count(upstream);
                 let retries = upstream.retries.map_or(nodes.saturating_sub(1), |retries| retries as usize);
                 if self.nodes.len() > retries || self.nodes.len() >= nodes {
                     return Err(failure);
                 }
                 if upstream.retry_timeout_ms != 0
-                    && micros(self.started_ns, run.worker.clock_ns()) / 1_000 >= upstream.retry_timeout_ms
+                    && micros(self.started_ns, run.local().clock_ns()) / 1_000 >= upstream.retry_timeout_ms
                 {
                     return Err(failure.because(Cause::RetryDeadline));
                 }
@@ -146,14 +149,9 @@ impl FailedAttempts {
     }
 }
 
-fn find_upstream<'r>(
-    run: &'r Run<'_>,
-    exchange: &mut Exchange,
-    chains: &Chains<'_>,
-) -> Result<&'r Upstream, Failure> {
-    let slot = exchange.upstream.or_else(|| chains.route().and_then(|route| route.upstream));
+fn find_upstream<'r>(run: &'r Run<'_>, chains: &Chains<'_>) -> Result<&'r Upstream, Failure> {
+    let slot = chains.route().and_then(|route| route.upstream);
     let slot = slot.ok_or_else(|| Failure::new(Cause::NoUpstream, "the route has no upstream"))?;
-    exchange.upstream = Some(slot);
     let upstream = run.generation.upstreams.get(slot);
     upstream
         .map(|upstream| &**upstream)
@@ -172,25 +170,4 @@ fn wants_websocket(exchange: &Exchange, chains: &Chains<'_>) -> bool {
 fn overloaded(priority: Priority) -> Failure {
     let detail = format!("the upstream is slower than usual; {} requests are refused", priority.as_str());
     Failure::new(Cause::Overloaded, detail)
-}
-
-/// The hash of the key an upstream with consistent hashing goes by; 0 for every other method.
-pub(crate) fn key_hash(upstream: &Upstream, exchange: &Exchange, scratch: &mut Vec<u8>) -> u32 {
-    let Method::ConsistentHash(key) = &upstream.method else { return 0 };
-    scratch.clear();
-    match key {
-        HashKey::Template(template) => {
-            template.render(exchange, scratch);
-        }
-        HashKey::Consumer => {
-            scratch
-                .extend_from_slice(exchange.consumer().map_or("", |consumer| &consumer.username).as_bytes());
-        }
-    }
-    // Without the variable the client's address decides, as it does in the contract's data plane.
-    if scratch.is_empty() {
-        let mut text = crate::forward::AddressText::default();
-        scratch.extend_from_slice(text.write(exchange.client_address()));
-    }
-    balance::consistent_hash::key_hash(scratch)
 }

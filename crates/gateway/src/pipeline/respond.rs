@@ -59,7 +59,7 @@ fn overdue(run: &Run<'_>, failure: Failure) -> Failure {
     if !failure.cause.is_timeout() || !run.deadline.is_overdue() {
         return failure;
     }
-    let limit_ms = run.worker.options.limits.request_timeout_ms;
+    let limit_ms = run.local().options.limits.request_timeout_ms;
     let detail = format!("not done within {limit_ms} ms, {}: {}", failure.cause.code(), failure.detail);
     let mut failure = failure.because(Cause::RequestTimeout);
     failure.detail = detail.into();
@@ -88,12 +88,12 @@ pub(super) async fn reply<S: DownstreamStream>(
     chains: &Chains<'_>,
     reply: Reply,
 ) -> Outcome {
-    exchange.answered_locally = true;
+    exchange.stats.answered_locally = true;
     let mut body = reply.body.into_owned();
     set_head(run, exchange, reply.status, &reply.headers);
-    respond_head(exchange, chains);
+    respond_head(run, exchange, chains);
     let undecided = exchange.gave_up.get();
-    edit_body(exchange, chains, &mut body);
+    edit_body(run, exchange, chains, &mut body);
     if exchange.gave_up.get().is_some() {
         let bare = bare_failure(exchange, undecided);
         set_head(run, exchange, bare.status, &bare.headers);
@@ -119,7 +119,7 @@ fn set_head(run: &Run<'_>, exchange: &mut Exchange, status: u16, fields: &[(Cow<
     for (name, value) in fields {
         // A plugin that makes a field of user input must not be able to split the response; such a field is dropped.
         if exchange.response.headers.append(name, value.as_bytes()).is_err()
-            && let Some(count) = MALFORMED_FIELDS.add(1, run.worker.now_ms())
+            && let Some(count) = MALFORMED_FIELDS.add(1, run.local().now_ms())
         {
             tracing::warn!(field = %name, count, "a plugin's response field is malformed and was left out");
         }
@@ -151,26 +151,27 @@ pub(super) fn name_tried_statuses(exchange: &mut Exchange) {
 }
 
 /// What every response's head goes through before it is sent.
-pub(super) fn respond_head(exchange: &mut Exchange, chains: &Chains<'_>) {
+pub(super) fn respond_head(run: &Run<'_>, exchange: &mut Exchange, chains: &Chains<'_>) {
     if !exchange.early_fields.is_empty() {
         for (name, value) in std::mem::take(&mut exchange.early_fields) {
             exchange.response.headers.set(&name, value.as_bytes()).expect("checked when it was added");
         }
     }
-    phases::each(chains, Phase::ResponseHead, exchange, |instance, exchange| {
+    phases::each(run.context, chains, Phase::ResponseHead, exchange, |instance, exchange| {
         instance.plugin.response_head(exchange)
     });
 }
 
-fn edit_body(exchange: &mut Exchange, chains: &Chains<'_>, body: &mut Vec<u8>) {
+fn edit_body(run: &Run<'_>, exchange: &mut Exchange, chains: &Chains<'_>, body: &mut Vec<u8>) {
     if chains.has(Phase::ResponseBody) {
-        phases::each(chains, Phase::ResponseBody, exchange, |instance, exchange| {
-            match instance.plugin.wants_response_body(exchange) {
-                BodyNeed::None => {}
-                BodyNeed::Copy { limit_bytes } => exchange.copy_response(limit_bytes),
-                BodyNeed::Stream | BodyNeed::Buffer { .. } => {
-                    instance.plugin.response_body(exchange, body, Portion::Last);
-                }
+        phases::each(run.context, chains, Phase::ResponseBody, exchange, |instance, exchange| match instance
+            .plugin
+            .wants_response_body(exchange)
+        {
+            BodyNeed::None => {}
+            BodyNeed::Copy { limit_bytes } => exchange.copy_response(limit_bytes),
+            BodyNeed::Stream | BodyNeed::Buffer { .. } => {
+                instance.plugin.response_body(exchange, body, Portion::Last);
             }
         });
     }
@@ -183,7 +184,7 @@ pub(super) async fn send<S: DownstreamStream>(
     server: &mut S,
     body: &[u8],
 ) -> Outcome {
-    let mut guard = MinRateGuard::for_response(&run.worker.options.limits);
+    let mut guard = MinRateGuard::for_response(&run.local().options.limits);
     let mut sent = 0;
     let mut finished = false;
     let delivered = poll_fn(|cx| {
@@ -219,7 +220,7 @@ pub(super) async fn send<S: DownstreamStream>(
         // Why it was answered here says more than that the answer was not read.
         exchange.failure.get_or_insert(overdue(run, failure));
     }
-    exchange.response_body_bytes += sent as u64;
-    exchange.response_bytes = server.sent_bytes();
+    exchange.stats.response_body_bytes += sent as u64;
+    exchange.stats.response_bytes = server.sent_bytes();
     Outcome::Done
 }

@@ -22,18 +22,16 @@ use testkit::{Origin, Reply};
 
 use super::{Outcome, log, run};
 use crate::body::{BodyEvent, BodyLength, DownstreamStream, Piece};
-use crate::client_address::RealIpOptions;
 use crate::compile::Compiler;
+use crate::context::{ContextParts, WorkerContext};
 use crate::deadline::Deadline;
 use crate::exchange::Exchange;
-use crate::exchange::reuse::PooledExchange;
 use crate::failure::{Blame, Cause, Failure};
-use crate::forward::ForwardOptions;
+use crate::local::Local;
 use crate::observe::metrics::WorkerMetrics;
-use crate::options::{Limits, Options};
+use crate::options::Limits;
 use crate::plugin::{BodyNeed, Flow, Phase, Plugin, PluginKind, Portion};
 use crate::upstream::Timeouts;
-use crate::worker::{Parts, Worker};
 
 /// A client of a protocol in which a message is a list of words.
 #[derive(Default)]
@@ -158,13 +156,13 @@ fn exchange_through(
     mut server: Scripted,
 ) -> (String, String) {
     on_loop(async {
-        let worker = worker(&[origin.address()], &plugins);
-        let deadline = Deadline::new(&worker);
-        let mut exchange = PooledExchange::new(&worker);
+        let context = context(&[origin.address()], &plugins);
+        let deadline = Deadline::new(&context.local);
+        let mut exchange = context.exchanges.checkout();
         request_head(&mut exchange, method_and_path);
-        let outcome = run(&worker, &mut exchange, &mut server, &deadline).await;
-        assert!(matches!(outcome, Outcome::Done));
-        log(&worker, &mut exchange);
+        let served = run(&context, &mut exchange, &mut server, &deadline).await;
+        assert!(matches!(served.outcome, Outcome::Done));
+        log(&context, &mut exchange, served.log);
         (server.told.join(" "), String::from_utf8(std::mem::take(&mut server.answer)).unwrap())
     })
 }
@@ -365,14 +363,14 @@ fn plugins_get_copies_of_bodies_that_pass_untouched() {
 fn a_beginning_that_memory_has_no_room_for_goes_on_as_it_comes() {
     let origin = Origin::start(|request| Reply::ok(&request.text()));
     let answer = on_loop(async {
-        let worker = worker(&[origin.address()], &json!({}));
+        let context = context(&[origin.address()], &json!({}));
         // Requests are served, and one byte may be held.
-        worker.shared.memory.update(89, 100);
-        let (deadline, mut exchange) = (Deadline::new(&worker), PooledExchange::new(&worker));
+        context.local.shared.memory.update(89, 100);
+        let (deadline, mut exchange) = (Deadline::new(&context.local), context.exchanges.checkout());
         request_head(&mut exchange, "POST /here");
         let mut server = scripted(&[Some("hel"), Some("lo")], BodyLength::Known(5));
-        run(&worker, &mut exchange, &mut server, &deadline).await;
-        log(&worker, &mut exchange);
+        let served = run(&context, &mut exchange, &mut server, &deadline).await;
+        log(&context, &mut exchange, served.log);
         server.answer
     });
     assert_eq!(answer, b"hello");
@@ -380,8 +378,8 @@ fn a_beginning_that_memory_has_no_room_for_goes_on_as_it_comes() {
 
 const KINDS: &[&PluginKind] = &[&SHOUTER, &COPIER, &TRAILER_MARK];
 
-/// A worker with one route, `/here`, to the nodes at `addresses`.
-fn worker(addresses: &[SocketAddr], plugins: &Value) -> Rc<Worker> {
+/// A context with one route, `/here`, to the nodes at `addresses`.
+fn context(addresses: &[SocketAddr], plugins: &Value) -> Rc<WorkerContext> {
     let nodes: Value = addresses.iter().map(|address| (address.to_string(), json!(1))).collect();
     let route = json!({"uri": "/here", "upstream": {"nodes": nodes}, "plugins": plugins});
     let key = Key::new(Kind::Route, "1").unwrap();
@@ -395,29 +393,15 @@ fn worker(addresses: &[SocketAddr], plugins: &Value) -> Rc<Worker> {
     let mut compiler = Compiler::new(KINDS, router::Mode::default(), Timeouts::default(), services);
     let (runtime, faults) = compiler.apply(&applied);
     assert_eq!(faults, Vec::new());
-    let options = Options {
-        path: router::path::PathOptions::default(),
-        real_ip: RealIpOptions::default(),
-        forward: ForwardOptions {
-            trusted_addresses: Vec::new(),
-            via: None,
-            server: None,
-            show_upstream_status: false,
-        },
-        limits: Limits::default(),
-        upstream_timeouts: Timeouts::default(),
-        pin: false,
-    };
     let (reclaimer, _) = channel();
-    Worker::new(Parts {
-        index: 0,
-        options: Arc::new(options),
+    let local = Local::new(0, Arc::new(crate::testing::options()), Arc::default());
+    let parts = ContextParts {
         published: Arc::new(Published::new(runtime)),
-        listeners: Arc::new(Published::new(Arc::default())),
         reclaimer,
         status: Arc::default(),
-        shared: Arc::default(),
+        upstream_warnings: Arc::default(),
         metrics: WorkerMetrics::default(),
         access_log: None,
-    })
+    };
+    WorkerContext::new(local, parts)
 }

@@ -64,7 +64,7 @@ impl Upload {
         };
         Upload {
             stage,
-            limit_bytes: run.worker.options.limits.max_body_bytes,
+            limit_bytes: run.local().options.limits.max_body_bytes,
             taken_bytes: 0,
             copy,
             has_moved: false,

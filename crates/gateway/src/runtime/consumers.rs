@@ -4,30 +4,26 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use serde_json::Value;
 use stdx::persistent::ShardedMap;
 
-use super::Unavailable;
+use crate::exchange::Consumer;
 use crate::plugin::chain::Instance;
 
-/// A consumer, seen through one of its credentials.
-pub struct Consumer {
-    /// Its user name.
-    pub username: Arc<str>,
-    /// The group it belongs to.
-    pub group_id: Option<Arc<str>>,
-    /// The credential that was presented, if it is an object of its own.
-    pub credential_id: Option<Arc<str>>,
-    /// Its labels, in written order.
-    pub labels: Vec<(Box<str>, Box<str>)>,
-    /// The configuration of the credential, as written.
-    pub auth_conf: Value,
-    /// Why it must not pass, if so: its group does not exist.
-    pub missing: Option<Unavailable>,
-    /// What it and its group add to a route's plugins.
+/// What a consumer and its group add to a route's plugins; [`Consumer::attached`] holds it.
+#[derive(Default)]
+pub struct ConsumerPlugins {
+    /// Their compiled plugins.
     pub plugins: Arc<[Arc<Instance>]>,
-    /// Plugins that it or its group switch off: their copy wins over the route's, and does not run.
+    /// Plugins that they disable: their copy wins over the route's, and does not run.
     pub disabled: Arc<[&'static str]>,
+}
+
+impl ConsumerPlugins {
+    /// The plugins of `consumer`; none if nothing is attached to it.
+    pub(crate) fn of(consumer: &Consumer) -> Option<&ConsumerPlugins> {
+        let plugins: &ConsumerPlugins = consumer.attached.as_deref()?.downcast_ref()?;
+        (!plugins.plugins.is_empty() || !plugins.disabled.is_empty()).then_some(plugins)
+    }
 }
 
 /// All consumers. Cheap to clone; a change touches only the entries it concerns.

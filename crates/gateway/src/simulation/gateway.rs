@@ -20,17 +20,20 @@ use super::plan::{Plan, Plant, proxy_address, second_address};
 use super::plugins;
 use crate::client_address::RealIpOptions;
 use crate::compile::Compiler;
+use crate::context::ContextParts;
 use crate::env::memory::{self, Group, end_worker, note, spawn_worker, streams_of, tasks_of};
 use crate::forward::ForwardOptions;
+use crate::idle::IdleState;
 use crate::listener::{self, ListenerSet, Protocols, Wanted};
 use crate::observe::metrics::WorkerMetrics;
+use crate::observe::upstream_warnings::UpstreamWarnings;
 use crate::options::Options;
 use crate::overload::Shared;
 use crate::plugin::outbound::OutboundPolicy;
 use crate::plugin::services::Services;
 use crate::runtime::Runtime;
 use crate::upstream::dns::Resolver;
-use crate::worker::{self, Closing, Command, Handle, IdleState, Parts, Worker};
+use crate::worker::{self, Closing, Command, Handle, Parts, Worker};
 
 /// See the module.
 pub(crate) struct Gateway {
@@ -45,6 +48,7 @@ pub(crate) struct Gateway {
     handles: Vec<Handle>,
     listeners: Arc<Published<ListenerSet>>,
     shared: Arc<Shared>,
+    upstream_warnings: Arc<UpstreamWarnings>,
 }
 
 /// The control side.
@@ -148,6 +152,7 @@ impl Gateway {
             handles,
             listeners: Arc::new(Published::new(Arc::new(listeners))),
             shared: Arc::default(),
+            upstream_warnings: Arc::default(),
         };
         for (index, receiver) in receivers.into_iter().enumerate() {
             let life = gateway.start(index, Rc::new(Cell::new(Some(receiver))));
@@ -160,13 +165,16 @@ impl Gateway {
         let worker = Worker::new(Parts {
             index,
             options: self.options.clone(),
-            published: self.published.clone(),
             listeners: self.listeners.clone(),
-            reclaimer: self.reclaimer.clone(),
-            status: self.handles[index].status.clone(),
-            metrics: WorkerMetrics::default(),
-            access_log: None,
             shared: self.shared.clone(),
+            context: ContextParts {
+                published: self.published.clone(),
+                reclaimer: self.reclaimer.clone(),
+                status: self.handles[index].status.clone(),
+                upstream_warnings: self.upstream_warnings.clone(),
+                metrics: WorkerMetrics::default(),
+                access_log: None,
+            },
         });
         let (inner, home, peers) = (worker.clone(), commands.clone(), self.handles.clone());
         let group = spawn_worker(async move {
@@ -268,7 +276,7 @@ impl Gateway {
         };
         for (index, life) in self.lives.borrow().iter().enumerate() {
             let worker = &life.worker;
-            let pooled = worker.pools.borrow().len();
+            let pooled = worker.context.upstreams.pools().borrow().len();
             check(
                 "connections counted",
                 index,
@@ -276,10 +284,10 @@ impl Gateway {
                 0,
             );
             check("streams", index, streams_of(life.group), pooled);
-            check("timers", index, worker.timers.borrow().registered(), 0);
+            check("timers", index, worker.context.local.timers.borrow().registered(), 0);
             let silent = |silence: &IdleState| self.handles[index].status.idle.count(*silence) as usize;
             check("silent connections", index, IdleState::ALL.iter().map(silent).sum(), 0);
-            check("requests under way at nodes", index, worker.tries_under_way(), 0);
+            check("requests under way at nodes", index, worker.context.upstreams.attempts_in_flight(), 0);
         }
     }
 

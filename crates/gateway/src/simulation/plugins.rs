@@ -74,7 +74,7 @@ impl Plugin for Witness {
         let headers = &mut exchange.response.headers;
         headers.remove(LOCAL_FIELD);
         headers.set(WITNESS_FIELD, &request).unwrap();
-        if exchange.answered_locally {
+        if exchange.stats.answered_locally {
             headers.set(LOCAL_FIELD, b"1").unwrap();
         }
     }

@@ -172,7 +172,7 @@ fn a_try_whose_plugin_panics_is_over() {
     async fn client(mut peer: Peer, gateway: Rc<Gateway>) {
         peer.write(b"GET /1 HTTP/1.1\r\nHost: h\r\nX-Panic: head\r\n\r\n").await.unwrap();
         assert!(!matches!(peer.head().await, Ok(Some(_))), "the connection ends");
-        assert_eq!(gateway.worker(0).tries_under_way(), 0);
+        assert_eq!(gateway.worker(0).context.upstreams.attempts_in_flight(), 0);
     }
     play(|_| (), client, hello);
 }
@@ -396,7 +396,7 @@ fn a_node_set_that_changes_before_a_repetition_leaves_nothing_counted() {
             assert_eq!(head.status(), 200);
             peer.whole(Body::of_response(&head, "GET")).await.unwrap();
         }
-        assert_eq!(gateway.worker(0).tries_under_way(), 0);
+        assert_eq!(gateway.worker(0).context.upstreams.attempts_in_flight(), 0);
     }
     async fn once(mut peer: Peer) {
         for answers in [true, false] {

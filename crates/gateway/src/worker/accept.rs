@@ -9,11 +9,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::evict::lacks_descriptors;
 use super::{Command, Handle, OpenListener, Queue, Worker};
-use crate::deadline::Deadline;
+use crate::context::WorkerContext;
 use crate::env::{self, Socket, Stream};
+use crate::evict::lacks_descriptors;
 use crate::h1::connection::{self, Connection};
+use crate::h1::timer::ConnectionTimer;
 use crate::listener::{Application, Listener};
 use crate::observe::failures::Refusal;
 use crate::overload::capacity::Shortage;
@@ -74,10 +75,12 @@ pub(super) async fn accept_loop(
                 }
                 assign(&worker, &peers, stream, peer, &open);
             }
-            Err(error) if lacks_descriptors(&error) && worker.free_descriptors().await => {}
+            Err(error) if lacks_descriptors(&error) && worker.context.upstreams.free_descriptors().await => {}
             Err(error) if is_exhaustion(&error) => {
                 // Said once, not twenty times a second; nor each time when silent clients come again at once.
-                if !exhausted && worker.shared.capacity.is_worth_a_line(worker.now_ms()) {
+                if !exhausted
+                    && worker.context.local.shared.capacity.is_worth_a_line(worker.context.local.now_ms())
+                {
                     exhausted = true;
                     let local = open.listener.address();
                     tracing::error!(%error, %local, "cannot accept a connection; raise the limit on open files");
@@ -110,12 +113,12 @@ async fn serve_queue(worker: &Rc<Worker>, peers: &[Handle], socket: &env::Listen
 }
 
 /// A socket that is accepted on, counted in the worker's status for as long as this lives.
-struct Accepting(Rc<Worker>);
+struct Accepting(Rc<WorkerContext>);
 
 impl Accepting {
     fn begin(worker: &Rc<Worker>) -> Accepting {
-        worker.status.accepting.fetch_add(1, Ordering::AcqRel);
-        Accepting(worker.clone())
+        worker.context.status.accepting.fetch_add(1, Ordering::AcqRel);
+        Accepting(worker.context.clone())
     }
 }
 
@@ -171,39 +174,41 @@ fn assign(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAdd
     let counts = || peers.iter().map(|peer| peer.status.connections.load(Ordering::Relaxed));
     if let Some(admission) = admission(worker, counts().sum(), peer) {
         // Closed before a byte was read: the client may try again elsewhere.
-        worker.status.failures.refused(admission);
+        worker.context.status.failures.refused(admission);
         return stream.reset_on_close();
     }
     // Only now: a connection that is refused gives its descriptor back, and no other gives way for it.
-    worker.keep_reserve(stream.descriptor());
+    worker.context.evictor.keep_reserve(stream.descriptor());
     if peers.len() > 1 {
-        let mine = worker.status.connections.load(Ordering::Relaxed);
-        let (least, count) =
-            counts().enumerate().min_by_key(|(_, count)| *count).unwrap_or((worker.index, mine));
-        if least != worker.index && mine >= count + SKEW_MIN.max(count / SKEW_SHARE) {
+        let mine = worker.context.status.connections.load(Ordering::Relaxed);
+        let (least, count) = counts()
+            .enumerate()
+            .min_by_key(|(_, count)| *count)
+            .unwrap_or((worker.context.local.index, mine));
+        if least != worker.context.local.index && mine >= count + SKEW_MIN.max(count / SKEW_SHARE) {
             // ConnectionGuard there at once, so that a burst is spread and not thrown at one worker as a whole.
             peers[least].status.connections.fetch_add(1, Ordering::Relaxed);
             return match stream.detach() {
                 Ok(socket) => hand_over(worker, &peers[least], socket, peer, open.listener.clone()),
                 Err(_) => {
                     peers[least].status.connections.fetch_sub(1, Ordering::Relaxed);
-                    worker.shared.addresses.release(peer.ip());
+                    worker.context.local.shared.addresses.release(peer.ip());
                 }
             };
         }
     }
-    worker.status.connections.fetch_add(1, Ordering::Relaxed);
+    worker.context.status.connections.fetch_add(1, Ordering::Relaxed);
     serve(worker, stream, peer, open.clone());
 }
 
 /// Why a connection from `peer` must not be served, if so; otherwise it is counted for its address from here on.
 fn admission(worker: &Worker, connections: usize, peer: SocketAddr) -> Option<Refusal> {
-    if worker.shared.memory.refuses_connections() {
+    if worker.context.local.shared.memory.refuses_connections() {
         Some(Refusal::Memory)
-    } else if !worker.shared.addresses.claim(peer.ip()) {
+    } else if !worker.context.local.shared.addresses.claim(peer.ip()) {
         Some(Refusal::MaxConnectionsPerAddress)
     } else if !has_seat(worker, connections) {
-        worker.shared.addresses.release(peer.ip());
+        worker.context.local.shared.addresses.release(peer.ip());
         Some(Refusal::MaxConnections)
     } else {
         None
@@ -213,40 +218,40 @@ fn admission(worker: &Worker, connections: usize, peer: SocketAddr) -> Option<Re
 /// Whether one more connection may be served beside `connections`, if need be because a silent one gives way to it. That
 /// one ends a moment later, so that the limit is passed by as many as are about to end.
 fn has_seat(worker: &Worker, connections: usize) -> bool {
-    let missing = (connections + 1).saturating_sub(worker.options.limits.max_connections);
+    let missing = (connections + 1).saturating_sub(worker.context.local.options.limits.max_connections);
     if missing == 0 {
         return true;
     }
-    let missing = missing.saturating_sub(worker.leaving());
-    missing == 0 || worker.evict(Shortage::MaxConnections, missing).count() >= missing
+    let missing = missing.saturating_sub(worker.context.evictor.leaving());
+    missing == 0 || worker.context.evictor.evict(Shortage::MaxConnections, missing).count() >= missing
 }
 
 fn hand_over(worker: &Worker, to: &Handle, socket: Socket, peer: SocketAddr, listener: Arc<Listener>) {
     if to.commands.send(Command::Serve(socket, peer, listener)).is_err() {
         to.status.connections.fetch_sub(1, Ordering::Relaxed);
-        worker.shared.addresses.release(peer.ip());
+        worker.context.local.shared.addresses.release(peer.ip());
     }
 }
 
 /// Serves a connection that is already counted.
 pub(super) fn serve(worker: &Rc<Worker>, stream: Stream, peer: SocketAddr, open: Rc<OpenListener>) {
-    worker.status.accepted.fetch_add(1, Ordering::Relaxed);
+    worker.context.status.accepted.fetch_add(1, Ordering::Relaxed);
     let id = NEXT_CONNECTION.fetch_add(1, Ordering::Relaxed);
     match open.listener.wanted().protocols.application {
         Application::Http1 => {
-            let connection = Connection::new(stream, id, peer, open, ConnectionGuard(worker.clone()));
-            env::spawn(connection::serve(connection, Deadline::new(worker)));
+            let connection = Connection::new(stream, id, peer, open, ConnectionGuard(worker.context.clone()));
+            env::spawn(connection::serve(connection, ConnectionTimer::new(&worker.context)));
         }
     }
 }
 
 /// A connection's place in the count, given back however its task ends.
-pub(crate) struct ConnectionGuard(Rc<Worker>);
+pub(crate) struct ConnectionGuard(Rc<WorkerContext>);
 
 impl ConnectionGuard {
     /// The same for its address's place.
     pub(crate) fn release(&self, address: IpAddr) {
-        self.0.shared.addresses.release(address);
+        self.0.local.shared.addresses.release(address);
     }
 }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::Status;
 use super::listeners::Closing;
 use crate::env::Socket;
 use crate::listener::Listener;
+use crate::observe::status::Status;
 
 /// A request to a worker.
 pub(crate) enum Command {

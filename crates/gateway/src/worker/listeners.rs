@@ -149,14 +149,14 @@ impl Worker {
         }
         drop(listeners);
         if !gone.is_empty() {
-            let now_ms = self.clock_ns() / 1_000_000;
+            let now_ms = self.context.local.clock_ns() / 1_000_000;
             gone.iter().for_each(|open| open.close(now_ms, Closing::at_once(CLOSE_GRACE_MS)));
             self.wake_connections();
         }
     }
 
     fn accept_on(self: &Rc<Self>, open: &Rc<OpenListener>, peers: &Rc<[Handle]>) {
-        let taken = open.listener.of_worker(self.index).and_then(|sockets| {
+        let taken = open.listener.of_worker(self.context.local.index).and_then(|sockets| {
             sockets.into_iter().map(env::Listener::attach).collect::<std::io::Result<Vec<_>>>()
         });
         match taken {
@@ -172,7 +172,7 @@ impl Worker {
             }
             Err(error) => {
                 let address = open.listener.address();
-                tracing::error!(%error, %address, worker = self.index, "a worker cannot listen");
+                tracing::error!(%error, %address, worker = self.context.local.index, "a worker cannot listen");
             }
         }
     }
@@ -194,14 +194,14 @@ impl Worker {
         self.take_up_listeners(peers);
         find().unwrap_or_else(|| {
             let open = OpenListener::new(listener.clone());
-            open.close(self.now_ms(), Closing::at_once(CLOSE_GRACE_MS));
+            open.close(self.context.local.now_ms(), Closing::at_once(CLOSE_GRACE_MS));
             Rc::new(open)
         })
     }
 
     /// Ends all listeners. A second time shortens the spread of the first.
     pub(super) fn close_listeners(&self, closing: Closing) {
-        let now_ms = self.clock_ns() / 1_000_000;
+        let now_ms = self.context.local.clock_ns() / 1_000_000;
         for open in &self.listeners.borrow().open {
             open.close(now_ms, closing);
         }
@@ -211,7 +211,7 @@ impl Worker {
     /// Lets every connection look around.
     pub(super) fn wake_connections(&self) {
         let mut wakers = Vec::new();
-        self.timers.borrow().wake_all(&mut wakers);
+        self.context.local.timers.borrow().wake_all(&mut wakers);
         wakers.drain(..).for_each(std::task::Waker::wake);
     }
 }

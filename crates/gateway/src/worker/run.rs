@@ -9,7 +9,8 @@ use std::task::Waker;
 use stdx::buffer::BufferPool;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::{Closing, Command, Handle, Parts, Worker, accept, wall_offset};
+use super::{Closing, Command, Handle, Parts, Worker, accept};
+use crate::context::WorkerContext;
 use crate::env::{self, Stream};
 
 /// One turn of the slow loop; deadlines are met to within this and the steps of [`wake_in_batches`].
@@ -38,8 +39,7 @@ pub(crate) fn run(
 /// All that a worker does, on whatever loop runs it; the tasks it has spawned end with that loop.
 pub(crate) async fn body(worker: Rc<Worker>, peers: Vec<Handle>, commands: &mut UnboundedReceiver<Command>) {
     let peers: Rc<[Handle]> = peers.into();
-    // Never set before: a worker runs once.
-    let _ = worker.peers.set(peers.clone());
+    worker.context.evictor.set_peers(peers.clone());
     worker.take_up_listeners(&peers);
     worker.spawn_critical(slow_loop(worker.clone()));
     tokio::select! {
@@ -57,15 +57,15 @@ async fn run_commands(worker: &Rc<Worker>, peers: &Rc<[Handle]>, commands: &mut 
                     accept::serve(worker, stream, peer, worker.open_listener(listener, peers));
                 }
                 Err(_) => {
-                    worker.status.connections.fetch_sub(1, Ordering::Relaxed);
-                    worker.shared.addresses.release(peer.ip());
+                    worker.context.status.connections.fetch_sub(1, Ordering::Relaxed);
+                    worker.context.local.shared.addresses.release(peer.ip());
                 }
             },
             Some(Command::Listeners) => worker.take_up_listeners(peers),
-            Some(Command::Evict) => worker.evict_asked(),
+            Some(Command::Evict) => worker.context.evictor.evict_asked(),
             Some(Command::Drain(closing)) => worker.drain(closing),
             Some(Command::Panic) => worker.spawn_critical(async { panic!("a test asked for it") }),
-            Some(Command::Stop) | None => return worker.flush_log(),
+            Some(Command::Stop) | None => return worker.context.flush_log(),
         }
     }
 }
@@ -80,20 +80,20 @@ async fn slow_loop(worker: Rc<Worker>) {
     loop {
         env::sleep_ms(TURN_MS).await;
         let now_ms = worker.beat();
-        worker.timers.borrow_mut().advance(now_ms, &mut wakers);
+        worker.context.local.timers.borrow_mut().advance(now_ms, &mut wakers);
         wake_in_batches(&mut wakers, || {
             worker.beat();
         })
         .await;
         // An idle worker takes up a new generation too, so that the old one can be freed and the new one reported.
-        drop(worker.generation());
-        worker.flush_log();
+        drop(worker.context.generation());
+        worker.context.flush_log();
         turn += 1;
         let sweeps = turn.is_multiple_of(SWEEP_TURNS);
         if sweeps {
             worker.sweep(now_ms);
         }
-        let is_short = worker.shared.memory.sheds_idle();
+        let is_short = worker.context.local.shared.memory.sheds_idle();
         if is_short && (sweeps || !was_short) {
             worker.free_what_is_kept();
         }
@@ -140,47 +140,39 @@ impl Worker {
 
     /// Notes that the loop turns, at the time that is returned, in milliseconds.
     fn beat(&self) -> u64 {
-        let now_ms = self.clock_ns() / 1_000_000;
-        self.status.beat_ms.store(now_ms, Ordering::Relaxed);
+        let now_ms = self.context.local.clock_ns() / 1_000_000;
+        self.context.status.beat_ms.store(now_ms, Ordering::Relaxed);
         now_ms
     }
 
-    /// Begins to end: idle connections close when their last wait is over, the others after the exchange under way.
+    /// Begins to end: idle connections close when their last wait is over, the others after the exchange in flight.
     fn drain(&self, closing: Closing) {
-        self.draining.set(true);
-        self.pools.borrow_mut().clear();
-        self.http.clear();
+        self.context.upstreams.drain();
+        self.context.local.http.clear();
         self.close_listeners(closing);
     }
 
-    /// Memory is short: idle connections of clients and to nodes end, and what was kept for reuse is freed.
+    /// Frees memory because it is short: idle connections of clients and to endpoints end, and what was kept for reuse is
+    /// freed.
     fn free_what_is_kept(&self) {
-        self.pools.borrow_mut().clear();
-        self.exchanges.borrow_mut().clear();
-        self.bytes.borrow_mut().clear();
+        self.context.upstreams.close_idle();
+        self.context.exchanges.clear();
+        self.context.local.free_bytes();
         BufferPool::clear();
         self.wake_connections();
     }
 
     /// What need not be done more often than once a second.
     fn sweep(&self, now_ms: u64) {
-        let mut pools = self.pools.borrow_mut();
-        pools.sweep(now_ms);
-        self.status.idle_upstream.store(pools.len(), Ordering::Relaxed);
-        drop(pools);
-        self.http.sweep();
-        self.shared.capacity.read_limit();
-        self.shared.upstream_warnings.tell_due(now_ms);
-        self.wall_offset.set(wall_offset());
-        let generation = self.generation();
+        let WorkerContext { local, status, upstreams, .. } = &*self.context;
+        status.idle_upstream.store(upstreams.sweep(now_ms), Ordering::Relaxed);
+        local.http.sweep();
+        local.shared.capacity.read_limit();
+        self.context.upstream_warnings.tell_due(now_ms);
+        local.read_wall_offset();
+        let generation = self.context.generation();
         if self.swept_revision.replace(generation.revision) != generation.revision {
-            self.metrics.retain_routes(|id| generation.route_slots.contains_key(id));
-        }
-    }
-
-    fn flush_log(&self) {
-        if let Some((_, writer)) = &self.access_log {
-            writer.borrow_mut().flush();
+            self.context.metrics.retain_routes(|id| generation.route_slots.contains_key(id));
         }
     }
 }

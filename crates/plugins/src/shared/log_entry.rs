@@ -164,12 +164,12 @@ pub(crate) fn full(exchange: &Exchange, bodies: &Bodies) -> Map<String, Value> {
         "method": text(Builtin::RequestMethod),
         "headers": fields(&exchange.request.headers),
         "querystring": query(exchange.request.query().unwrap_or_default()),
-        "size": exchange.request_bytes,
+        "size": exchange.stats.request_bytes,
     });
     let mut response = json!({
         "status": exchange.status(),
         "headers": fields(&exchange.response.headers),
-        "size": exchange.response_bytes,
+        "size": exchange.stats.response_bytes,
     });
     if let Some(part) = bodies.request.as_ref().filter(|part| part.applies(exchange))
         && let Some(body) = exchange.read_request_body(|body| part.of(body))
@@ -266,7 +266,7 @@ fn ms(ns: u64) -> Value {
 
 /// When the request began, in milliseconds since the Unix epoch.
 fn start_ms(exchange: &Exchange) -> u64 {
-    let (seconds, nanoseconds) = exchange.worker().wall_at(exchange.times.started_ns);
+    let (seconds, nanoseconds) = exchange.local().wall_at(exchange.times.started_ns);
     seconds * 1_000 + u64::from(nanoseconds) / 1_000_000
 }
 

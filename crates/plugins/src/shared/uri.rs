@@ -24,7 +24,7 @@ const LOCATION: &AsciiSet = &CONTROLS.add(b' ');
 
 /// Appends a decoded path in encoded form, as the path of `exchange` was decoded.
 pub(crate) fn encode_path(exchange: &Exchange, decoded: &[u8], out: &mut Vec<u8>) {
-    encode(decoded, exchange.worker().options.path.match_uri_encoded_slash, out);
+    encode(decoded, exchange.local().options.path.match_uri_encoded_slash, out);
 }
 
 /// Appends a decoded path in encoded form. With `keeps_encoded_slash` the decoded form of a path keeps encoded slashes, so

@@ -210,3 +210,35 @@ fn empty_words_of_a_trusted_peer_are_replaced() {
     ];
     check(&weir, &origin, &empty, &observed);
 }
+
+#[test]
+fn refused_request_is_logged_with_its_own_client() {
+    let origin = Origin::answering("ok");
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("access.log");
+    let format = "$remote_addr $status";
+    let weir = gateway(
+        &origin,
+        &[
+            "--workers",
+            "1",
+            "--real-ip-from",
+            "127.0.0.1",
+            "--access-log",
+            log.to_str().unwrap(),
+            "--access-log-format",
+            format,
+        ],
+    );
+    // The worker reuses the exchange of the first request for the second, which is refused before it is matched.
+    forwarded(&weir, &origin, &[("X-Real-IP", "10.1.1.1")]);
+    let refused = weir.client().request("TRACE", "/x", &[], b"");
+    assert_eq!(refused.status, 405);
+    forwarded(&weir, &origin, &[("X-Real-IP", "10.1.1.1")]);
+    assert_eq!(weir.client().request("TRACE", "/x", &[("X-Real-IP", "10.2.2.2")], b"").status, 405);
+    let lines = wait_for("four lines", || {
+        let text = fs::read_to_string(&log).ok()?;
+        (text.lines().count() >= 4).then_some(text)
+    });
+    assert_eq!(lines, "10.1.1.1 200\n127.0.0.1 405\n10.1.1.1 200\n10.2.2.2 405\n");
+}

@@ -33,15 +33,9 @@ pub(super) fn common_log(exchange: &Exchange) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// When the exchange began, as seconds and nanoseconds of the Unix epoch; now, for one that no worker serves.
+/// When the exchange began, as seconds and nanoseconds of the Unix epoch.
 fn began(exchange: &Exchange) -> (u64, u32) {
-    match &exchange.worker {
-        Some(worker) => worker.wall_at(exchange.times.started_ns),
-        None => {
-            let now = crate::env::wall_clock();
-            (now.as_secs(), now.subsec_nanos())
-        }
-    }
+    exchange.local().wall_at(exchange.times.started_ns)
 }
 
 const MONTHS: [&str; 12] =

@@ -158,17 +158,17 @@ impl Drop for NodeStreamScript {
     }
 }
 
-/// A worker whose only route goes to `count` nodes with a connection each that plays the next of `scripts` as a stream;
+/// A context whose only route goes to `count` nodes with a connection each that plays the next of `scripts` as a stream;
 /// nothing listens behind them.
-fn worker_with(count: u16, scripts: &[&[Step]]) -> (Rc<Worker>, Told) {
+fn context_with(count: u16, scripts: &[&[Step]]) -> (Rc<WorkerContext>, Told) {
     // Never connected to: every stream is checkout.
     let nobody: Vec<_> = (1..=count).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect();
-    let worker = worker(&nobody, &json!({}));
+    let context = context(&nobody, &json!({}));
     let told = Told::default();
     let scripts: VecDeque<VecDeque<Step>> =
         scripts.iter().map(|steps| steps.iter().cloned().collect()).collect();
     let scripts = Rc::new(RefCell::new(scripts));
-    let generation = worker.generation();
+    let generation = context.generation();
     for node in &generation.upstreams.get(0).unwrap().nodes.load().nodes {
         let (scripts, told) = (scripts.clone(), told.clone());
         let script = move || -> Box<dyn UpstreamStream> {
@@ -183,19 +183,23 @@ fn worker_with(count: u16, scripts: &[&[Step]]) -> (Rc<Worker>, Told) {
                 sent: Sent::Nothing,
             })
         };
-        worker.pools.borrow_mut().play(node.endpoint.id, Box::new(script));
+        context.upstreams.pools().borrow_mut().play(node.endpoint.id, Box::new(script));
     }
-    (worker, told)
+    (context, told)
 }
 
 /// What a client was told, and the body it got.
-async fn exchange_on(worker: &Rc<Worker>, method_and_path: &str, server: Scripted) -> (String, String) {
-    let (mut server, deadline) = (server, Deadline::new(worker));
-    let mut exchange = PooledExchange::new(worker);
+async fn exchange_on(
+    context: &Rc<WorkerContext>,
+    method_and_path: &str,
+    server: Scripted,
+) -> (String, String) {
+    let (mut server, deadline) = (server, Deadline::new(&context.local));
+    let mut exchange = context.exchanges.checkout();
     request_head(&mut exchange, method_and_path);
-    let outcome = run(worker, &mut exchange, &mut server, &deadline).await;
-    assert!(matches!(outcome, Outcome::Done));
-    log(worker, &mut exchange);
+    let served = run(context, &mut exchange, &mut server, &deadline).await;
+    assert!(matches!(served.outcome, Outcome::Done));
+    log(context, &mut exchange, served.log);
     (server.told.join(" "), String::from_utf8(server.answer).unwrap())
 }
 
@@ -203,9 +207,9 @@ async fn exchange_on(worker: &Rc<Worker>, method_and_path: &str, server: Scripte
 fn bodies_interim_answers_and_trailers_pass_between_two_protocols_that_are_not_http1() {
     use Step::{Data, End, Head, Wait};
     let script = [Wait, Head(103, false), Head(200, true), Data("hello"), Wait, Data("!"), End("sum")];
-    let (worker, told) = worker_with(1, &[&script]);
+    let (context, told) = context_with(1, &[&script]);
     let client = scripted(&[Some("abc"), Some("d")], BodyLength::Unknown);
-    let (heard, answer) = on_loop(exchange_on(&worker, "POST /here", client));
+    let (heard, answer) = on_loop(exchange_on(&context, "POST /here", client));
     assert_eq!((heard.as_str(), answer.as_str()), ("interim:103 start:200:Unknown finish:1", "hello!"));
     assert_eq!(*told.borrow(), ["POST /here Unknown ab c d finish over"]);
 }
@@ -215,12 +219,12 @@ fn one_connection_carries_many_exchanges_at_once() {
     use Step::{Data, End, Head, Wait};
     let slow = [Wait, Wait, Wait, Wait, Head(200, true), Data("slow"), End("1")];
     let quick = [Head(201, true), Data("quick"), End("2")];
-    let (worker, told) = worker_with(1, &[&slow, &quick]);
+    let (context, told) = context_with(1, &[&slow, &quick]);
     let order = RefCell::new(Vec::new());
     let one = |path: &'static str| {
-        let (worker, order) = (&worker, &order);
+        let (context, order) = (&context, &order);
         async move {
-            let answer = exchange_on(worker, path, scripted(&[], BodyLength::None)).await;
+            let answer = exchange_on(context, path, scripted(&[], BodyLength::None)).await;
             order.borrow_mut().push(answer);
         }
     };
@@ -242,8 +246,8 @@ fn a_reset_stream_is_a_failed_try_and_a_cut_body_is_never_made_whole() {
         ("GET /here", &[Head(101, false)], "start:502:"),
     ];
     for (request, script, want) in cases {
-        let (worker, _) = worker_with(1, &[script]);
-        let (heard, _) = on_loop(exchange_on(&worker, request, scripted(&[], BodyLength::None)));
+        let (context, _) = context_with(1, &[script]);
+        let (heard, _) = on_loop(exchange_on(&context, request, scripted(&[], BodyLength::None)));
         assert!(heard.starts_with(want), "{script:?}: {heard}");
     }
 }
@@ -254,10 +258,10 @@ fn a_stream_that_was_not_begun_is_tried_at_the_other_node_and_a_begun_one_is_not
     let cases: &[(Option<&'static str>, &str, usize)] =
         &[(None, "start:204:None finish:0", 2), (Some("abc"), "start:502:", 1)];
     for (piece, want, streams) in cases {
-        let (worker, told) = worker_with(2, &[&[Reset(Cause::NoResponse)], &[Head(204, false)]]);
+        let (context, told) = context_with(2, &[&[Reset(Cause::NoResponse)], &[Head(204, false)]]);
         let length = piece.map_or(BodyLength::None, |piece| BodyLength::Known(piece.len() as u64));
         let body: Vec<_> = piece.iter().map(|piece| Some(*piece)).collect();
-        let (heard, _) = on_loop(exchange_on(&worker, "POST /here", scripted(&body, length)));
+        let (heard, _) = on_loop(exchange_on(&context, "POST /here", scripted(&body, length)));
         assert!(heard.starts_with(want), "{piece:?}: {heard}");
         assert_eq!(told.borrow().len(), *streams, "{piece:?}: {told:?}");
     }

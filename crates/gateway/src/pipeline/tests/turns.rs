@@ -9,21 +9,21 @@ use crate::pipeline::turn::PIECES_MAX;
 /// Runs one exchange; the most pieces that passed in one poll of its task, and the body that the client got.
 fn most_in_a_poll(origin: &Origin, plugins: &Value, mut server: Scripted) -> (usize, Vec<u8>) {
     on_loop(async {
-        let worker = worker(&[origin.address()], plugins);
-        let (deadline, mut exchange) = (Deadline::new(&worker), PooledExchange::new(&worker));
+        let context = context(&[origin.address()], plugins);
+        let (deadline, mut exchange) = (Deadline::new(&context.local), context.exchanges.checkout());
         request_head(&mut exchange, "POST /here");
         let (pieces, mut most) = (server.pieces.clone(), 0);
-        {
-            let mut running = pin!(run(&worker, &mut exchange, &mut server, &deadline));
+        let served = {
+            let mut running = pin!(run(&context, &mut exchange, &mut server, &deadline));
             poll_fn(|cx| {
                 let before = pieces.get();
                 let polled = running.as_mut().poll(cx);
                 most = most.max(pieces.get() - before);
                 polled
             })
-            .await;
-        }
-        log(&worker, &mut exchange);
+            .await
+        };
+        log(&context, &mut exchange, served.log);
         (most, server.answer)
     })
 }
@@ -43,17 +43,11 @@ fn body_that_is_collected_in_small_chunks_yields() {
     let mut server = scripted(&body, BodyLength::Unknown);
     let pieces = server.pieces.clone();
     let most = on_loop(async {
-        let worker = worker(&[origin.address()], &json!({}));
-        let (deadline, mut exchange) = (Deadline::new(&worker), PooledExchange::new(&worker));
+        let context = context(&[origin.address()], &json!({}));
+        let (deadline, mut exchange) = (Deadline::new(&context.local), context.exchanges.checkout());
         request_head(&mut exchange, "POST /here");
-        let generation = worker.generation();
-        let run = crate::pipeline::Run {
-            worker: &worker,
-            generation: &generation,
-            deadline: &deadline,
-            body_guard: Cell::default(),
-            is_client_leaving: Cell::default(),
-        };
+        let generation = context.generation();
+        let run = crate::pipeline::Run::new(&context, &generation, &deadline);
         let mut most = 0;
         {
             let whole = crate::pipeline::collect::whole(&run, &mut exchange, &mut server, 1_000_000);
@@ -77,13 +71,13 @@ fn upload_without_a_pause_ends_in_time() {
     let origin = Origin::start(|request| Reply::ok(&request.body.len().to_string()));
     let body = vec![Some("x"); 3 * PIECES_MAX];
     let (told, pieces) = on_loop(async {
-        let worker = worker(&[origin.address()], &json!({}));
-        let (deadline, mut exchange) = (Deadline::new(&worker), PooledExchange::new(&worker));
-        deadline.set_cap(worker.now_ms());
+        let context = context(&[origin.address()], &json!({}));
+        let (deadline, mut exchange) = (Deadline::new(&context.local), context.exchanges.checkout());
+        deadline.set_cap(context.local.now_ms());
         request_head(&mut exchange, "POST /here");
         let mut server = scripted(&body, BodyLength::Unknown);
-        run(&worker, &mut exchange, &mut server, &deadline).await;
-        log(&worker, &mut exchange);
+        let served = run(&context, &mut exchange, &mut server, &deadline).await;
+        log(&context, &mut exchange, served.log);
         assert_eq!(exchange.failure.as_ref().map(|failure| failure.cause), Some(Cause::RequestTimeout));
         (server.told.join(" "), 3 * PIECES_MAX - server.body.len())
     });
@@ -91,18 +85,12 @@ fn upload_without_a_pause_ends_in_time() {
     assert_eq!(pieces, PIECES_MAX, "one turn");
 
     on_loop(async {
-        let worker = worker(&[origin.address()], &json!({}));
-        let (deadline, mut exchange) = (Deadline::new(&worker), PooledExchange::new(&worker));
-        deadline.set_cap(worker.now_ms());
+        let context = context(&[origin.address()], &json!({}));
+        let (deadline, mut exchange) = (Deadline::new(&context.local), context.exchanges.checkout());
+        deadline.set_cap(context.local.now_ms());
         request_head(&mut exchange, "POST /here");
-        let generation = worker.generation();
-        let run = crate::pipeline::Run {
-            worker: &worker,
-            generation: &generation,
-            deadline: &deadline,
-            body_guard: Cell::default(),
-            is_client_leaving: Cell::default(),
-        };
+        let generation = context.generation();
+        let run = crate::pipeline::Run::new(&context, &generation, &deadline);
         let mut server = scripted(&body, BodyLength::Unknown);
         let read = crate::pipeline::collect::whole(&run, &mut exchange, &mut server, 1_000_000).await;
         assert_eq!(read.err().map(|failure| failure.cause), Some(Cause::RequestTimeout));
@@ -113,13 +101,13 @@ fn upload_without_a_pause_ends_in_time() {
 fn response_without_a_pause_ends_in_time() {
     let origin = Origin::start(|_| Reply::chunked(&["x"; 5 * PIECES_MAX], &[]));
     let told = on_loop(async {
-        let worker = worker(&[origin.address()], &json!({}));
-        let (deadline, mut exchange) = (Deadline::new(&worker), PooledExchange::new(&worker));
-        deadline.set_cap(worker.now_ms());
+        let context = context(&[origin.address()], &json!({}));
+        let (deadline, mut exchange) = (Deadline::new(&context.local), context.exchanges.checkout());
+        deadline.set_cap(context.local.now_ms());
         request_head(&mut exchange, "GET /here");
         let mut server = scripted(&[], BodyLength::None);
-        run(&worker, &mut exchange, &mut server, &deadline).await;
-        log(&worker, &mut exchange);
+        let served = run(&context, &mut exchange, &mut server, &deadline).await;
+        log(&context, &mut exchange, served.log);
         assert_eq!(exchange.failure.as_ref().map(|failure| failure.cause), Some(Cause::RequestTimeout));
         server.told.join(" ")
     });

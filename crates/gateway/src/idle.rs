@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::Status;
+use crate::observe::status::Status;
 
 /// Why a connection is silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

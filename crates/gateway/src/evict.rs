@@ -1,13 +1,18 @@
 //! Making client connections give way when seats or descriptors run out: the one that has been silent longest in the
 //! whole process, never-spoken ones first. A connection with a request in flight never gives way.
 
+use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::idle::IdleState;
-use super::{Command, Handle, Status, Worker};
 use crate::env;
+use crate::idle::{IdleConnections, IdleState};
+use crate::local::Local;
+use crate::observe::status::Status;
 use crate::overload::capacity::Shortage;
+use crate::worker::{Command, Handle};
 
 /// The most connections that are told at once, as many as nginx closes: enough for the next clients and their connections
 /// to nodes. Closing one takes some 40 µs, and all others wait meanwhile.
@@ -18,14 +23,12 @@ const AT_ONCE: usize = 32;
 const UNUSED_LEAST_MS: u32 = 100;
 /// The same for connections that have been of use, or whose request has begun. Longer, so that a flood of new connections,
 /// each younger than that, cannot put out clients that ask every second.
-const USED_LEAST_MS: u32 = 1_000;
+pub(crate) const USED_LEAST_MS: u32 = 1_000;
 /// How long is waited for another worker to act.
 const ELSEWHERE_MS: u64 = 1;
 /// A worker that has not turned its loop for so long is passed over: what it is asked for may come too late. That is ten
 /// turns of the loop; the worker that asks goes on with the next one.
 const STANDS_AFTER_MS: u64 = 200;
-/// How often a connection to a node is tried again because a client connection gave way for it.
-const OPENS_AGAIN: usize = 8;
 
 impl IdleState {
     fn least_ms(self) -> u32 {
@@ -38,7 +41,7 @@ impl IdleState {
 
 /// Connections that were told to give way.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Evicted {
+pub(crate) struct Evicted {
     /// Of this worker: they end when their tasks run.
     here: usize,
     /// Of other workers, which were asked.
@@ -47,22 +50,53 @@ pub(super) struct Evicted {
 
 impl Evicted {
     /// All of them.
-    pub(super) fn count(self) -> usize {
+    pub(crate) fn count(self) -> usize {
         self.here + self.elsewhere
     }
 }
 
-impl Worker {
+/// Makes idle connections of clients give way: of one worker, in agreement with the others.
+pub(crate) struct Evictor {
+    local: Rc<Local>,
+    status: Arc<Status>,
+    pub(crate) idle: RefCell<IdleConnections>,
+    /// All workers, this one among them; set when it begins to run.
+    peers: OnceCell<Rc<[Handle]>>,
+    /// How many connections were about to end when this worker last waited for that.
+    waited_for: Cell<usize>,
+}
+
+impl Evictor {
+    pub(crate) fn new(local: Rc<Local>, status: Arc<Status>) -> Rc<Evictor> {
+        Rc::new(Evictor {
+            local,
+            idle: RefCell::new(IdleConnections::new(status.clone())),
+            status,
+            peers: OnceCell::new(),
+            waited_for: Cell::new(0),
+        })
+    }
+
+    /// Names all workers, this one among them. A worker runs once, so a second call changes nothing.
+    pub(crate) fn set_peers(&self, peers: Rc<[Handle]>) {
+        let _ = self.peers.set(peers);
+    }
+
+    /// A connection that was told to give way has ended.
+    pub(crate) fn one_has_left(&self) {
+        self.status.settled(1);
+    }
+
     /// Makes up to `wanted` connections give way, in this worker or another, whichever has the one that has been silent
     /// longest.
     #[cold]
-    pub(super) fn evict(&self, shortage: Shortage, wanted: usize) -> Evicted {
-        let now_ms = self.clock_ns() / 1_000_000;
+    pub(crate) fn evict(&self, shortage: Shortage, wanted: usize) -> Evicted {
+        let now_ms = self.local.clock_ns() / 1_000_000;
         let peers = self.peers();
         let mut evicted = Evicted::default();
         while evicted.count() < wanted.min(AT_ONCE) {
-            let Some((silence, index)) = longest_silent(peers, self.index, now_ms) else { break };
-            if index != self.index {
+            let Some((silence, index)) = longest_silent(peers, self.local.index, now_ms) else { break };
+            if index != self.local.index {
                 ask(&peers[index], shortage);
                 evicted.elsewhere += 1;
             } else if self.tell(silence, shortage, now_ms) {
@@ -73,21 +107,21 @@ impl Worker {
             }
         }
         if evicted.here > 0 {
-            self.shared.capacity.warn(shortage, evicted.here, now_ms);
+            self.local.shared.capacity.warn(shortage, evicted.here, now_ms);
         }
         evicted
     }
 
     /// Does what other workers have asked for.
-    pub(super) fn evict_asked(&self) {
-        let now_ms = self.clock_ns() / 1_000_000;
+    pub(crate) fn evict_asked(&self) {
+        let now_ms = self.local.clock_ns() / 1_000_000;
         for shortage in Shortage::ALL {
             let asked = self.status.asked[*shortage as usize].swap(0, Ordering::Relaxed) as usize;
             let told = (0..asked).take_while(|_| self.tell_longest_silent(*shortage, now_ms)).count();
             // They were counted as leaving by the worker that asked.
             self.status.settled(asked - told);
             if told > 0 {
-                self.shared.capacity.warn(*shortage, told, now_ms);
+                self.local.shared.capacity.warn(*shortage, told, now_ms);
             }
         }
     }
@@ -102,7 +136,7 @@ impl Worker {
         let Some(index) = told else { return false };
         self.status.failures.evicted(shortage, silence);
         // Without a waker its deadline has passed, which woke it.
-        let waker = self.timers.borrow().waker_at(index);
+        let waker = self.local.timers.borrow().waker_at(index);
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -111,30 +145,29 @@ impl Worker {
 
     /// Makes one connection of this worker give way, although one of another worker has been silent longer.
     fn evict_here(&self, shortage: Shortage) -> Evicted {
-        let now_ms = self.clock_ns() / 1_000_000;
+        let now_ms = self.local.clock_ns() / 1_000_000;
         if !self.tell_longest_silent(shortage, now_ms) {
             return Evicted::default();
         }
         self.status.leaving.fetch_add(1, Ordering::Relaxed);
-        self.shared.capacity.warn(shortage, 1, now_ms);
+        self.local.shared.capacity.warn(shortage, 1, now_ms);
         Evicted { here: 1, elsewhere: 0 }
     }
 
     /// Connections of all workers that are about to end, because they were told to give way. Those of a worker that stands
     /// do not count.
-    pub(super) fn leaving(&self) -> usize {
-        leaving(self.peers(), self.index, self.clock_ns() / 1_000_000)
+    pub(crate) fn leaving(&self) -> usize {
+        leaving(self.peers(), self.local.index, self.local.clock_ns() / 1_000_000)
     }
 
     fn peers(&self) -> &[Handle] {
         self.peers.get().map_or(&[], |peers| peers)
     }
 
-    /// As [`Worker::evict`], because a call found no descriptor, and waits for the connections to end. If no client
-    /// connection gives way, this worker's idle connections to nodes do. False if nothing was found.
+    /// As [`Evictor::evict`], because a call found no descriptor, and waits for the connections to end. False if no connection gives way.
     #[cold]
-    pub(super) async fn free_descriptors(&self) -> bool {
-        self.shared.capacity.read_limit();
+    pub(crate) async fn free_descriptors(&self) -> bool {
+        self.local.shared.capacity.read_limit();
         let leaving = self.leaving();
         let mut evicted = self.evict(Shortage::OpenFiles, AT_ONCE.saturating_sub(leaving));
         let has_fallen = leaving < self.waited_for.replace(leaving + evicted.count());
@@ -142,11 +175,7 @@ impl Worker {
             // None of them has ended since the last look: their worker may stand.
             evicted = self.evict_here(Shortage::OpenFiles);
         }
-        if self.wait_for_evicted(evicted).await {
-            return true;
-        }
-        let now_ms = self.now_ms();
-        self.pools.borrow_mut().close_idle(u64::from(USED_LEAST_MS), now_ms) > 0
+        self.wait_for_evicted(evicted).await
     }
 
     /// Waits until connections that were told to give way may have ended; false if there are none.
@@ -163,29 +192,11 @@ impl Worker {
 
     /// Lets connections give way if `descriptor`, which was just opened, is one of the last.
     #[inline]
-    pub(super) fn keep_reserve(&self, descriptor: u64) {
-        let missing = self.shared.capacity.missing(descriptor);
+    pub(crate) fn keep_reserve(&self, descriptor: u64) {
+        let missing = self.local.shared.capacity.missing(descriptor);
         if missing > 0 {
             self.evict(Shortage::OpenFiles, missing.saturating_sub(self.leaving()));
         }
-    }
-
-    /// Opens a connection to a node; where no descriptor is left, silent client connections give way.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub(super) async fn open(&self, address: std::net::SocketAddr) -> io::Result<env::Stream> {
-        for _ in 0..OPENS_AGAIN {
-            match env::connect(address).await {
-                Ok(stream) => {
-                    self.keep_reserve(stream.descriptor());
-                    return Ok(stream);
-                }
-                Err(error) if lacks_descriptors(&error) && self.free_descriptors().await => {}
-                Err(error) => return Err(error),
-            }
-        }
-        env::connect(address).await
     }
 }
 
@@ -194,7 +205,7 @@ fn stands(status: &Status, now_ms: u64) -> bool {
     now_ms.saturating_sub(status.beat_ms.load(Ordering::Relaxed)) >= STANDS_AFTER_MS
 }
 
-/// See [`Worker::leaving`]; `own` is the worker that asks.
+/// See [`Evictor::leaving`]; `own` is the worker that asks.
 fn leaving(peers: &[Handle], own: usize, now_ms: u64) -> usize {
     let turning =
         peers.iter().enumerate().filter(|(index, peer)| *index == own || !stands(&peer.status, now_ms));
@@ -229,7 +240,7 @@ fn ask(peer: &Handle, shortage: Shortage) {
 }
 
 /// Whether a call failed because the process, or the machine, has no descriptor left.
-pub(super) fn lacks_descriptors(error: &io::Error) -> bool {
+pub(crate) fn lacks_descriptors(error: &io::Error) -> bool {
     const EMFILE: i32 = 24;
     const ENFILE: i32 = 23;
     matches!(error.raw_os_error(), Some(EMFILE | ENFILE))

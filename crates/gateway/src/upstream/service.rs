@@ -1,27 +1,29 @@
-//! A worker's dealings with upstreams: choosing a node, opening and keeping connections. State is kept by slot and by
-//! identity, so that a change elsewhere leaves it alone.
+//! The upstreams of one worker: selects an endpoint, checks streams out and in, records how attempts went. State is kept by
+//! slot and by identity, so that a change of another object leaves it alone.
 
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use super::Worker;
 use stdx::pooled::PooledBox;
 
+use super::pool::Pools;
+use super::state::{Selection, UpstreamState};
+use super::stream::PooledStream;
+use super::{Endpoint, PassHost, Upstream};
 use crate::env;
-use crate::exchange::Exchange;
+use crate::evict::{self, Evictor, lacks_descriptors};
 use crate::failure::{Cause, Failure};
 use crate::h1::origin::{OriginStream, UpstreamConnection};
+use crate::local::Local;
 use crate::overload::Priority;
 use crate::overload::limiter::Permit;
-use crate::pipeline::key_hash;
-use crate::upstream::state::{Selection, UpstreamState};
-use crate::upstream::stream::PooledStream;
-use crate::upstream::{Endpoint, PassHost, Upstream};
 
 /// The state of each upstream in use, by slot.
 #[derive(Default)]
-pub(super) struct UpstreamStates {
+struct UpstreamStates {
     slots: Vec<Option<Box<UpstreamState>>>,
 }
 
@@ -40,22 +42,39 @@ impl UpstreamStates {
     }
 }
 
-impl Worker {
-    /// Chooses a node whose endpoint is not among `tried`.
+/// The upstreams of one worker.
+pub(crate) struct Upstreams {
+    local: Rc<Local>,
+    evictor: Rc<Evictor>,
+    states: RefCell<UpstreamStates>,
+    pools: RefCell<Pools>,
+    /// The worker drains: connections are closed when they are checked in.
+    is_draining: Cell<bool>,
+}
+
+impl Upstreams {
+    pub(crate) fn new(local: Rc<Local>, evictor: Rc<Evictor>) -> Upstreams {
+        Upstreams {
+            local,
+            evictor,
+            states: RefCell::default(),
+            pools: RefCell::default(),
+            is_draining: Cell::new(false),
+        }
+    }
+
+    /// Selects an endpoint that is not among `tried`. `key_hash` is what a method with consistent hashing goes by.
     #[inline]
-    pub(crate) fn choose(
+    pub(crate) fn select(
         &self,
         upstream: &Upstream,
-        exchange: &mut Exchange,
+        key_hash: u32,
         tried: &[u64],
     ) -> Result<Selection, Failure> {
-        let mut scratch = std::mem::take(&mut exchange.scratch);
-        let key_hash = key_hash(upstream, exchange, &mut scratch);
-        exchange.scratch = scratch;
-        let mut states = self.upstreams.borrow_mut();
-        let state = states.of(upstream, self.index);
-        state.refresh(upstream, self.index);
-        state.choose(key_hash, env::random_u64(), self.now_ms(), tried).ok_or_else(|| {
+        let mut states = self.states.borrow_mut();
+        let state = states.of(upstream, self.local.index);
+        state.refresh(upstream, self.local.index);
+        state.choose(key_hash, env::random_u64(), self.local.now_ms(), tried).ok_or_else(|| {
             let note = state.nodes().note.clone().unwrap_or_else(|| "no node may be used".to_owned());
             Failure::new(Cause::NoNode, note)
         })
@@ -63,38 +82,41 @@ impl Worker {
 
     /// Lets a request through to the upstream, if it can take one more.
     pub(crate) fn admit(&self, upstream: &Upstream, priority: Priority) -> Option<Permit> {
-        let now_us = self.recent_ns() / 1_000;
-        let mut states = self.upstreams.borrow_mut();
-        states.of(upstream, self.index).limiter(now_us).admit(now_us, priority)
+        let now_us = self.local.recent_ns() / 1_000;
+        let mut states = self.states.borrow_mut();
+        states.of(upstream, self.local.index).limiter(now_us).admit(now_us, priority)
     }
 
     /// Another try at the same node begins.
     pub(crate) fn started_again(&self, upstream: &Upstream, selected: Selection) {
-        self.upstreams.borrow_mut().of(upstream, self.index).started(selected);
+        self.states.borrow_mut().of(upstream, self.local.index).started(selected);
     }
 
     /// The try at `selected` has ended.
     #[inline]
     pub(crate) fn finished(&self, upstream: &Upstream, selected: Selection, latency_us: u64, failed: bool) {
-        let now_ms = self.now_ms();
-        self.upstreams.borrow_mut().of(upstream, self.index).finished(selected, latency_us, now_ms, failed);
+        let now_ms = self.local.now_ms();
+        self.states
+            .borrow_mut()
+            .of(upstream, self.local.index)
+            .finished(selected, latency_us, now_ms, failed);
     }
 
     /// How many nodes the upstream has now.
     pub(crate) fn node_count(&self, upstream: &Upstream) -> usize {
-        self.upstreams.borrow_mut().of(upstream, self.index).nodes().nodes.len()
+        self.states.borrow_mut().of(upstream, self.local.index).nodes().nodes.len()
     }
 
     /// Whether `selected` still names the node that was chosen.
     pub(crate) fn is_current(&self, upstream: &Upstream, selected: Selection) -> bool {
-        self.upstreams.borrow_mut().of(upstream, self.index).is_current(selected)
+        self.states.borrow_mut().of(upstream, self.local.index).is_current(selected)
     }
 
     /// A stream to the node just chosen, or where to open one; and the node's name, where it is passed on.
     #[inline]
     pub(crate) fn checkout(&self, upstream: &Upstream, selected: Selection, fresh: bool) -> CheckedOutNode {
-        let mut states = self.upstreams.borrow_mut();
-        let node = &states.of(upstream, self.index).nodes().nodes[selected.index];
+        let mut states = self.states.borrow_mut();
+        let node = &states.of(upstream, self.local.index).nodes().nodes[selected.index];
         let host = (upstream.pass_host == PassHost::Node).then(|| node.host.clone());
         let endpoint = &node.endpoint;
         let begin = |connection| self.begin(connection);
@@ -108,13 +130,15 @@ impl Worker {
 
     /// Tries under way at all upstreams, as far as their methods count them.
     #[cfg(feature = "simulation")]
-    pub(crate) fn tries_under_way(&self) -> usize {
-        self.upstreams.borrow().slots.iter().flatten().map(|state| state.under_way()).sum()
+    pub(crate) fn attempts_in_flight(&self) -> usize {
+        self.states.borrow().slots.iter().flatten().map(|state| state.under_way()).sum()
     }
 
     fn begin(&self, connection: UpstreamConnection) -> PooledStream {
-        let limits = self.options.limits.origin_head;
-        PooledStream::Http1(PooledBox::make(|| OriginStream::new(connection, self.take_bytes(), limits)))
+        let limits = self.local.options.limits.origin_head;
+        PooledStream::Http1(PooledBox::make(|| {
+            OriginStream::new(connection, self.local.take_bytes(), limits)
+        }))
     }
 
     /// Opens a connection to an endpoint, for one stream to begin with.
@@ -137,11 +161,11 @@ impl Worker {
         match stream {
             PooledStream::Http1(stream) => {
                 let (connection, bytes) = stream.into_inner().end(complete);
-                self.give_bytes(bytes);
+                self.local.give_bytes(bytes);
                 if let Some(connection) = connection
-                    && !self.is_draining()
+                    && !self.is_draining.get()
                 {
-                    self.pools.borrow_mut().give(connection, self.now_ms());
+                    self.pools.borrow_mut().give(connection, self.local.now_ms());
                 }
             }
             // Dropping it ends it; the connection stays where it is.
@@ -149,7 +173,64 @@ impl Worker {
             PooledStream::Scripted(_) => {}
         }
     }
+
+    /// Opens a socket to `address`. Where no descriptor is left, idle connections of clients give way, and if there are
+    /// none, this worker's idle connections to endpoints.
+    ///
+    /// # Errors
+    /// The kernel's.
+    async fn open(&self, address: SocketAddr) -> io::Result<env::Stream> {
+        for _ in 0..OPENS_AGAIN {
+            match env::connect(address).await {
+                Ok(stream) => {
+                    self.evictor.keep_reserve(stream.descriptor());
+                    return Ok(stream);
+                }
+                Err(error) if lacks_descriptors(&error) && self.free_descriptors().await => {}
+                Err(error) => return Err(error),
+            }
+        }
+        env::connect(address).await
+    }
+
+    /// Makes connections give way, because a call found no descriptor, and waits for them to end. False if there was
+    /// nothing to close.
+    #[cold]
+    pub(crate) async fn free_descriptors(&self) -> bool {
+        if self.evictor.free_descriptors().await {
+            return true;
+        }
+        let now_ms = self.local.now_ms();
+        self.pools.borrow_mut().close_idle(u64::from(evict::USED_LEAST_MS), now_ms) > 0
+    }
+
+    /// Closes connections that have been idle for too long, and returns how many idle ones are left.
+    pub(crate) fn sweep(&self, now_ms: u64) -> usize {
+        let mut pools = self.pools.borrow_mut();
+        pools.sweep(now_ms);
+        pools.len()
+    }
+
+    /// Closes every idle connection.
+    pub(crate) fn close_idle(&self) {
+        self.pools.borrow_mut().clear();
+    }
+
+    /// Closes every idle connection, and later ones when they are checked in.
+    pub(crate) fn drain(&self) {
+        self.is_draining.set(true);
+        self.close_idle();
+    }
+
+    /// The pools, for tests that put streams into them or count them.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn pools(&self) -> &RefCell<Pools> {
+        &self.pools
+    }
 }
+
+/// How often a connection is tried again because an idle one gave way for it.
+const OPENS_AGAIN: usize = 8;
 
 /// A chosen node, as far as a try needs it.
 pub(crate) struct CheckedOutNode {

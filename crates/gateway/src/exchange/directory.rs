@@ -1,0 +1,42 @@
+//! What an exchange looks up in the configuration it began with. The runtime implements it, so that the exchange need not
+//! know compiled routes and chains.
+
+use std::sync::Arc;
+
+use router::Rule;
+
+use super::Consumer;
+
+/// The configuration in force, as far as plugins, variables and metrics read it.
+pub trait Directory {
+    /// The route in `slot`.
+    fn route(&self, slot: u32) -> Option<&RouteInfo>;
+
+    /// The consumer that presents `key` to the authentication plugin `plugin`.
+    fn consumer(&self, plugin: &str, key: &str) -> Option<&Arc<Consumer>>;
+
+    /// The consumer of that name, without any credential: an anonymous request counts as this one.
+    fn consumer_named(&self, username: &str) -> Option<&Arc<Consumer>>;
+}
+
+/// What variables, metrics and logs say of a route.
+#[derive(Clone)]
+pub struct RouteInfo {
+    /// Its id.
+    pub id: Arc<str>,
+    /// Its name, if it has one.
+    pub name: Option<Arc<str>>,
+    /// The service it refers to.
+    pub service: Option<Arc<ServiceName>>,
+    /// What it matches.
+    pub rule: Arc<Rule>,
+}
+
+/// What variables and metrics say of a service.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ServiceName {
+    /// Its id.
+    pub id: Arc<str>,
+    /// Its name, if it has one.
+    pub name: Option<Arc<str>>,
+}

@@ -1,0 +1,29 @@
+//! The key of a request that an upstream with consistent hashing goes by.
+
+use super::balance::consistent_hash;
+use super::{HashKey, Method, Upstream};
+use crate::exchange::Exchange;
+
+/// The hash of the key an upstream with consistent hashing goes by; 0 for every other method.
+pub(crate) fn key_hash(upstream: &Upstream, exchange: &mut Exchange) -> u32 {
+    let Method::ConsistentHash(key) = &upstream.method else { return 0 };
+    let mut scratch = std::mem::take(&mut exchange.scratch);
+    scratch.clear();
+    match key {
+        HashKey::Template(template) => {
+            template.render(exchange, &mut scratch);
+        }
+        HashKey::Consumer => {
+            let username = exchange.consumer().map_or("", |consumer| &consumer.username);
+            scratch.extend_from_slice(username.as_bytes());
+        }
+    }
+    // A key that is empty for this request is replaced by the client's address, as APISIX does.
+    if scratch.is_empty() {
+        let mut text = crate::forward::AddressText::default();
+        scratch.extend_from_slice(text.write(exchange.client_address()));
+    }
+    let hash = consistent_hash::key_hash(&scratch);
+    exchange.scratch = scratch;
+    hash
+}
