@@ -8,6 +8,7 @@ mod body_copy;
 pub mod consumer;
 mod context;
 mod directory;
+pub(crate) mod forwarded;
 pub(crate) mod reuse;
 mod target;
 mod times;
@@ -30,6 +31,7 @@ pub use context::{Address, ConnectionContext, Scheme};
 pub use directory::{Directory, RouteInfo, ServiceName};
 pub use times::Times;
 
+pub(crate) use forwarded::split_port;
 pub(crate) use target::Target;
 
 use body::ReadBody;

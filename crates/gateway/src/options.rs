@@ -5,8 +5,6 @@ use http1::HeadLimits;
 use router::path::PathOptions;
 
 use crate::client_address::RealIpOptions;
-use crate::forward::ForwardOptions;
-use crate::upstream::Timeouts;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -95,6 +93,45 @@ impl Default for Limits {
             // How much there is, is the machine's to say.
             memory_limit_bytes: 0,
             adaptive_concurrency: false,
+        }
+    }
+}
+
+/// What settings say about forwarding; shared by all requests of a process.
+#[derive(Clone, Debug)]
+pub struct ForwardOptions {
+    /// Peers whose `X-Forwarded-Proto`, `-Host` and `-Port` and `Forwarded` are believed (contract section 2.5).
+    pub trusted_addresses: Vec<ipnet::IpNet>,
+    /// The pseudonym in `Via` towards nodes (RFC 9110 section 7.6.3); nothing turns the field off.
+    pub via: Option<Box<str>>,
+    /// What `Server` says; nothing leaves the node's own in place.
+    pub server: Option<Box<str>>,
+    /// `X-APISIX-Upstream-Status` on every response of a node, not only on server errors (contract section 2.5).
+    pub show_upstream_status: bool,
+}
+
+/// How long each step of a try may take, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Opening the connection.
+    pub connect_ms: u64,
+    /// Between two writes to the node.
+    pub send_ms: u64,
+    /// Between two reads from the node.
+    pub read_ms: u64,
+    /// Without a byte either way in a tunnel: what a route or upstream says of reading, else a setting of its own.
+    pub tunnel_idle_ms: u64,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Timeouts {
+            // The defaults of the contract's data plane: a minute each.
+            connect_ms: 60_000,
+            send_ms: 60_000,
+            read_ms: 60_000,
+            // One hour, because WebSocket clients commonly send nothing between pings, and those may be rare.
+            tunnel_idle_ms: 3_600_000,
         }
     }
 }

@@ -14,10 +14,11 @@ pub use consumers::{ConsumerPlugins, Consumers};
 
 use crate::exchange::{Consumer, Directory, RouteInfo};
 use crate::failure::Unavailable;
+use crate::options::Timeouts;
 use crate::overload::Priority;
 use crate::plugin::chain::Chain;
 use crate::plugin::stream::chain::StreamChain;
-use crate::upstream::{Timeouts, Upstream};
+use crate::upstream::Upstream;
 
 /// Everything a request is decided by.
 #[derive(Clone)]

@@ -21,8 +21,9 @@ use stdx::persistent::{ChunkedVec, ShardedMap};
 use crate::client_address::RealIpOptions;
 use crate::compile::Compiler;
 use crate::exchange::{Consumer, Exchange, RouteInfo};
-use crate::forward::ForwardOptions;
 use crate::local::Local;
+use crate::options::ForwardOptions;
+use crate::options::Timeouts;
 use crate::options::{Limits, Options};
 use crate::overload::Priority;
 use crate::plugin::chain::Chain;
@@ -31,7 +32,6 @@ use crate::plugin::services::Services;
 use crate::plugin::state::StateRegistry;
 use crate::plugin::{Build, Decision, Flow, Plugin, PluginKind, Reply};
 use crate::runtime::{Consumers, Generation, Route, Runtime, StreamRoute};
-use crate::upstream::Timeouts;
 use crate::upstream::dns::{Resolver, SystemLookup, TtlBounds};
 
 /// What the exchanges of a test have in common: consumers, a route, state that outlives configurations.

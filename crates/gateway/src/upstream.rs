@@ -6,6 +6,7 @@ pub mod balance;
 pub mod dns;
 pub(crate) mod endpoint;
 pub(crate) mod hash_key;
+pub mod nodes;
 pub(crate) mod pool;
 pub(crate) mod service;
 pub(crate) mod state;
@@ -16,7 +17,10 @@ use std::sync::Arc;
 use router::vars::{Template, Variable};
 use stdx::published::Published;
 
+use crate::options::Timeouts;
+
 pub use endpoint::{Endpoint, EndpointKey, Endpoints, KeepAlive};
+pub use nodes::{Node, NodeSet};
 
 /// A compiled upstream.
 pub struct Upstream {
@@ -50,32 +54,6 @@ impl Upstream {
     }
 }
 
-/// How long each step of a try may take, in milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timeouts {
-    /// Opening the connection.
-    pub connect_ms: u64,
-    /// Between two writes to the node.
-    pub send_ms: u64,
-    /// Between two reads from the node.
-    pub read_ms: u64,
-    /// Without a byte either way in a tunnel: what a route or upstream says of reading, else a setting of its own.
-    pub tunnel_idle_ms: u64,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Timeouts {
-            // The defaults of the contract's data plane: a minute each.
-            connect_ms: 60_000,
-            send_ms: 60_000,
-            read_ms: 60_000,
-            // One hour, because WebSocket clients commonly send nothing between pings, and those may be rare.
-            tunnel_idle_ms: 3_600_000,
-        }
-    }
-}
-
 /// Which Host the node sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PassHost {
@@ -105,28 +83,4 @@ pub enum HashKey {
     Template(Template),
     /// The consumer's name.
     Consumer,
-}
-
-/// The nodes of an upstream at one moment.
-#[derive(Default)]
-pub struct NodeSet {
-    /// The nodes in their written order.
-    pub nodes: Vec<Node>,
-    /// The ring of a consistent hash over `nodes`; empty for other methods.
-    pub ring: balance::consistent_hash::Ring,
-    /// Why there are fewer nodes than were written, for the person who reads the log.
-    pub note: Option<String>,
-}
-
-/// One node.
-#[derive(Clone)]
-pub struct Node {
-    /// Where connections go.
-    pub endpoint: Arc<Endpoint>,
-    /// The host as it was written, with the port where it was written.
-    pub host: Arc<str>,
-    /// Its share; 0 takes it out of the choice.
-    pub weight: u32,
-    /// Nodes of a lower priority are used when no higher one is left.
-    pub priority: i64,
 }

@@ -5,6 +5,7 @@
 //! Per-worker things are deliberately not `Send`: a worker thread shares nothing on the request path.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod address_text;
 pub mod buffer;
 pub mod clock;
 pub mod hash;

@@ -13,10 +13,10 @@ use super::Compiler;
 use crate::exchange::{RouteInfo, ServiceName};
 use crate::failure::Cause;
 use crate::failure::Unavailable;
+use crate::options::Timeouts;
 use crate::overload::Priority;
 use crate::plugin::chain::Chain;
 use crate::runtime::Route;
-use crate::upstream::Timeouts;
 
 impl Compiler {
     /// Compiles the route under `key` as it is now, or takes it out if it is gone or switched off.

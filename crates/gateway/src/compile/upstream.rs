@@ -11,7 +11,8 @@ use router::vars::Template;
 use stdx::published::Published;
 
 use super::{CompileFault, Compiler, route};
-use crate::upstream::dns::{Plan, PlannedNode};
+use crate::upstream::balance::consistent_hash::derive_ring;
+use crate::upstream::nodes::{Derive, Plan, PlannedNode};
 use crate::upstream::{HashKey, KeepAlive, Method, NodeSet, PassHost, Upstream};
 
 impl Compiler {
@@ -65,7 +66,7 @@ impl Compiler {
         let plan = Plan {
             nodes: written.nodes.iter().map(planned).collect(),
             keep_alive: keep_alive(written.keepalive_pool.as_ref()),
-            with_ring: matches!(method, Method::ConsistentHash(_)),
+            derive: matches!(method, Method::ConsistentHash(_)).then_some(derive_ring as Derive),
         };
         let before = slot.and_then(|slot| self.current.upstreams.get(slot));
         // Another method is another state machine: it starts anew. The same method goes on with the new nodes.

@@ -12,9 +12,10 @@ use std::net::IpAddr;
 use router::RequestView;
 use router::vars::{BuiltinVariable as Builtin, GaveUp, Value, Variable, VariableSource};
 
-use super::Exchange;
+use stdx::address_text::AddressText;
+
+use super::{Exchange, forwarded};
 use crate::failure::Cause;
-use crate::forward::{self, AddressText};
 
 impl RequestView for Exchange {
     #[inline]
@@ -51,7 +52,7 @@ impl VariableSource for Exchange {
             Variable::Cookie(name) => forms::cookie(&self.request.headers, name),
             Variable::Graphql(part) => body::graphql(self, *part),
             Variable::Header(name) => {
-                joined(&self.request.headers, name).or_else(|| forward::default_forwarded(self, name))
+                joined(&self.request.headers, name).or_else(|| forwarded::default_forwarded(self, name))
             }
             Variable::Named(_) => None,
             Variable::PostArg(name) => body::form_argument(self, name),

@@ -17,8 +17,8 @@ use super::{Outcome, Run, refuse_undecided};
 use crate::body::{BodyEvent, BodyLength, DownstreamStream, Piece, UpstreamStream};
 use crate::exchange::Exchange;
 use crate::failure::{Cause, Failure};
+use crate::options::Timeouts;
 use crate::plugin::{BodyNeed, Phase, Portion};
-use crate::upstream::Timeouts;
 
 /// What passing a response on needs besides the two streams.
 pub(super) struct Download<'r, 'w> {

@@ -4,9 +4,8 @@
 use http1::{Method, RequestFraming, TargetForm};
 use router::path::{PathScratch, canonicalize};
 
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, split_port};
 use crate::failure::{Cause, Failure};
-use crate::forward::split_port;
 use crate::options::Options;
 
 /// Fills the exchange's path, host and client address.
@@ -43,7 +42,7 @@ pub(crate) fn prepare(
             "it has passed through this kind of gateway too often",
         ));
     }
-    options.forward.strip_untrusted_forwarded(exchange);
+    options.forward.strip_untrusted(exchange);
     let limit = options.limits.max_body_bytes;
     if let RequestFraming::Length(bytes) = exchange.request.framing
         && limit != 0

@@ -30,8 +30,8 @@ use crate::failure::{Blame, Cause, Failure};
 use crate::local::Local;
 use crate::observe::metrics::WorkerMetrics;
 use crate::options::Limits;
+use crate::options::Timeouts;
 use crate::plugin::{BodyNeed, Flow, Phase, Plugin, PluginKind, Portion};
-use crate::upstream::Timeouts;
 
 /// A client of a protocol in which a message is a list of words.
 #[derive(Default)]

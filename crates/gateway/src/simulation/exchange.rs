@@ -16,7 +16,7 @@ use super::wire::{Broken, Peer};
 use crate::env::memory::{Link, connect_from, set_link, simulate, sleep_ns};
 use crate::env::{self, Listener};
 use crate::options::Limits;
-use crate::upstream::Timeouts;
+use crate::options::Timeouts;
 
 /// The field that says which request an answer is made for: its method and canonical path.
 pub const WITNESS_FIELD: &str = "X-Witness";

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use crate::env::memory::{Link, Random};
 use crate::options::Limits;
-use crate::upstream::Timeouts;
+use crate::options::Timeouts;
 
 /// See the module.
 #[derive(Clone, Debug)]

@@ -56,7 +56,7 @@ pub(super) mod testing {
     use std::sync::Arc;
 
     use super::super::{Endpoint, KeepAlive, Node};
-    use super::consistent_hash::Ring;
+    use super::consistent_hash::derive_ring;
     use super::*;
 
     pub(in crate::upstream) fn set(weights: &[u32]) -> NodeSet {
@@ -71,7 +71,7 @@ pub(super) mod testing {
             priority: 0,
         };
         let nodes: Vec<_> = weights.iter().enumerate().map(node).collect();
-        NodeSet { ring: Ring::new(&nodes), nodes, note: None }
+        NodeSet { derived: Some(derive_ring(&nodes)), nodes, note: None }
     }
 
     pub(in crate::upstream) fn choose(

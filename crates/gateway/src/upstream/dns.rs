@@ -16,9 +16,8 @@ use std::time::Duration;
 use stdx::published::Published;
 use tokio::sync::Notify;
 
-use super::balance::consistent_hash::Ring;
-use super::endpoint::{EndpointKey, Endpoints, KeepAlive};
-use super::{Node, NodeSet};
+use super::endpoint::{EndpointKey, Endpoints};
+use super::nodes::{Node, NodeSet, Plan};
 use crate::env;
 
 pub use system::{LookupOptions, SystemLookup};
@@ -48,32 +47,6 @@ impl Default for TtlBounds {
     fn default() -> Self {
         TtlBounds { min: Duration::from_secs(1), max: Duration::from_secs(300) }
     }
-}
-
-/// A node as it is written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlannedNode {
-    /// An address or a name.
-    pub host: Box<str>,
-    /// The port.
-    pub port: u16,
-    /// Host and port as the node's own Host would say them.
-    pub authority: Arc<str>,
-    /// Its share.
-    pub weight: u32,
-    /// Its priority.
-    pub priority: i64,
-}
-
-/// The nodes of an upstream as they are written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
-    /// The nodes in order.
-    pub nodes: Vec<PlannedNode>,
-    /// How their connections are kept.
-    pub keep_alive: KeepAlive,
-    /// Whether the set needs a hash ring.
-    pub with_ring: bool,
 }
 
 /// An answer: the addresses, and for how long they hold.
@@ -401,8 +374,8 @@ fn node_set(plan: &Plan, known: &BTreeMap<Box<str>, Name>, endpoints: &Endpoints
             },
         }
     }
-    let ring = if plan.with_ring { Ring::new(&nodes) } else { Ring::default() };
-    NodeSet { nodes, ring, note }
+    let derived = plan.derive.map(|derive| derive(&nodes));
+    NodeSet { nodes, derived, note }
 }
 
 /// Has the nodes of `plan` in `cell`. Requests are served from it meanwhile: a new name must not leave them without nodes

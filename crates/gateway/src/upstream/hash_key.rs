@@ -1,5 +1,7 @@
 //! The key of a request that an upstream with consistent hashing goes by.
 
+use stdx::address_text::AddressText;
+
 use super::balance::consistent_hash;
 use super::{HashKey, Method, Upstream};
 use crate::exchange::Exchange;
@@ -20,7 +22,7 @@ pub(crate) fn key_hash(upstream: &Upstream, exchange: &mut Exchange) -> u32 {
     }
     // A key that is empty for this request is replaced by the client's address, as APISIX does.
     if scratch.is_empty() {
-        let mut text = crate::forward::AddressText::default();
+        let mut text = AddressText::default();
         scratch.extend_from_slice(text.write(exchange.client_address()));
     }
     let hash = consistent_hash::key_hash(&scratch);

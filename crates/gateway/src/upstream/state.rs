@@ -178,9 +178,10 @@ fn balancer(upstream: &Upstream, set: &NodeSet, priority: i64, stagger: usize) -
 
 #[cfg(test)]
 mod tests {
+    use super::super::PassHost;
     use super::super::balance::testing::set;
-    use super::super::{PassHost, Timeouts};
     use super::*;
+    use crate::options::Timeouts;
 
     fn upstream(method: Method, weights: &[u32]) -> Upstream {
         Upstream {

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use anyhow::Context;
 use control::{AdminConfig, AdminKey};
 use gateway::client_address::RealIpOptions;
-use gateway::forward::ForwardOptions;
 use gateway::observe::access_log::{self, AccessLog, Format, JsonField};
 use gateway::observe::log_writer::{LogWriter, Target};
+use gateway::options::ForwardOptions;
+use gateway::options::Timeouts;
 use gateway::options::{Limits, Options};
-use gateway::upstream::Timeouts;
 use http1::HeadLimits;
 use router::vars::Template;
 

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::compile::Compiler;
+use crate::options::Timeouts;
 use crate::plugin::{Phase, Plugin, PluginKind};
 use crate::runtime::Runtime;
-use crate::upstream::Timeouts;
 
 static BUILT: AtomicUsize = AtomicUsize::new(0);
 static STOPPED: AtomicUsize = AtomicUsize::new(0);

@@ -9,8 +9,9 @@ use model::outbound::OutboundPolicy;
 use stdx::published::Published;
 
 use super::error::{OutboundCause, OutboundError};
-use crate::upstream::dns::{Plan, PlannedNode, Resolver};
-use crate::upstream::{KeepAlive, NodeSet};
+use crate::upstream::KeepAlive;
+use crate::upstream::dns::Resolver;
+use crate::upstream::nodes::{NodeSet, Plan, PlannedNode};
 
 /// See the module.
 pub struct Destination {
@@ -91,7 +92,7 @@ impl Destination {
         let Parts { host, port, authority, target } = read(uri)?;
         let planned = PlannedNode { host, port, authority: (&*authority).into(), weight: 1, priority: 0 };
         let nodes = Arc::new(Published::new(Arc::new(NodeSet::default())));
-        resolver.follow(&nodes, Plan { nodes: vec![planned], keep_alive, with_ring: false });
+        resolver.follow(&nodes, Plan { nodes: vec![planned], keep_alive, derive: None });
         Ok(Destination { uri: uri.into(), authority, target, nodes, policy })
     }
 

@@ -2,7 +2,9 @@
 //! meets the same endpoint here as there, and an endpoint that comes or goes moves only its own share of the keys. The
 //! ring is built once per set of nodes and shared by the workers. See decision 0028.
 
+use std::any::Any;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use stdx::hash::{crc32, crc32_continue};
 
@@ -67,6 +69,11 @@ fn greatest_common_divisor(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
+/// The ring of `nodes`, as the value that a set of nodes keeps.
+pub fn derive_ring(nodes: &[Node]) -> Arc<dyn Any + Send + Sync> {
+    Arc::new(Ring::new(nodes))
+}
+
 /// The hash of a request's key.
 pub fn key_hash(key: &[u8]) -> u32 {
     crc32(key)
@@ -77,7 +84,8 @@ pub struct ConsistentHash;
 
 impl Balancer for ConsistentHash {
     fn choose(&mut self, choice: &Choice<'_>) -> Option<usize> {
-        choice.set.ring.from(choice.key_hash).find(|node| !(choice.excluded)(*node))
+        let ring: &Ring = choice.set.derived.as_deref()?.downcast_ref()?;
+        ring.from(choice.key_hash).find(|node| !(choice.excluded)(*node))
     }
 }
 
@@ -112,7 +120,7 @@ mod tests {
                 keep_alive: KeepAlive::default(),
             });
         }
-        NodeSet { ring: Ring::new(&nodes), nodes, note: None }
+        NodeSet { derived: Some(derive_ring(&nodes)), nodes, note: None }
     }
 
     /// The port that each key meets, of `key0`, `key1` and so on.

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 
 use super::*;
+use crate::upstream::KeepAlive;
+use crate::upstream::nodes::PlannedNode;
 
 /// Gives its answers in order, then repeats the last.
 struct Script(Mutex<VecDeque<Result<Answer, String>>>);
@@ -28,7 +30,7 @@ fn plan(hosts: &[&str]) -> Plan {
         weight: 1,
         priority: 0,
     };
-    Plan { nodes: hosts.iter().map(node).collect(), keep_alive: KeepAlive::default(), with_ring: false }
+    Plan { nodes: hosts.iter().map(node).collect(), keep_alive: KeepAlive::default(), derive: None }
 }
 
 fn addresses(cell: &Published<NodeSet>) -> Vec<String> {
