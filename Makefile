@@ -10,7 +10,7 @@ SECONDS ?= 60
 TEST_SEEDS ?= 0..3000
 
 # weir has no library: it is named so that what all depend on has the features, and so the files, of the other tests.
-SIMULATION = -p gateway -p weir --lib --features gateway/simulation
+SIMULATION = -p net -p gateway -p weir --lib --features net/simulation,gateway/simulation
 
 .DEFAULT_GOAL := help
 .PHONY: help run build test simulate lint fmt doc bench figures hardening truthfulness soak fuzz install
@@ -37,7 +37,7 @@ simulate: ## Run the seeded simulation (SEED=7, SEEDS=0..100000)
 lint: ## Format check and clippy, warnings denied
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(CARGO) clippy -p gateway --lib --tests --features simulation -- -D warnings
+	$(CARGO) clippy -p net -p exchange -p gateway --lib --tests --features gateway/simulation -- -D warnings
 
 fmt: ## Format the sources
 	$(CARGO) fmt --all

@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 
 use http1::{Headers, ResponseHead};
 
-use crate::exchange::Exchange;
-use crate::failure::{Blame, Failure, Sent};
+use exchange::Exchange;
+use exchange::failure::{Blame, Failure, Sent};
 
 /// The next thing a body has to say.
 pub enum BodyEvent<'a> {

@@ -26,12 +26,12 @@ use stdx::persistent::{ChunkedVec, ShardedMap};
 use key_set::KeySet;
 use sharing::Sharing;
 
-use crate::options::Timeouts;
-use crate::plugin::PluginKind;
-use crate::plugin::chain::Chain;
-use crate::plugin::services::Services;
-use crate::plugin::state::StateRegistry;
 use crate::runtime::{Consumers, Runtime, Unplaced};
+use exchange::options::Timeouts;
+use exchange::plugin::PluginKind;
+use exchange::plugin::chain::Chain;
+use exchange::plugin::services::Services;
+use exchange::plugin::state::StateRegistry;
 
 /// Something that the checks let through and that could not be compiled all the same.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,18 +11,19 @@ use router::path::PathScratch;
 use stdx::published::{Published, Reader};
 
 use crate::evict::Evictor;
-use crate::exchange::reuse::ExchangePool;
-use crate::exchange::{Consumer, Exchange};
-use crate::local::Local;
 use crate::observe::access_log::{AccessLog, LineWriter};
 use crate::observe::current_work::CurrentWorkCell;
-use crate::observe::metrics::WorkerMetrics;
 use crate::observe::status::Status;
 use crate::observe::upstream_warnings::UpstreamWarnings;
-use crate::plugin::chain::Chain;
 use crate::runtime::merged::MergedChains;
 use crate::runtime::{ConsumerPlugins, Generation, Runtime};
 use crate::upstream::service::Upstreams;
+use exchange::Exchange;
+use exchange::Local;
+use exchange::exchange::Consumer;
+use exchange::exchange::reuse::ExchangePool;
+use exchange::observe::metrics::WorkerMetrics;
+use exchange::plugin::chain::Chain;
 
 /// The state of one worker that its exchanges share.
 pub(crate) struct WorkerContext {

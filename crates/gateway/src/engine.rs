@@ -16,17 +16,17 @@ use stdx::published::Published;
 use life::{Seed, keep_alive};
 use watch::Watch;
 
-use crate::env;
-use crate::listener::{self, Change, ListenFault, Listener, ListenerSet, Wanted};
 use crate::observe::access_log::AccessLog;
 use crate::observe::exposition;
 use crate::observe::log_writer::LogWriter;
-use crate::observe::metrics::SharedSeries;
-use crate::options::Options;
-use crate::overload::{Shared, memory};
-use crate::plugin::services::Services;
 use crate::runtime::Runtime;
 use crate::worker::{self, CLOSE_GRACE_MS, Closing, Command, Handle, Queue};
+use exchange::observe::metrics::SharedSeries;
+use exchange::options::Options;
+use exchange::overload::{Shared, memory};
+use exchange::plugin::services::Services;
+use net::env;
+use net::listener::{self, Change, ListenFault, Listener, ListenerSet, Wanted};
 
 /// How often a drain looks whether it is done, ...
 const DRAIN_POLL: Duration = Duration::from_millis(5);

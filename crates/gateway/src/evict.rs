@@ -7,12 +7,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::env;
 use crate::idle::{IdleConnections, IdleState};
-use crate::local::Local;
 use crate::observe::status::Status;
-use crate::overload::capacity::Shortage;
 use crate::worker::{Command, Handle};
+use exchange::Local;
+use exchange::overload::capacity::Shortage;
+use net::env;
 
 /// The most connections that are told at once, as many as nginx closes: enough for the next clients and their connections
 /// to nodes. Closing one takes some 40 µs, and all others wait meanwhile.

@@ -9,13 +9,13 @@ use router::path::PathScratch;
 use router::{Params, Verdict};
 use serde_json::{Value, json};
 
-use crate::exchange::Exchange;
-use crate::failure::Cause;
-use crate::failure::Unavailable;
-use crate::local::Local;
-use crate::options::Options;
-use crate::pipeline::prepare;
 use crate::runtime::{Route, Runtime};
+use exchange::Exchange;
+use exchange::Local;
+use exchange::failure::Cause;
+use exchange::failure::Unavailable;
+use exchange::options::Options;
+use exchange::prepare::prepare;
 
 /// The record for a request: `revision`, the `request` as the router sees it, the route that `matched`, why it is answered
 /// 503 (`closed`), every candidate that was `considered`, in order, with its verdict, and the faulty routes that are not

@@ -7,9 +7,10 @@ use http1::{FieldId, FieldSet, Method, Version, encode};
 use stdx::address_text::AddressText;
 
 use crate::body::BodyLength;
-use crate::exchange::{Exchange, Scheme};
-use crate::options::ForwardOptions;
 use crate::reason;
+use exchange::Exchange;
+use exchange::exchange::Scheme;
+use exchange::options::ForwardOptions;
 
 /// Appends the head that the node receives: RFC 9112 section 3, with the fields of RFC 9110 section 7.6 left out.
 pub(crate) fn encode_request(exchange: &Exchange, length: BodyLength, out: &mut Vec<u8>) {
@@ -70,7 +71,7 @@ impl Entry {
     fn of(exchange: &Exchange) -> Entry {
         let connection = &exchange.connection;
         Entry {
-            port: crate::exchange::forwarded::observed_port(exchange),
+            port: exchange::exchange::forwarded::observed_port(exchange),
             scheme: connection.scheme,
             version: exchange.request.version,
         }

@@ -3,26 +3,16 @@
 #![cfg_attr(any(test, feature = "simulation"), allow(clippy::unwrap_used))]
 
 pub mod body;
-pub mod client_address;
 pub mod compile;
 mod context;
-mod deadline;
 pub mod engine;
-pub mod env;
 mod evict;
-pub mod exchange;
 pub mod explain;
-pub mod failure;
 pub mod forward;
 mod h1;
 mod idle;
-pub mod listener;
-mod local;
 pub mod observe;
-pub mod options;
-pub mod overload;
 mod pipeline;
-pub mod plugin;
 mod reason;
 pub mod runtime;
 #[cfg(feature = "simulation")]
@@ -34,6 +24,4 @@ pub mod testing;
 pub mod upstream;
 mod worker;
 
-pub use exchange::Exchange;
 pub use idle::{IdleCounts, IdleState};
-pub use local::Local;

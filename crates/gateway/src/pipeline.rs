@@ -7,7 +7,6 @@ mod connect;
 mod download;
 mod min_rate;
 mod phases;
-mod prepare;
 mod proxy;
 mod respond;
 mod retry;
@@ -21,22 +20,21 @@ use std::sync::Arc;
 use stdx::pooled::PooledBox;
 
 use crate::body::DownstreamStream;
-use crate::client_address::ClientAddress;
 use crate::context::WorkerContext;
-use crate::deadline::Deadline;
-use crate::exchange::Exchange;
-use crate::failure::{Cause, Failure};
 use crate::h1::tunnel::UpstreamTunnel;
-use crate::local::Local;
 use crate::observe::current_work::CurrentWork;
-use crate::overload::limiter::Permit;
-use crate::plugin::Phase;
-use crate::plugin::chain::Chain;
 use crate::runtime::Generation;
+use exchange::Exchange;
+use exchange::Local;
+use exchange::client_address::ClientAddress;
+use exchange::deadline::Deadline;
+use exchange::failure::{Cause, Failure};
+use exchange::overload::limiter::Permit;
+use exchange::plugin::Phase;
+use exchange::plugin::chain::Chain;
 
 use min_rate::MinRateGuard;
 use phases::Chains;
-pub(crate) use prepare::prepare;
 
 /// A served exchange: what is left to do for it, and the chains that its log phase runs.
 pub(crate) struct Served {
@@ -119,7 +117,7 @@ async fn serve<'r, S: DownstreamStream>(
     chains: &mut Chains<'r>,
 ) -> Result<Outcome, Failure> {
     let context = run.context;
-    prepare::prepare(&context.local.options, &mut context.path_scratch.borrow_mut(), exchange)?;
+    exchange::prepare::prepare(&context.local.options, &mut context.path_scratch.borrow_mut(), exchange)?;
     find_route(run.generation, exchange)?;
     // Only a route that would have looked into the body makes it worth reading; then the choice is made again.
     if run.generation.router.uses_request_body()
@@ -194,7 +192,7 @@ fn explanation(failure: &Failure) -> String {
     let name = crate::reason::phrase(status);
     match failure.cause {
         Cause::NoRoute => "404 Route Not Found".to_owned(),
-        cause if cause.blame() == crate::failure::Blame::Client => {
+        cause if cause.blame() == exchange::failure::Blame::Client => {
             format!("{status} {name}: {}", failure.detail)
         }
         cause => format!("{status} {name}: {}", cause.code()),

@@ -12,13 +12,13 @@ use stdx::persistent::{ChunkedVec, ShardedMap};
 
 pub use consumers::{ConsumerPlugins, Consumers};
 
-use crate::exchange::{Consumer, Directory, RouteInfo};
-use crate::failure::Unavailable;
-use crate::options::Timeouts;
-use crate::overload::Priority;
-use crate::plugin::chain::Chain;
-use crate::plugin::stream::chain::StreamChain;
 use crate::upstream::Upstream;
+use exchange::exchange::{Consumer, Directory, RouteInfo};
+use exchange::failure::Unavailable;
+use exchange::options::Timeouts;
+use exchange::overload::Priority;
+use exchange::plugin::chain::Chain;
+use exchange::plugin::stream::chain::StreamChain;
 
 /// Everything a request is decided by.
 #[derive(Clone)]

@@ -27,12 +27,12 @@ use std::cell::Cell;
 use std::future::Future;
 use std::rc::Rc;
 
-use crate::env;
-use crate::env::memory::{Ran, Random, note, set_link, simulate, sleep_ns};
 use client::Client;
 use gateway::Gateway;
 use ledger::Ledger;
 use names::Names;
+use net::env;
+use net::env::memory::{Ran, Random, note, set_link, simulate, sleep_ns};
 use node::Node;
 use operator::Operator;
 use plan::{Plan, Plant, node_address, proxy_address, second_address};

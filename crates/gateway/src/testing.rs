@@ -1,192 +1,20 @@
-//! For tests of plugins: an exchange with a worker and a configuration of its own, and no socket, thread or clock to
-//! wait for. It knows no plugin and is no part of the gateway's interface.
+//! For tests of other crates: configurations compiled from their written form. No part of the gateway's interface.
 
-use std::future::Future;
-use std::pin::pin;
-use std::rc::Rc;
-use std::sync::mpsc::channel;
-use std::sync::{Arc, LazyLock};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
 
-use http1::{HeadStatus, parse_request};
-use model::catalog::{Catalog, PluginInfo, SchemaType, Subsystem};
-use model::check::UnknownFields;
+use exchange::options::{Options, Timeouts};
+use exchange::plugin::PluginKind;
+use exchange::plugin::chain::Chain;
+use exchange::testing::{options, services};
+use model::catalog::{Catalog, PluginInfo, Subsystem};
 use model::snapshot::{Change, Policy, Snapshot};
 use model::{Key, Kind, Written};
-use router::path::{PathOptions, PathScratch};
-use router::{Mode, Router, Rule, RuleInput};
+use router::{Mode, Router};
 use serde_json::Value;
 use stdx::persistent::{ChunkedVec, ShardedMap};
 
-use crate::client_address::RealIpOptions;
 use crate::compile::Compiler;
-use crate::exchange::{Consumer, Exchange, RouteInfo};
-use crate::local::Local;
-use crate::options::ForwardOptions;
-use crate::options::Timeouts;
-use crate::options::{Limits, Options};
-use crate::overload::Priority;
-use crate::plugin::chain::Chain;
-use crate::plugin::outbound::OutboundPolicy;
-use crate::plugin::services::Services;
-use crate::plugin::state::StateRegistry;
-use crate::plugin::{Build, Decision, Flow, Plugin, PluginKind, Reply};
-use crate::runtime::{Consumers, Generation, Route, Runtime, StreamRoute};
-use crate::upstream::dns::{Resolver, SystemLookup, TtlBounds};
-
-/// What the exchanges of a test have in common: consumers, a route, state that outlives configurations.
-pub struct Scene {
-    runtime: Runtime,
-    route: Option<u32>,
-    local: Option<Rc<Local>>,
-    states: StateRegistry,
-    owner: &'static str,
-    path: PathOptions,
-}
-
-impl Default for Scene {
-    fn default() -> Scene {
-        let runtime = Runtime {
-            global_missing: None,
-            unplaced: std::sync::Arc::default(),
-            route_slots: ShardedMap::new(),
-            revision: 1,
-            router: Router::new(Mode::default()),
-            routes: ChunkedVec::new(),
-            upstreams: ChunkedVec::new(),
-            global: Arc::new(Chain::default()),
-            consumers: Consumers::default(),
-            stream_routes: ShardedMap::new(),
-        };
-        Scene {
-            runtime,
-            route: None,
-            local: None,
-            states: StateRegistry::default(),
-            owner: "routes/1",
-            path: PathOptions::default(),
-        }
-    }
-}
-
-impl Scene {
-    /// No consumers, no route; plugins are built as if written in `routes/1`.
-    pub fn new() -> Scene {
-        Scene::default()
-    }
-
-    /// Adds a consumer that is found by its name only.
-    #[must_use]
-    pub fn with_named_consumer(mut self, consumer: Consumer) -> Scene {
-        self.runtime.consumers.insert_named(Arc::new(consumer));
-        self
-    }
-
-    /// Adds a consumer that is found by `key` in `plugin`.
-    #[must_use]
-    pub fn with_consumer(mut self, plugin: &'static str, key: &str, consumer: Consumer) -> Scene {
-        self.runtime.consumers.insert(plugin, key, Arc::new(consumer));
-        self
-    }
-
-    /// Sets how paths are brought into their canonical form.
-    #[must_use]
-    pub fn with_path_options(mut self, path: PathOptions) -> Scene {
-        self.path = path;
-        self
-    }
-
-    /// Says which route the exchanges have matched.
-    #[must_use]
-    pub fn with_route(mut self, route: Route) -> Scene {
-        self.route = Some(self.runtime.routes.allocate(Arc::new(route)));
-        self
-    }
-
-    /// Builds an instance; the configuration must be good.
-    pub fn build(&self, kind: &PluginKind, config: &Value) -> Arc<dyn Plugin> {
-        self.build_with(kind, config, None)
-    }
-
-    /// Builds an instance where the plugin has metadata.
-    pub fn build_with(&self, kind: &PluginKind, config: &Value, metadata: Option<&Value>) -> Arc<dyn Plugin> {
-        (kind.check)(config).expect("the test's configuration passes the check");
-        let build = Build { owner: self.owner, metadata, states: &self.states, services: &SERVICES };
-        (kind.build)(&build, config).expect("the test's configuration can be built")
-    }
-
-    /// An exchange that has been matched and no more; `head` is a whole request head, its body may follow it. The
-    /// client is 127.0.0.1, unless a test says otherwise.
-    pub fn exchange(&mut self, head: &[u8]) -> Box<Exchange> {
-        let local = self.local.get_or_insert_with(|| local(self.path)).clone();
-        let mut exchange = Box::new(Exchange::new(local.clone()));
-        let parsed = parse_request(head, &mut exchange.request, &local.options.limits.head);
-        let Ok(HeadStatus::Complete { head_bytes }) = parsed else {
-            panic!("the test's request head cannot be read: {parsed:?}");
-        };
-        exchange.stats.request_bytes = head.len() as u64;
-        exchange.connection.peer = std::net::SocketAddr::from(([127, 0, 0, 1], 40_000)).into();
-        exchange.connection.local = std::net::SocketAddr::from(([127, 0, 0, 1], 9_080)).into();
-        let prepared = crate::pipeline::prepare(&local.options, &mut PathScratch::default(), &mut exchange);
-        assert!(prepared.is_ok(), "the gateway does not serve the test's request");
-        if head_bytes < head.len() {
-            exchange.body.keep_whole(head[head_bytes..].to_vec(), None);
-        }
-        exchange.decision.directory = Some(self.generation());
-        exchange.decision.route = self.route;
-        exchange.times.started_ns = crate::env::monotonic_ns();
-        exchange
-    }
-
-    /// The consumers and routes of the scene, as an exchange looks them up.
-    fn generation(&self) -> Rc<Generation> {
-        // Without a reclaimer a generation is freed where it is dropped.
-        let (reclaimer, _) = channel();
-        Rc::new(Generation::new(Arc::new(self.runtime.clone()), reclaimer))
-    }
-}
-
-/// Services whose names are the system's.
-pub fn services() -> Services {
-    let resolver =
-        Resolver::start(Arc::<SystemLookup>::default(), TtlBounds::default()).expect("a thread can be made");
-    Services::new(resolver, OutboundPolicy::default())
-}
-
-/// The services of tests that have no use for services of their own.
-static SERVICES: LazyLock<Services> = LazyLock::new(services);
-
-/// A consumer with this name and no labels, group or plugins.
-pub fn consumer(username: &str) -> Consumer {
-    Consumer {
-        missing: None,
-        username: username.into(),
-        group_id: None,
-        credential_id: None,
-        labels: Vec::new(),
-        auth_conf: Value::Null,
-        attached: None,
-    }
-}
-
-/// A route with this id that matches every path and has nothing else.
-pub fn route(id: &str) -> Route {
-    let input = RuleInput { paths: vec!["/*".to_owned()], ..RuleInput::default() };
-    Route {
-        info: RouteInfo {
-            id: id.into(),
-            name: None,
-            service: None,
-            rule: Arc::new(Rule::new(input).expect("/* is a path pattern")),
-        },
-        plugins: Arc::new(Chain::default()),
-        upstream: None,
-        timeouts: None,
-        enable_websocket: false,
-        priority: Priority::default(),
-        missing: None,
-    }
-}
+use crate::runtime::{Consumers, Runtime, StreamRoute};
 
 /// A stream route with these plugins, compiled from its written form.
 ///
@@ -212,98 +40,22 @@ pub fn stream_route(kinds: &'static [&'static PluginKind], plugins: &Value) -> A
     runtime.stream_routes.get("1").expect("it was compiled").clone()
 }
 
-/// Puts a response into the exchange, as a node would have answered.
-pub fn respond(exchange: &mut Exchange, status: u16, fields: &[(&str, &str)]) {
-    exchange.response.clear();
-    exchange.response.status = status;
-    for (name, value) in fields {
-        exchange
-            .response
-            .headers
-            .append(name, value.as_bytes())
-            .expect("the test's response fields are well-formed");
-    }
-}
-
-/// Takes the fields that plugins want on the response whoever makes it.
-pub fn early_fields(exchange: &mut Exchange) -> Vec<(String, String)> {
-    exchange.early_fields.drain(..).map(|(name, value)| (name.into(), value.into())).collect()
-}
-
-/// The fields of a list, each as `Name: value`.
-pub fn lines(headers: &http1::Headers) -> Vec<String> {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    headers.iter().map(|field| format!("{}: {}", text(field.name), text(field.value))).collect()
-}
-
-/// The answer a phase gave, if it gave one.
-///
-/// # Panics
-/// When the plugin waits for something that does not come at once.
-pub fn decide(flow: Flow<'_>) -> Option<Reply> {
-    let decision = match flow {
-        Flow::Continue => Decision::Continue,
-        Flow::Reply(reply) => Decision::Reply(reply),
-        Flow::Wait(future) => match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(decision) => decision,
-            Poll::Pending => panic!("the plugin waits for something this test does not provide"),
-        },
-    };
-    match decision {
-        Decision::Continue => None,
-        Decision::Reply(reply) => Some(*reply),
-    }
-}
-
-/// Says whether a configuration is accepted, as the Admin API would: by the schema of that use and the plugin's check.
-/// What is accepted for routes must also build, or the plugin contradicts itself.
-///
-/// # Errors
-/// The first fault, in words.
-///
-/// # Panics
-/// When schema, check and build do not agree.
-pub fn accepts(kind: &'static PluginKind, schema_type: SchemaType, config: &Value) -> Result<(), String> {
-    let mut info = PluginInfo::new(kind.name, i64::from(kind.priority), (kind.schema)());
-    info.consumer_schema = kind.consumer_schema.map(|schema| schema().into());
-    info.metadata_schema = kind.metadata_schema.map(|schema| schema().into());
-    info.check = kind.check;
-    let catalog = Catalog::new(vec![info]).expect("the plugin's schemas are JSON Schemas");
-    let plugin = catalog.get(kind.name).expect("it was put in");
-    let checked = plugin.check(schema_type, config, UnknownFields::Refuse);
-    if let Some(fault) = checked.faults.first() {
-        return Err(fault.plugin_message());
-    }
-    if schema_type == SchemaType::Plugin {
-        let states = StateRegistry::default();
-        let build = Build { owner: "routes/1", metadata: None, states: &states, services: &SERVICES };
-        let built = (kind.build)(&build, config);
-        assert!(built.is_ok(), "{} accepts {config} and cannot build it: {:?}", kind.name, built.err());
-    }
-    Ok(())
-}
-
 /// Options and a configuration for an engine that answers every request with 404.
 pub fn without_routes() -> (Arc<Options>, Arc<Runtime>) {
-    (Arc::new(options()), Arc::new(Scene::default().runtime))
+    (Arc::new(options()), Arc::new(empty_runtime()))
 }
 
-pub(crate) fn options() -> Options {
-    Options {
-        path: PathOptions::default(),
-        real_ip: RealIpOptions::default(),
-        forward: ForwardOptions {
-            trusted_addresses: Vec::new(),
-            via: None,
-            server: None,
-            show_upstream_status: false,
-        },
-        limits: Limits::default(),
-        upstream_timeouts: Timeouts::default(),
-        pin: false,
+fn empty_runtime() -> Runtime {
+    Runtime {
+        global_missing: None,
+        unplaced: Arc::default(),
+        route_slots: ShardedMap::new(),
+        revision: 1,
+        router: Router::new(Mode::default()),
+        routes: ChunkedVec::new(),
+        upstreams: ChunkedVec::new(),
+        global: Arc::new(Chain::default()),
+        consumers: Consumers::default(),
+        stream_routes: ShardedMap::new(),
     }
-}
-
-fn local(path: PathOptions) -> Rc<Local> {
-    Local::new(0, Arc::new(Options { path, ..options() }), Arc::default())
 }

@@ -3,10 +3,7 @@
 //! discovery change them without compiling anything), and what workers learn of nodes lives in `state`.
 
 pub mod balance;
-pub mod dns;
-pub(crate) mod endpoint;
 pub(crate) mod hash_key;
-pub mod nodes;
 pub(crate) mod pool;
 pub(crate) mod service;
 pub(crate) mod state;
@@ -17,10 +14,8 @@ use std::sync::Arc;
 use router::vars::{Template, Variable};
 use stdx::published::Published;
 
-use crate::options::Timeouts;
-
-pub use endpoint::{Endpoint, EndpointKey, Endpoints, KeepAlive};
-pub use nodes::{Node, NodeSet};
+use exchange::options::Timeouts;
+use net::nodes::NodeSet;
 
 /// A compiled upstream.
 pub struct Upstream {

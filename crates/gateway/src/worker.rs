@@ -21,11 +21,11 @@ pub(crate) use run::body;
 pub(crate) use run::run;
 
 use crate::context::{ContextParts, WorkerContext};
-use crate::listener::ListenerSet;
-use crate::local::Local;
 use crate::observe::current_work::CurrentWork;
-use crate::options::Options;
-use crate::overload::Shared;
+use exchange::Local;
+use exchange::options::Options;
+use exchange::overload::Shared;
+use net::listener::ListenerSet;
 
 /// One worker thread.
 pub(crate) struct Worker {

@@ -12,19 +12,19 @@ use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use gateway::client_address::RealIpOptions;
+use exchange::client_address::RealIpOptions;
+use exchange::options::ForwardOptions;
+use exchange::options::Timeouts;
+use exchange::options::{Limits, Options};
+use exchange::plugin::outbound::OutboundPolicy;
+use exchange::plugin::services::Services;
 use gateway::compile::Compiler;
 use gateway::engine::{Engine, EngineConfig};
-use gateway::listener::{Protocols, Wanted};
-use gateway::options::ForwardOptions;
-use gateway::options::Timeouts;
-use gateway::options::{Limits, Options};
-use gateway::plugin::outbound::OutboundPolicy;
-use gateway::plugin::services::Services;
-use gateway::upstream::dns::{Resolver, SystemLookup, TtlBounds};
 use model::catalog::Catalog;
 use model::snapshot::{Change, Policy, Snapshot};
 use model::{Key, Kind, Written};
+use net::listener::{Protocols, Wanted};
+use net::resolver::{Resolver, SystemLookup, TtlBounds};
 use serde_json::{Value, json};
 use testkit::wait_until;
 

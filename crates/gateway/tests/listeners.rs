@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gateway::engine::{Engine, EngineConfig};
-use gateway::listener::{Change, Listener, Protocols, Wanted};
 use gateway::testing;
+use net::listener::{Change, Listener, Protocols, Wanted};
 
 fn engine(workers: usize) -> Engine {
     let (options, runtime) = testing::without_routes();
-    let services = Arc::new(testing::services());
+    let services = Arc::new(exchange::testing::services());
     Engine::start(EngineConfig { options, workers, runtime, access_log: None, services }).unwrap()
 }
 

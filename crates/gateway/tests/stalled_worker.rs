@@ -6,16 +6,16 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, LazyLock, Mutex};
 
+use exchange::Exchange;
+use exchange::options::Timeouts;
+use exchange::plugin::{Flow, Phase, Plugin, PluginKind, Reply};
 use gateway::compile::Compiler;
 use gateway::engine::{Engine, EngineConfig};
-use gateway::exchange::Exchange;
-use gateway::listener::{Protocols, Wanted};
-use gateway::options::Timeouts;
-use gateway::plugin::{Flow, Phase, Plugin, PluginKind, Reply};
 use gateway::testing;
 use model::catalog::{Catalog, PluginInfo};
 use model::snapshot::{Change, Policy, Snapshot};
 use model::{Key, Kind, Written};
+use net::listener::{Protocols, Wanted};
 use serde_json::json;
 use testkit::{wait_for, wait_until};
 
@@ -62,7 +62,7 @@ fn engine() -> (Engine, SocketAddr) {
     let catalog = Catalog::new(KINDS.iter().map(info).collect()).unwrap();
     let change = Change { key, written: Some(written) };
     let applied = Snapshot::empty().apply(&catalog, &[change], 1, Policy::Strict);
-    let services = Arc::new(testing::services());
+    let services = Arc::new(exchange::testing::services());
     let mut compiler = Compiler::new(KINDS, router::Mode::default(), Timeouts::default(), services.clone());
     let (runtime, faults) = compiler.apply(&applied);
     assert_eq!(faults, Vec::new());

@@ -39,8 +39,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use gateway::Exchange;
-use gateway::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::Exchange;
+use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

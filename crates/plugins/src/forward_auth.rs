@@ -38,14 +38,14 @@ mod settings;
 
 use std::sync::Arc;
 
-use gateway::Exchange;
-use gateway::observe::pace::Pace;
-use gateway::plugin::outbound::{
+use exchange::Exchange;
+use exchange::observe::pace::Pace;
+use exchange::plugin::outbound::{
     Destination, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse,
 };
-use gateway::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
-use gateway::upstream::KeepAlive;
+use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
 use http1::{FieldId, Headers, Method};
+use net::endpoint::KeepAlive;
 use router::vars::Template;
 use serde_json::Value;
 

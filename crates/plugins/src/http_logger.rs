@@ -36,10 +36,10 @@ mod sink;
 
 use std::sync::Arc;
 
-use gateway::Exchange;
-use gateway::plugin::batch::BatchQueue;
-use gateway::plugin::outbound::check_uri;
-use gateway::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind};
+use exchange::Exchange;
+use exchange::plugin::batch::BatchQueue;
+use exchange::plugin::outbound::check_uri;
+use exchange::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind};
 use router::vars::Expression;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

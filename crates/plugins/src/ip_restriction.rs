@@ -24,9 +24,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use gateway::Exchange;
-use gateway::plugin::stream::{StreamFlow, StreamKind, StreamPhase, StreamPlugin, StreamSession};
-use gateway::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::Exchange;
+use exchange::plugin::stream::{StreamFlow, StreamKind, StreamPhase, StreamPlugin, StreamSession};
+use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
 use router::CidrSet;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -168,7 +168,8 @@ const IPV6_NETWORK: &str = r"^[0-9a-fA-F:.]*:[0-9a-fA-F:.]*/\d{1,3}$";
 
 #[cfg(test)]
 mod tests {
-    use gateway::testing::{Scene, accepts, decide, stream_route};
+    use exchange::testing::{Scene, accepts, decide};
+    use gateway::testing::stream_route;
     use model::catalog::SchemaType;
 
     use super::*;

@@ -43,9 +43,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use gateway::Exchange;
-use gateway::exchange::Consumer;
-use gateway::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::Exchange;
+use exchange::exchange::Consumer;
+use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -163,7 +163,7 @@ enum Place {
 
 /// Why a request has not shown who it comes from.
 enum Refusal {
-    Unavailable,
+    Missing,
     Doubled,
     NotBearer,
     Unknown,
@@ -172,7 +172,7 @@ enum Refusal {
 impl Refusal {
     fn message(&self) -> &'static str {
         match self {
-            Refusal::Unavailable => "Unavailable API key in request",
+            Refusal::Missing => "Missing API key in request",
             Refusal::Doubled => "More than one API key in request",
             Refusal::NotBearer => "Invalid Bearer token format",
             Refusal::Unknown => "Invalid API key in request",
@@ -250,11 +250,11 @@ impl KeyAuth {
     }
 
     fn find_argument<'e>(&self, exchange: &'e Exchange) -> Result<Cow<'e, [u8]>, Refusal> {
-        let query = exchange.forward_query().ok_or(Refusal::Unavailable)?;
+        let query = exchange.forward_query().ok_or(Refusal::Missing)?;
         let mut values =
             arguments(query).filter(|(_, name, _)| self.is_key_argument(name)).map(|(.., value)| value);
         match (values.next(), values.next()) {
-            (None, _) => Err(Refusal::Unavailable),
+            (None, _) => Err(Refusal::Missing),
             (Some(value), None) => Ok(decode(value)),
             (Some(_), Some(_)) => Err(Refusal::Doubled),
         }

@@ -16,7 +16,7 @@ mod request_id;
 mod response_rewrite;
 mod shared;
 
-use gateway::plugin::PluginKind;
+use exchange::plugin::PluginKind;
 
 /// Every plugin of this gateway, by priority.
 pub const ALL: &[&PluginKind] = &[
@@ -38,7 +38,7 @@ pub const ALL: &[&PluginKind] = &[
 mod tests {
     use std::collections::BTreeSet;
 
-    use gateway::testing::accepts;
+    use exchange::testing::accepts;
     use model::catalog::{Catalog, PluginInfo, SchemaType};
     use serde_json::Value;
 
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_list_is_in_running_order() {
-        let order = |kind: &&gateway::plugin::PluginKind| (std::cmp::Reverse(kind.priority), kind.name);
+        let order = |kind: &&exchange::plugin::PluginKind| (std::cmp::Reverse(kind.priority), kind.name);
         assert!(ALL.is_sorted_by_key(order));
     }
 
@@ -95,7 +95,7 @@ mod tests {
     /// An unknown field in any object of a configuration is refused by the schema, or taken out before the plugin sees it.
     #[test]
     fn accepted_unknown_fields_reach_no_plugin() {
-        let info = |kind: &&'static gateway::plugin::PluginKind| {
+        let info = |kind: &&'static exchange::plugin::PluginKind| {
             let mut info = PluginInfo::new(kind.name, i64::from(kind.priority), (kind.schema)());
             info.check = kind.check;
             info
@@ -144,7 +144,7 @@ mod tests {
     }
 
     /// The first example of a plugin's documentation.
-    fn example(kind: &gateway::plugin::PluginKind) -> Value {
+    fn example(kind: &exchange::plugin::PluginKind) -> Value {
         let documentation = kind.documentation.lines().map_while(|line| line.strip_prefix("//!"));
         let text: String = documentation.map(|line| format!("{}\n", line.trim_start())).collect();
         let example = text.split("```json\n").nth(1).and_then(|rest| rest.split("```").next());
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn every_schema_is_one_and_describes_its_properties() {
-        let info = |kind: &&gateway::plugin::PluginKind| {
+        let info = |kind: &&exchange::plugin::PluginKind| {
             let mut info = PluginInfo::new(kind.name, i64::from(kind.priority), (kind.schema)());
             info.consumer_schema = kind.consumer_schema.map(|schema| schema().into());
             info.metadata_schema = kind.metadata_schema.map(|schema| schema().into());

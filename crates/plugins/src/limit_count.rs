@@ -45,8 +45,8 @@ mod window;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Weak};
 
-use gateway::exchange::Exchange;
-use gateway::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::Exchange;
+use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};

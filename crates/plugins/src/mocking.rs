@@ -28,9 +28,9 @@ mod generate;
 
 use std::sync::Arc;
 
-use gateway::env;
-use gateway::exchange::Exchange;
-use gateway::plugin::{Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::Exchange;
+use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
+use net::env;
 use router::vars::Template;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -208,7 +208,7 @@ impl Plugin for Mocking {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gateway::testing::{Scene, accepts, decide};
+    use exchange::testing::{Scene, accepts, decide};
     use model::catalog::SchemaType;
 
     #[test]

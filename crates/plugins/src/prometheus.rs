@@ -18,9 +18,9 @@
 
 use std::sync::Arc;
 
-use gateway::Exchange;
-use gateway::observe::metrics::{LabelBy, WorkerMetrics};
-use gateway::plugin::{Build, Phase, Plugin, PluginKind};
+use exchange::Exchange;
+use exchange::observe::metrics::{LabelBy, WorkerMetrics};
+use exchange::plugin::{Build, Phase, Plugin, PluginKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -100,7 +100,7 @@ impl Plugin for Prometheus {
 
 #[cfg(test)]
 mod tests {
-    use gateway::testing::{Scene, accepts, respond, route};
+    use exchange::testing::{Scene, accepts, respond, route};
     use model::catalog::SchemaType;
 
     use super::*;
@@ -124,11 +124,11 @@ mod tests {
     /// The route and service labels, and the statuses, after these responses.
     fn check(config: Value, names: bool, statuses: &[u16], expected: (&str, &str, &[(u64, u64)])) {
         let mut matched = route("r1");
-        matched.info.service = Some(Arc::new(gateway::exchange::ServiceName {
+        matched.service = Some(Arc::new(exchange::exchange::ServiceName {
             id: "s1".into(),
             name: names.then(|| "billing".into()),
         }));
-        matched.info.name = names.then(|| "invoices".into());
+        matched.name = names.then(|| "invoices".into());
         let mut scene = Scene::new().with_route(matched);
         let plugin = scene.build(&KIND, &config);
         for status in statuses {

@@ -44,8 +44,8 @@
 
 use std::sync::Arc;
 
-use gateway::exchange::Exchange;
-use gateway::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::Exchange;
+use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
 use router::path::{PathScratch, canonicalize};
 use router::vars::{Template, VariableSource};
 use serde::Deserialize;

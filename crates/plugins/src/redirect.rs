@@ -23,8 +23,9 @@
 
 use std::sync::Arc;
 
-use gateway::exchange::{Exchange, Scheme};
-use gateway::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::Exchange;
+use exchange::exchange::Scheme;
+use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
 use router::vars::{Template, VariableSource};
 use serde::Deserialize;
 use serde_json::{Value, json};

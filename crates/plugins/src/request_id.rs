@@ -32,9 +32,9 @@
 
 use std::sync::Arc;
 
-use gateway::Exchange;
-use gateway::env::random_u64;
-use gateway::plugin::{Build, Flow, Phase, Plugin, PluginKind};
+use exchange::Exchange;
+use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind};
+use net::env::random_u64;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -288,7 +288,7 @@ const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 
 #[cfg(test)]
 mod tests {
-    use gateway::testing::{Scene, accepts, decide, lines, respond};
+    use exchange::testing::{Scene, accepts, decide, lines, respond};
     use model::catalog::SchemaType;
 
     use super::*;

@@ -29,8 +29,8 @@
 use std::sync::Arc;
 
 use data_encoding::BASE64_NOPAD;
-use gateway::exchange::Exchange;
-use gateway::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind, Portion};
+use exchange::Exchange;
+use exchange::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind, Portion};
 use router::vars::{Expression, VariableSource};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

@@ -7,8 +7,8 @@ mod schema_table;
 
 use std::fmt::Write;
 
-use gateway::plugin::stream::StreamPhase;
-use gateway::plugin::{Phase, PluginKind};
+use exchange::plugin::stream::StreamPhase;
+use exchange::plugin::{Phase, PluginKind};
 use serde_json::Value;
 
 #[test]

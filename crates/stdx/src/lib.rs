@@ -12,6 +12,7 @@ pub mod hash;
 pub mod nearest;
 pub mod persistent;
 pub mod pooled;
+pub mod prometheus_text;
 pub mod published;
 pub mod throttle;
 pub mod timers;

@@ -22,11 +22,11 @@ use anyhow::Context;
 use control::plan::Plan;
 use control::source::file::Document;
 use control::{AdminKey, EtcdConfig, EtcdTls, Role, Sealer, SecretOptions, Secrets, SourceConfig};
+use exchange::plugin::outbound::OutboundPolicy;
+use exchange::plugin::services::Services;
 use gateway::compile::Compiler;
-use gateway::plugin::outbound::OutboundPolicy;
-use gateway::plugin::services::Services;
-use gateway::upstream::dns::{LookupOptions, Resolver, SystemLookup, TtlBounds};
 use model::{Catalog, Change, Snapshot};
+use net::resolver::{LookupOptions, Resolver, SystemLookup, TtlBounds};
 use serde_json::Value;
 
 use crate::cli::explain::Question;

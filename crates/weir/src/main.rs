@@ -14,10 +14,8 @@ mod terminal;
 
 use std::process::ExitCode;
 
-const _: () = assert!(
-    !gateway::env::IS_SIMULATED,
-    "gateway's feature `simulation` is for its tests and the fuzz targets"
-);
+const _: () =
+    assert!(!net::env::IS_SIMULATED, "gateway's feature `simulation` is for its tests and the fuzz targets");
 
 fn main() -> ExitCode {
     allocator::tune();

@@ -11,11 +11,11 @@ use model::{Key, Kind};
 use serde_json::Value;
 
 use super::{Compiler, reference};
-use crate::exchange::Consumer;
-use crate::failure::Cause;
-use crate::failure::Unavailable;
-use crate::plugin::chain::kind_named;
 use crate::runtime::ConsumerPlugins;
+use exchange::exchange::Consumer;
+use exchange::failure::Cause;
+use exchange::failure::Unavailable;
+use exchange::plugin::chain::kind_named;
 fn in_force_or_closed<'s>(snapshot: &'s Snapshot, key: &Key) -> Option<&'s Arc<Object>> {
     snapshot.get(key).or_else(|| Some(snapshot.closed(key)?.0))
 }

@@ -4,8 +4,8 @@ use model::Kind;
 use model::snapshot::Snapshot;
 
 use super::Compiler;
-use crate::failure::Cause;
-use crate::failure::Unavailable;
+use exchange::failure::Cause;
+use exchange::failure::Unavailable;
 
 impl Compiler {
     /// Compiles all global rules anew; there are few of them.

@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use super::body_variables::names_body;
 use super::{Compiler, reference};
-use crate::plugin::chain::{ErrorResponse, Instance, kind_named};
-use crate::plugin::stream::chain::StreamInstance;
-use crate::plugin::{Build, PluginKind};
+use exchange::plugin::chain::{ErrorResponse, Instance, kind_named};
+use exchange::plugin::stream::chain::StreamInstance;
+use exchange::plugin::{Build, PluginKind};
 
 /// A plugin as it is written, with everything that building it needs.
 struct Prepared<'a> {

@@ -10,13 +10,13 @@ use router::vars::Expression;
 use router::{CidrSet, MethodSet, Rule, RuleInput};
 
 use super::Compiler;
-use crate::exchange::{RouteInfo, ServiceName};
-use crate::failure::Cause;
-use crate::failure::Unavailable;
-use crate::options::Timeouts;
-use crate::overload::Priority;
-use crate::plugin::chain::Chain;
 use crate::runtime::Route;
+use exchange::exchange::{RouteInfo, ServiceName};
+use exchange::failure::Cause;
+use exchange::failure::Unavailable;
+use exchange::options::Timeouts;
+use exchange::overload::Priority;
+use exchange::plugin::chain::Chain;
 
 impl Compiler {
     /// Compiles the route under `key` as it is now, or takes it out if it is gone or switched off.

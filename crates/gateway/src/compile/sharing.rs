@@ -8,7 +8,7 @@ use model::snapshot::{Object, Snapshot};
 use model::{Key, Kind};
 use stdx::hash::FastMap;
 
-use crate::plugin::chain::{Chain, Instance};
+use exchange::plugin::chain::{Chain, Instance};
 
 /// Entries below which nobody looks for dead ones.
 const SWEEP_MIN: usize = 256;

@@ -8,8 +8,8 @@ use model::snapshot::Snapshot;
 use model::{Key, Kind};
 
 use super::Compiler;
-use crate::plugin::stream::chain::StreamChain;
 use crate::runtime::StreamRoute;
+use exchange::plugin::stream::chain::StreamChain;
 
 impl Compiler {
     /// Compiles the stream route under `key` as it is now, or takes it out if it is gone. One whose protection cannot

@@ -12,8 +12,10 @@ use stdx::published::Published;
 
 use super::{CompileFault, Compiler, route};
 use crate::upstream::balance::consistent_hash::derive_ring;
-use crate::upstream::nodes::{Derive, Plan, PlannedNode};
-use crate::upstream::{HashKey, KeepAlive, Method, NodeSet, PassHost, Upstream};
+use crate::upstream::{HashKey, Method, PassHost, Upstream};
+use net::endpoint::KeepAlive;
+use net::nodes::NodeSet;
+use net::nodes::{Derive, Plan, PlannedNode};
 
 impl Compiler {
     /// Compiles the upstream that `owner` is or embeds, or takes it out.

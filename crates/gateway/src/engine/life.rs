@@ -12,15 +12,15 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::mpsc::error::TryRecvError;
 
 use crate::context::ContextParts;
-use crate::listener::ListenerSet;
 use crate::observe::access_log::{AccessLog, LineWriter};
 use crate::observe::log_writer::LogWriter;
-use crate::observe::metrics::{SharedSeries, WorkerMetrics};
 use crate::observe::upstream_warnings::UpstreamWarnings;
-use crate::options::Options;
-use crate::overload::Shared;
 use crate::runtime::Runtime;
 use crate::worker::{self, Command, Handle, Parts};
+use exchange::observe::metrics::{SharedSeries, WorkerMetrics};
+use exchange::options::Options;
+use exchange::overload::Shared;
+use net::listener::ListenerSet;
 
 /// What a worker is started with, again if it has to be.
 pub(super) struct Seed {

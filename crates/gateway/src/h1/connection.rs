@@ -15,12 +15,13 @@ use super::send_capacity::KeptSendCapacity;
 use super::server::{After, H1Server};
 use super::timer::ConnectionTimer;
 use super::tunnel;
-use crate::env::{Stream, yield_when_spent};
-use crate::exchange::{Address, ConnectionContext, Exchange, Scheme};
-use crate::failure::{Cause, Failure};
 use crate::idle::IdleState;
 use crate::pipeline::{self, Outcome, Served};
 use crate::worker::{ConnectionGuard, OpenListener};
+use exchange::Exchange;
+use exchange::exchange::{Address, ConnectionContext, Scheme};
+use exchange::failure::{Cause, Failure};
+use net::env::{Stream, yield_when_spent};
 
 /// A client's connection between exchanges: small, and without a buffer while it is idle. It lives in a box of its own,
 /// since an `async fn` would keep two copies of what it is given, one as its argument and one as its variable.

@@ -15,11 +15,11 @@ use super::reader::{BodyReader, Next};
 use super::tunnel::UpstreamTunnel;
 use super::writer::{Framing, Writer};
 use crate::body::{BodyEvent, BodyLength, Piece, PollCapacity, UpstreamStream};
-use crate::env::Stream;
-use crate::exchange::Exchange;
-use crate::failure::{Cause, Failure, Sent};
 use crate::forward;
-use crate::upstream::Endpoint;
+use exchange::Exchange;
+use exchange::failure::{Cause, Failure, Sent};
+use net::endpoint::Endpoint;
+use net::env::Stream;
 
 /// A connection to a node, between exchanges.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use stdx::buffer::{Buffer, LARGE_BYTES, SMALL_BYTES};
 
 use crate::body::Piece;
-use crate::env::Stream;
+use net::env::Stream;
 
 /// See the module.
 #[derive(Debug)]
@@ -123,7 +123,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
-    use crate::env;
+    use net::env;
 
     const LOOK: Piece = Piece { most_bytes: LARGE_BYTES, is_certain: false };
 

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use stdx::buffer::{LARGE_BYTES, SMALL_BYTES};
 
 use crate::body::Piece;
-use crate::env::Stream;
+use net::env::Stream;
 
 /// A socket for which the kernel uses so much memory takes large pieces as long as it says that it has room. What a
 /// smaller one takes nobody knows before: the kernel counts what it keeps with each packet as well, so that a peer that
@@ -128,7 +128,7 @@ mod tests {
     use socket2::{Domain, Socket, Type};
 
     use super::*;
-    use crate::env;
+    use net::env;
 
     /// Both ends of a connection with segments of `segment_bytes`: the gateway's on the event loop, and the peer's.
     fn pair(segment_bytes: u32) -> (Stream, TcpStream) {

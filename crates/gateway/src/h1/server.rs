@@ -13,10 +13,10 @@ use super::reader::{BodyReader, Next};
 use super::send_capacity::{KeptSendCapacity, SendCapacity};
 use super::writer::{Framing, Writer};
 use crate::body::{BodyEvent, BodyLength, DownstreamStream, Piece};
-use crate::env::PeerEnd;
-use crate::exchange::Exchange;
-use crate::failure::{Blame, Cause, Failure};
 use crate::forward::{self, ResponseOptions};
+use exchange::Exchange;
+use exchange::failure::{Blame, Cause, Failure};
+use net::env::PeerEnd;
 
 /// From which byte on a body is read in larger pieces than heads come in: as much of it as a node is chosen for. Before that
 /// a connection to one may still have to be opened, and what was read waits for it.

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use crate::context::WorkerContext;
-use crate::deadline::Deadline;
 use crate::idle::IdleState;
+use exchange::deadline::Deadline;
 
 /// The deadline of one connection of a client; when it is dropped, the connection leaves the idle ones.
 pub(crate) struct ConnectionTimer {

@@ -11,9 +11,9 @@ use stdx::buffer::{Buffer, LARGE_BYTES, SMALL_BYTES};
 use super::connection::Connection;
 use super::peek_reader::PeekReader;
 use crate::body::Piece;
-use crate::deadline::Deadline;
-use crate::env::Stream;
-use crate::exchange::Exchange;
+use exchange::Exchange;
+use exchange::deadline::Deadline;
+use net::env::Stream;
 
 /// The node's end of a tunnel: the connection, and what was already read from it behind the 101.
 pub(crate) struct UpstreamTunnel {

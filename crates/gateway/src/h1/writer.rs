@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use http1::{Headers, encode};
 
-use crate::env::Stream;
+use net::env::Stream;
 
 /// Pieces up to this size are copied behind what is waiting, since a copy of this size costs less than a second slice
 /// in a system call.

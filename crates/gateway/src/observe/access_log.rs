@@ -6,7 +6,7 @@ use std::sync::Arc;
 use router::vars::{Template, Variable};
 
 use super::log_writer::LogWriter;
-use crate::exchange::Exchange;
+use exchange::Exchange;
 
 /// Lines collected before they go to the writer; a slow loop's turn sends fewer.
 const BATCH_BYTES: usize = 32 * 1024;

@@ -7,12 +7,13 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use super::failures::Refusal;
-use super::histogram::{BOUNDS_MS, Histogram, HistogramTotals};
-use super::metrics::{Labels, Series, SharedSeries};
 use super::status::Status;
-use crate::failure::Cause;
 use crate::idle::IdleState;
-use crate::overload::capacity::Shortage;
+use exchange::failure::Cause;
+use exchange::observe::histogram::{BOUNDS_MS, Histogram, HistogramTotals};
+use exchange::observe::metrics::{Labels, Series, SharedSeries};
+use exchange::overload::capacity::Shortage;
+use stdx::prometheus_text::{Escaped, header};
 
 #[derive(Default)]
 struct Totals {
@@ -192,11 +193,6 @@ fn write_failures<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &
     }
 }
 
-/// Appends the lines that announce a metric.
-pub(crate) fn header(text: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-}
-
 struct Common<'a>(&'a Labels);
 
 impl std::fmt::Display for Common<'_> {
@@ -209,22 +205,5 @@ impl std::fmt::Display for Common<'_> {
             Escaped(&self.0.consumer),
             Escaped(&self.0.node)
         )
-    }
-}
-
-/// A label's value with what the format reserves escaped.
-pub(crate) struct Escaped<'a>(pub(crate) &'a str);
-
-impl std::fmt::Display for Escaped<'_> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for character in self.0.chars() {
-            match character {
-                '\\' => formatter.write_str("\\\\")?,
-                '"' => formatter.write_str("\\\"")?,
-                '\n' => formatter.write_str("\\n")?,
-                other => formatter.write_char(other)?,
-            }
-        }
-        Ok(())
     }
 }

@@ -3,10 +3,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::histogram::bump;
-use crate::failure::Cause;
 use crate::idle::IdleState;
-use crate::overload::capacity::Shortage;
+use exchange::failure::Cause;
+use exchange::observe::histogram::bump;
+use exchange::overload::capacity::Shortage;
 
 /// A connection that was closed before a byte of it was read, by the limit that asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use stdx::throttle::{Line, Throttle};
 
-use crate::exchange::Exchange;
-use crate::failure::{Blame, Cause, Failure};
 use crate::upstream::Upstream;
+use exchange::Exchange;
+use exchange::failure::{Blame, Cause, Failure};
 
 /// Milliseconds between two lines about one endpoint: often enough to see an outage begin and last, and 8,640 lines a
 /// day at most for an endpoint that is down for good.

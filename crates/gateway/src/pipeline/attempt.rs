@@ -15,14 +15,15 @@ use super::upload::{self, Upload, WaitsFor};
 use super::{Outcome, Run, respond};
 use crate::body::{BodyLength, DownstreamStream, UpstreamStream};
 use crate::context::WorkerContext;
-use crate::exchange::{Attempt, Exchange};
-use crate::failure::{Blame, Cause, Failure, Sent};
-use crate::options::Timeouts;
-use crate::plugin::Phase;
 use crate::upstream::service::{CheckedOutNode, Checkout};
 use crate::upstream::state::Selection;
 use crate::upstream::stream::PooledStream;
 use crate::upstream::{PassHost, Upstream};
+use exchange::Exchange;
+use exchange::exchange::Attempt;
+use exchange::failure::{Blame, Cause, Failure, Sent};
+use exchange::options::Timeouts;
+use exchange::plugin::Phase;
 
 /// Interim responses a node may send before its final one; more is a flood, not a hint.
 const INTERIM_MAX: u32 = 32;

@@ -14,10 +14,11 @@ use super::min_rate::MinRateGuard;
 use super::turn::Turn;
 use super::upload::{self, too_large};
 use crate::body::{BodyEvent, BodyLength, DownstreamStream, Piece};
-use crate::exchange::body::{BodyPrefix, ReadBody};
-use crate::exchange::{Exchange, Times};
+use exchange::Exchange;
+use exchange::exchange::Times;
+use exchange::exchange::body::{BodyPrefix, ReadBody};
 
-use crate::failure::{Blame, Cause, Failure};
+use exchange::failure::{Blame, Cause, Failure};
 
 /// Reads the whole body, for a plugin; one that is longer than `limit_bytes` is refused.
 pub(super) async fn whole<S: DownstreamStream>(

@@ -10,9 +10,9 @@ use stdx::pooled::PooledBox;
 use super::Run;
 use super::attempt::{HALF_CLOSE_GRACE_MS, gone};
 use crate::body::DownstreamStream;
-use crate::failure::{Cause, Failure};
-use crate::upstream::Endpoint;
 use crate::upstream::stream::PooledStream;
+use exchange::failure::{Cause, Failure};
+use net::endpoint::Endpoint;
 
 /// How often the kernel is asked whether a client has closed behind bytes that are not read yet, such as a request body:
 /// the event loop cannot tell of that.

@@ -15,10 +15,10 @@ use super::turn::Turn;
 use super::upload::Upload;
 use super::{Outcome, Run, refuse_undecided};
 use crate::body::{BodyEvent, BodyLength, DownstreamStream, Piece, UpstreamStream};
-use crate::exchange::Exchange;
-use crate::failure::{Cause, Failure};
-use crate::options::Timeouts;
-use crate::plugin::{BodyNeed, Phase, Portion};
+use exchange::Exchange;
+use exchange::failure::{Cause, Failure};
+use exchange::options::Timeouts;
+use exchange::plugin::{BodyNeed, Phase, Portion};
 
 /// What passing a response on needs besides the two streams.
 pub(super) struct Download<'r, 'w> {

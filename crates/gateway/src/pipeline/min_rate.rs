@@ -4,7 +4,7 @@
 use std::task::Context;
 
 use super::Run;
-use crate::options::Limits;
+use exchange::options::Limits;
 
 /// Why a client is waited for no longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,12 +10,13 @@ use super::attempt::HALF_CLOSE_GRACE_MS;
 use super::{Run, collect, refuse_undecided};
 use crate::body::DownstreamStream;
 use crate::context::WorkerContext;
-use crate::exchange::{Exchange, SharedCopy};
-use crate::failure::{Cause, Failure};
-use crate::overload::Priority;
-use crate::plugin::chain::{Chain, Instance};
-use crate::plugin::{BodyNeed, Decision, Flow, Phase, Reply};
 use crate::runtime::{ConsumerPlugins, Generation, Route};
+use exchange::Exchange;
+use exchange::exchange::SharedCopy;
+use exchange::failure::{Cause, Failure};
+use exchange::overload::Priority;
+use exchange::plugin::chain::{Chain, Instance};
+use exchange::plugin::{BodyNeed, Decision, Flow, Phase, Reply};
 
 /// The chains of one exchange.
 pub(super) struct Chains<'g> {

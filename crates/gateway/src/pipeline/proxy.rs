@@ -11,11 +11,11 @@ use super::phases::Chains;
 use super::retry::{self, AttemptReport, Next};
 use super::{Outcome, Run};
 use crate::body::DownstreamStream;
-use crate::exchange::Exchange;
-use crate::failure::{Blame, Cause, Failure};
-use crate::overload::Priority;
 use crate::upstream::state::Selection;
 use crate::upstream::{Upstream, hash_key};
+use exchange::Exchange;
+use exchange::failure::{Blame, Cause, Failure};
+use exchange::overload::Priority;
 
 /// Forwards the request; an error has not been answered yet.
 pub(super) async fn proxy<S: DownstreamStream>(

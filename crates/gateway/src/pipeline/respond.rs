@@ -11,10 +11,10 @@ use super::min_rate::{MinRateGuard, TooSlow};
 use super::phases::{self, Chains};
 use super::{Outcome, Run, explanation};
 use crate::body::{BodyLength, DownstreamStream};
-use crate::exchange::Exchange;
-use crate::failure::{Blame, Cause, Failure};
-use crate::observe::pace::Pace;
-use crate::plugin::{BodyNeed, Phase, Portion, Reply};
+use exchange::Exchange;
+use exchange::failure::{Blame, Cause, Failure};
+use exchange::observe::pace::Pace;
+use exchange::plugin::{BodyNeed, Phase, Portion, Reply};
 
 /// When a client that was refused for want of room may come again (RFC 9110 section 10.2.3): the shortest that can be
 /// said, since an overload is over as soon as those who make it are fewer.
@@ -144,7 +144,7 @@ pub(super) fn name_tried_statuses(exchange: &mut Exchange) {
         if !statuses.is_empty() {
             statuses.push_str(", ");
         }
-        let status = attempt.failed.map_or(attempt.status, crate::failure::Cause::status);
+        let status = attempt.failed.map_or(attempt.status, exchange::failure::Cause::status);
         statuses.push_str(&status.to_string());
     }
     exchange.add_response_field("X-APISIX-Upstream-Status", &statuses).expect("digits, commas and spaces");

@@ -3,7 +3,7 @@
 
 use http1::Method;
 
-use crate::failure::{Blame, Cause, Failure, Sent};
+use exchange::failure::{Blame, Cause, Failure, Sent};
 
 /// What the decision rests on.
 #[derive(Clone, Copy, Debug)]

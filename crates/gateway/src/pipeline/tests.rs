@@ -24,14 +24,14 @@ use super::{Outcome, log, run};
 use crate::body::{BodyEvent, BodyLength, DownstreamStream, Piece};
 use crate::compile::Compiler;
 use crate::context::{ContextParts, WorkerContext};
-use crate::deadline::Deadline;
-use crate::exchange::Exchange;
-use crate::failure::{Blame, Cause, Failure};
-use crate::local::Local;
-use crate::observe::metrics::WorkerMetrics;
-use crate::options::Limits;
-use crate::options::Timeouts;
-use crate::plugin::{BodyNeed, Flow, Phase, Plugin, PluginKind, Portion};
+use exchange::Exchange;
+use exchange::Local;
+use exchange::deadline::Deadline;
+use exchange::failure::{Blame, Cause, Failure};
+use exchange::observe::metrics::WorkerMetrics;
+use exchange::options::Limits;
+use exchange::options::Timeouts;
+use exchange::plugin::{BodyNeed, Flow, Phase, Plugin, PluginKind, Portion};
 
 /// A client of a protocol in which a message is a list of words.
 #[derive(Default)]
@@ -307,7 +307,7 @@ struct Shouter {
 impl Plugin for Shouter {
     fn access<'a>(&'a self, _: &'a mut Exchange) -> Flow<'a> {
         if self.answers {
-            Flow::reply(crate::plugin::Reply::status(403).with_body(b"no".as_slice()))
+            Flow::reply(exchange::plugin::Reply::status(403).with_body(b"no".as_slice()))
         } else {
             Flow::Continue
         }
@@ -389,12 +389,12 @@ fn context(addresses: &[SocketAddr], plugins: &Value) -> Rc<WorkerContext> {
     let info = |kind: &&'static PluginKind| PluginInfo::new(kind.name, 1, (kind.schema)());
     let catalog = Catalog::new(KINDS.iter().map(info).collect()).unwrap();
     let applied = Snapshot::empty().apply(&catalog, &[change], 1, Policy::Strict);
-    let services = Arc::new(crate::testing::services());
+    let services = Arc::new(exchange::testing::services());
     let mut compiler = Compiler::new(KINDS, router::Mode::default(), Timeouts::default(), services);
     let (runtime, faults) = compiler.apply(&applied);
     assert_eq!(faults, Vec::new());
     let (reclaimer, _) = channel();
-    let local = Local::new(0, Arc::new(crate::testing::options()), Arc::default());
+    let local = Local::new(0, Arc::new(exchange::testing::options()), Arc::default());
     let parts = ContextParts {
         published: Arc::new(Published::new(runtime)),
         reclaimer,

@@ -5,7 +5,7 @@
 
 use std::task::Context;
 
-use crate::env;
+use net::env;
 
 /// Pieces in one turn: with chunks of one byte some 100 µs.
 pub(super) const PIECES_MAX: usize = 1_000;

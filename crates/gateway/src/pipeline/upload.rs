@@ -6,8 +6,8 @@ use super::Run;
 use super::min_rate::TooSlow;
 use super::turn::Turn;
 use crate::body::{BodyEvent, BodyLength, DownstreamStream, UpstreamStream};
-use crate::exchange::SharedCopy;
-use crate::failure::{Cause, Failure};
+use exchange::exchange::SharedCopy;
+use exchange::failure::{Cause, Failure};
 
 /// How far the upload of one try has come.
 pub(super) struct Upload {

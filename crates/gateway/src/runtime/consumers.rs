@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use stdx::persistent::ShardedMap;
 
-use crate::exchange::Consumer;
-use crate::plugin::chain::Instance;
+use exchange::exchange::Consumer;
+use exchange::plugin::chain::Instance;
 
 /// What a consumer and its group add to a route's plugins; [`Consumer::attached`] holds it.
 #[derive(Default)]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use stdx::hash::FastMap;
 
 use super::ConsumerPlugins;
-use crate::exchange::Consumer;
-use crate::plugin::chain::{Chain, Instance};
+use exchange::exchange::Consumer;
+use exchange::plugin::chain::{Chain, Instance};
 
 /// Merged chains a worker keeps. At the bound all are dropped and made again on use, so that many consumers on many routes
 /// cannot hold memory without end.

@@ -9,8 +9,8 @@ use super::plan::{Plan, Plant, client_address, proxy_address, second_address};
 use super::plugins::{EDIT_MASK, LOCAL_STATUS};
 use super::tunnel;
 use super::wire::{Body, Broken, Head, Peer};
-use crate::env::memory::{Random, connect_from, note, sleep_ns};
-use crate::env::monotonic_ns;
+use net::env::memory::{Random, connect_from, note, sleep_ns};
+use net::env::monotonic_ns;
 
 /// The longest an honest client takes over anything, in nanoseconds.
 const PAUSE_NS: u64 = 60_000_000;

@@ -13,10 +13,10 @@ use super::ledger::Ledger;
 use super::names::Names;
 use super::plan::{Faults, Plan, client_address, node_address, proxy_address};
 use super::wire::{Broken, Peer};
-use crate::env::memory::{Link, connect_from, set_link, simulate, sleep_ns};
-use crate::env::{self, Listener};
-use crate::options::Limits;
-use crate::options::Timeouts;
+use exchange::options::Limits;
+use exchange::options::Timeouts;
+use net::env::memory::{Link, connect_from, set_link, simulate, sleep_ns};
+use net::env::{self, Listener};
 
 /// The field that says which request an answer is made for: its method and canonical path.
 pub const WITNESS_FIELD: &str = "X-Witness";

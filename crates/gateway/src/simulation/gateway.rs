@@ -18,22 +18,22 @@ use super::ledger::Ledger;
 use super::names::{self, Names};
 use super::plan::{Plan, Plant, proxy_address, second_address};
 use super::plugins;
-use crate::client_address::RealIpOptions;
 use crate::compile::Compiler;
 use crate::context::ContextParts;
-use crate::env::memory::{self, Group, end_worker, note, spawn_worker, streams_of, tasks_of};
 use crate::idle::IdleState;
-use crate::listener::{self, ListenerSet, Protocols, Wanted};
-use crate::observe::metrics::WorkerMetrics;
 use crate::observe::upstream_warnings::UpstreamWarnings;
-use crate::options::ForwardOptions;
-use crate::options::Options;
-use crate::overload::Shared;
-use crate::plugin::outbound::OutboundPolicy;
-use crate::plugin::services::Services;
 use crate::runtime::Runtime;
-use crate::upstream::dns::Resolver;
 use crate::worker::{self, Closing, Command, Handle, Parts, Worker};
+use exchange::client_address::RealIpOptions;
+use exchange::observe::metrics::WorkerMetrics;
+use exchange::options::ForwardOptions;
+use exchange::options::Options;
+use exchange::overload::Shared;
+use exchange::plugin::outbound::OutboundPolicy;
+use exchange::plugin::services::Services;
+use net::env::memory::{self, Group, end_worker, note, spawn_worker, streams_of, tasks_of};
+use net::listener::{self, ListenerSet, Protocols, Wanted};
+use net::resolver::Resolver;
 
 /// See the module.
 pub(crate) struct Gateway {
@@ -83,7 +83,7 @@ impl Drop for Checkout {
 fn catalog() -> &'static Catalog {
     static CATALOG: OnceLock<Catalog> = OnceLock::new();
     CATALOG.get_or_init(|| {
-        let info = |kind: &&crate::plugin::PluginKind| {
+        let info = |kind: &&exchange::plugin::PluginKind| {
             PluginInfo::new(kind.name, i64::from(kind.priority), (kind.schema)())
         };
         Catalog::new(plugins::KINDS.iter().map(info).collect()).unwrap()

@@ -4,8 +4,8 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
-use crate::env::memory::{self, note};
-use crate::env::monotonic_ns;
+use net::env::memory::{self, note};
+use net::env::monotonic_ns;
 
 /// Violations that are kept; the first says most.
 const VIOLATIONS_MAX: usize = 5;

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::env;
-use crate::upstream::dns::{Answer, Lookup, Pending, TtlBounds};
+use net::env;
+use net::resolver::{Answer, Lookup, Pending, TtlBounds};
 
 /// How long answers hold, in milliseconds.
 const TTL_MS: u64 = 100;

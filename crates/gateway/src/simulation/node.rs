@@ -8,8 +8,8 @@ use super::pattern::Whose;
 use super::plan::{Plan, Plant, node_address};
 use super::tunnel;
 use super::wire::{Body, Head, Peer};
-use crate::env::memory::{Random, note, sleep_ns};
-use crate::env::{self, Listener, Stream};
+use net::env::memory::{Random, note, sleep_ns};
+use net::env::{self, Listener, Stream};
 
 /// One node.
 pub(crate) struct Node {

@@ -13,8 +13,8 @@ use super::gateway::Gateway;
 use super::ledger::{Ledger, Target};
 use super::names::{self, Names};
 use super::plan::{Plan, Plant, node_address};
-use crate::env::memory::{Random, note, set_wall_forward, sleep_ns};
-use crate::env::monotonic_ns;
+use net::env::memory::{Random, note, set_wall_forward, sleep_ns};
+use net::env::monotonic_ns;
 
 /// The longest time between two changes, in nanoseconds.
 const PAUSE_NS: u64 = 150_000_000;

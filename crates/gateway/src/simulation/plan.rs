@@ -3,9 +3,9 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use crate::env::memory::{Link, Random};
-use crate::options::Limits;
-use crate::options::Timeouts;
+use exchange::options::Limits;
+use exchange::options::Timeouts;
+use net::env::memory::{Link, Random};
 
 /// See the module.
 #[derive(Clone, Debug)]

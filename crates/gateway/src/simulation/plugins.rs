@@ -9,10 +9,10 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::exchange::{LOCAL_FIELD, WITNESS_FIELD};
-use crate::env;
-use crate::env::memory::Planted;
-use crate::exchange::Exchange;
-use crate::plugin::{BodyNeed, Decision, Flow, Phase, Plugin, PluginKind, Portion, Reply};
+use exchange::Exchange;
+use exchange::plugin::{BodyNeed, Decision, Flow, Phase, Plugin, PluginKind, Portion, Reply};
+use net::env;
+use net::env::memory::Planted;
 
 /// What edited bodies are combined with, byte by byte.
 pub(crate) const EDIT_MASK: u8 = 0x5A;
@@ -128,7 +128,7 @@ const fn kind(
     name: &'static str,
     priority: i32,
     phases: &'static [Phase],
-    build: crate::plugin::BuildPlugin,
+    build: exchange::plugin::BuildPlugin,
 ) -> PluginKind {
     PluginKind {
         name,

@@ -12,8 +12,8 @@ use super::ledger::Ledger;
 use super::names::Names;
 use super::plan::{Plan, client_address, node_address, proxy_address};
 use super::wire::{Body, Broken, Peer};
-use crate::env::memory::{Link, Random, connect_from, set_link, simulate};
-use crate::env::{self, Listener};
+use net::env::memory::{Link, Random, connect_from, set_link, simulate};
+use net::env::{self, Listener};
 
 /// Networks that each play is played over.
 const SEEDS: u64 = 60;

@@ -7,7 +7,7 @@ use super::node::Node;
 use super::pattern::Whose;
 use super::plan::Plant;
 use super::wire::{Broken, Peer};
-use crate::env::memory::{Random, note, sleep_ns};
+use net::env::memory::{Random, note, sleep_ns};
 
 /// The longest pause inside a tunnel, in nanoseconds: changes of the configuration pass meanwhile.
 const PAUSE_NS: u64 = 150_000_000;

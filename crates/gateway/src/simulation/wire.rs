@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::io;
 use std::task::Poll;
 
-use crate::env::Stream;
+use net::env::Stream;
 
 /// Why a message could not be read or written to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]

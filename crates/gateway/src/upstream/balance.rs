@@ -6,7 +6,7 @@ pub mod least_connections;
 pub mod peak_ewma;
 pub mod round_robin;
 
-use super::NodeSet;
+use net::nodes::NodeSet;
 
 /// What a balancer may look at when it chooses.
 pub struct Choice<'a> {
@@ -55,9 +55,10 @@ pub(super) mod testing {
 
     use std::sync::Arc;
 
-    use super::super::{Endpoint, KeepAlive, Node};
     use super::consistent_hash::derive_ring;
     use super::*;
+    use net::endpoint::{Endpoint, KeepAlive};
+    use net::nodes::Node;
 
     pub(in crate::upstream) fn set(weights: &[u32]) -> NodeSet {
         let node = |(index, weight): (usize, &u32)| Node {

@@ -4,7 +4,7 @@ use stdx::address_text::AddressText;
 
 use super::balance::consistent_hash;
 use super::{HashKey, Method, Upstream};
-use crate::exchange::Exchange;
+use exchange::Exchange;
 
 /// The hash of the key an upstream with consistent hashing goes by; 0 for every other method.
 pub(crate) fn key_hash(upstream: &Upstream, exchange: &mut Exchange) -> u32 {

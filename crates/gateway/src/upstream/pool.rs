@@ -114,8 +114,8 @@ const ROOM_KEPT_MS: u64 = 60_000;
 #[cfg(all(test, not(feature = "simulation")))]
 mod tests {
     use super::*;
-    use crate::env;
-    use crate::upstream::endpoint::{EndpointKey, Endpoints, KeepAlive};
+    use net::endpoint::{EndpointKey, Endpoints, KeepAlive};
+    use net::env;
 
     #[test]
     fn a_pool_whose_connections_are_lent_at_every_sweep_keeps_its_room() {

@@ -7,19 +7,20 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use net::endpoint::Endpoint;
 use stdx::pooled::PooledBox;
 
 use super::pool::Pools;
 use super::state::{Selection, UpstreamState};
 use super::stream::PooledStream;
-use super::{Endpoint, PassHost, Upstream};
-use crate::env;
+use super::{PassHost, Upstream};
 use crate::evict::{self, Evictor, lacks_descriptors};
-use crate::failure::{Cause, Failure};
 use crate::h1::origin::{OriginStream, UpstreamConnection};
-use crate::local::Local;
-use crate::overload::Priority;
-use crate::overload::limiter::Permit;
+use exchange::Local;
+use exchange::failure::{Cause, Failure};
+use exchange::overload::Priority;
+use exchange::overload::limiter::Permit;
+use net::env;
 
 /// The state of each upstream in use, by slot.
 #[derive(Default)]

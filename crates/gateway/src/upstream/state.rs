@@ -4,6 +4,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use net::nodes::{Node, NodeSet};
 use stdx::published::{Published, Reader};
 
 use super::balance::consistent_hash::ConsistentHash;
@@ -11,8 +12,8 @@ use super::balance::least_connections::LeastConnections;
 use super::balance::peak_ewma::PeakEwma;
 use super::balance::round_robin::RoundRobin;
 use super::balance::{Balancer, Choice};
-use super::{Method, NodeSet, Upstream};
-use crate::overload::limiter::Limiter;
+use super::{Method, Upstream};
+use exchange::overload::limiter::Limiter;
 
 /// A chosen node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +167,7 @@ fn balancer(upstream: &Upstream, set: &NodeSet, priority: i64, stagger: usize) -
     match upstream.method {
         Method::RoundRobin => {
             // The other tiers' nodes are excluded at each choice; they must not take part in the staggering either.
-            let weight = |node: &super::Node| if node.priority == priority { node.weight } else { 0 };
+            let weight = |node: &Node| if node.priority == priority { node.weight } else { 0 };
             let weights: Vec<u32> = set.nodes.iter().map(weight).collect();
             Box::new(RoundRobin::new(&weights, stagger))
         }
@@ -181,7 +182,7 @@ mod tests {
     use super::super::PassHost;
     use super::super::balance::testing::set;
     use super::*;
-    use crate::options::Timeouts;
+    use exchange::options::Timeouts;
 
     fn upstream(method: Method, weights: &[u32]) -> Upstream {
         Upstream {

@@ -8,10 +8,10 @@ use http1::{Headers, ResponseHead};
 use stdx::pooled::PooledBox;
 
 use crate::body::{BodyEvent, BodyLength, Piece, PollCapacity, UpstreamStream};
-use crate::exchange::Exchange;
-use crate::failure::{Failure, Sent};
 use crate::h1::origin::OriginStream;
 use crate::h1::tunnel::UpstreamTunnel;
+use exchange::Exchange;
+use exchange::failure::{Failure, Sent};
 
 /// A checkout stream. One variant for each protocol that nodes are spoken to in, so that calls need no table; in pooled
 /// memory, since it is handed on several times between the pool and the try.

@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Command, Handle, OpenListener, Queue, Worker};
 use crate::context::WorkerContext;
-use crate::env::{self, Socket, Stream};
 use crate::evict::lacks_descriptors;
 use crate::h1::connection::{self, Connection};
 use crate::h1::timer::ConnectionTimer;
-use crate::listener::{Application, Listener};
 use crate::observe::failures::Refusal;
-use crate::overload::capacity::Shortage;
+use exchange::overload::capacity::Shortage;
+use net::env::{self, Socket, Stream};
+use net::listener::{Application, Listener};
 
 /// A worker hands over when it holds this many connections more than the least loaded one, or an eighth of its number
 /// more, whichever is greater: hand-over costs a wake-up of another thread, so small differences are left alone.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::listeners::Closing;
-use crate::env::Socket;
-use crate::listener::Listener;
 use crate::observe::status::Status;
+use net::env::Socket;
+use net::listener::Listener;
 
 /// A request to a worker.
 pub(crate) enum Command {

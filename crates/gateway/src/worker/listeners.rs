@@ -9,8 +9,8 @@ use stdx::published::{Published, Reader};
 use tokio::sync::Notify;
 
 use super::{Handle, Worker, accept};
-use crate::env;
-use crate::listener::{Listener, ListenerSet};
+use net::env;
+use net::listener::{Listener, ListenerSet};
 
 /// Where no end is in sight.
 const NEVER: u64 = u64::MAX;
@@ -219,7 +219,7 @@ impl Worker {
 #[cfg(all(test, not(feature = "simulation")))]
 mod tests {
     use super::*;
-    use crate::listener::{Protocols, Wanted};
+    use net::listener::{Protocols, Wanted};
 
     fn open_listener() -> OpenListener {
         let wanted = Wanted { address: "127.0.0.1:0".parse().unwrap(), protocols: Protocols::HTTP1 };

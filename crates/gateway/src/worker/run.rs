@@ -11,7 +11,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{Closing, Command, Handle, Parts, Worker, accept};
 use crate::context::WorkerContext;
-use crate::env::{self, Stream};
+use net::env::{self, Stream};
 
 /// One turn of the slow loop; deadlines are met to within this and the steps of [`wake_in_batches`].
 const TURN_MS: u64 = 20;

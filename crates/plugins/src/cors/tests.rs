@@ -1,6 +1,6 @@
 //! What `cors` accepts, and what responses carry for which origins.
 
-use gateway::testing::{Scene, accepts, decide, lines, respond};
+use exchange::testing::{Scene, accepts, decide, lines, respond};
 use model::catalog::SchemaType;
 
 use super::*;

@@ -1,6 +1,6 @@
 //! What may be written: the schema, the fields, and what a schema cannot say. Asks nobody.
 
-use gateway::plugin::outbound::check_uri;
+use exchange::plugin::outbound::check_uri;
 use router::vars::Template;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

@@ -1,6 +1,6 @@
 //! Configurations, and what is asked and decided without a server; the rest is tried with real ones beside the binary.
 
-use gateway::testing::{Scene, accepts, consumer, lines};
+use exchange::testing::{Scene, accepts, consumer, lines};
 use model::catalog::SchemaType;
 use serde_json::json;
 
@@ -52,7 +52,7 @@ fn a_reference_to_a_secret_is_read_when_it_is_resolved() {
 
 /// The plugin itself, for what needs no server.
 fn compiled(config: &Value) -> ForwardAuth {
-    let services = gateway::testing::services();
+    let services = exchange::testing::services();
     let config: Config = config::parse(config).unwrap();
     ForwardAuth {
         destination: services.destination(&config.uri, KeepAlive::default()).unwrap(),

@@ -1,10 +1,10 @@
 //! The log server: puts batches together and posts them. It knows neither requests nor formats.
 
-use gateway::plugin::batch::{Delivery, Entry, Sink};
-use gateway::plugin::outbound::{Destination, HttpClient, OutboundLimits, OutboundRequest};
-use gateway::plugin::services::Services;
-use gateway::upstream::KeepAlive;
+use exchange::plugin::batch::{Delivery, Entry, Sink};
+use exchange::plugin::outbound::{Destination, HttpClient, OutboundLimits, OutboundRequest};
+use exchange::plugin::services::Services;
 use http1::{Headers, Method};
+use net::endpoint::KeepAlive;
 use serde::Deserialize;
 
 /// The longest answer that is read: it only says that a batch has arrived.
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn batches_are_put_together_as_configured() {
-        let services = gateway::testing::services();
+        let services = exchange::testing::services();
         let check = |method, is_single, entries: &[&str], expected: &str, content_type: &str| {
             let server =
                 LogServer::new(&services, "http://127.0.0.1:1/", Some("Basic 123"), 1, method, is_single)

@@ -1,6 +1,6 @@
 //! Configurations, and which entry they make; sending is tried with real servers beside the binary.
 
-use gateway::testing::{Scene, accepts, respond, route};
+use exchange::testing::{Scene, accepts, respond, route};
 use model::catalog::SchemaType;
 
 use super::*;
@@ -123,7 +123,8 @@ fn bodies_are_asked_for_only_where_they_are_logged() {
 
 #[test]
 fn a_queue_is_kept_as_long_as_its_configuration_stays() {
-    let (services, states) = (gateway::testing::services(), gateway::plugin::state::StateRegistry::default());
+    let (services, states) =
+        (exchange::testing::services(), exchange::plugin::state::StateRegistry::default());
     let queue = |owner: &str, config: Value, metadata: Option<Value>| {
         let build = Build { owner, metadata: metadata.as_ref(), states: &states, services: &services };
         let (parsed, batch) = read(&config).unwrap();

@@ -1,6 +1,6 @@
 //! What `key-auth` accepts, whom it lets in as whom, and what the node learns.
 
-use gateway::testing::{Scene, accepts, consumer, decide};
+use exchange::testing::{Scene, accepts, consumer, decide};
 use model::catalog::SchemaType;
 
 use super::*;
@@ -71,7 +71,7 @@ fn check(config: Value, target: &str, fields: &str, expected: Result<&str, &str>
 
 #[test]
 fn keys_are_found_in_field_or_query() {
-    let missing = Err("Unavailable API key in request");
+    let missing = Err("Missing API key in request");
     let unknown = Err("Invalid API key in request");
     check(json!({}), "/", "apikey: k-jack\r\n", Ok("jack"));
     check(json!({}), "/?apikey=k-jack", "", Ok("jack"));
@@ -97,7 +97,7 @@ fn bearer_tokens() {
     let bearer = json!({"bearer_token": true});
     check(bearer.clone(), "/", "Authorization: Bearer k-jack\r\n", Ok("jack"));
     check(bearer.clone(), "/?apikey=k-jack", "", Ok("jack"));
-    check(bearer.clone(), "/", "apikey: k-jack\r\n", Err("Unavailable API key in request"));
+    check(bearer.clone(), "/", "apikey: k-jack\r\n", Err("Missing API key in request"));
     check(bearer.clone(), "/", "Authorization: k-jack\r\n", Err("Invalid Bearer token format"));
     check(bearer, "/", "Authorization: Bearer k-joe\r\n", Err("Invalid API key in request"));
 }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use gateway::exchange::Exchange;
+use exchange::Exchange;
 use router::vars::{BuiltinVariable, Template, to_number};
 use serde::Deserialize;
 

@@ -1,6 +1,6 @@
 //! What `limit-count` accepts, and what it does to requests and answers.
 use super::*;
-use gateway::testing::{Scene, accepts, decide, lines, respond};
+use exchange::testing::{Scene, accepts, decide, lines, respond};
 use model::catalog::SchemaType;
 
 #[test]

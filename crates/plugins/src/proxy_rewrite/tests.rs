@@ -1,6 +1,6 @@
 //! What `proxy-rewrite` accepts, and what it does to requests and answers.
 use super::*;
-use gateway::testing::{Scene, accepts, decide, lines};
+use exchange::testing::{Scene, accepts, decide, lines};
 use model::catalog::SchemaType;
 use router::path::PathOptions;
 

@@ -1,6 +1,6 @@
 //! What `redirect` accepts, and what it does to requests and answers.
 use super::*;
-use gateway::testing::{Scene, accepts, decide};
+use exchange::testing::{Scene, accepts, decide};
 use model::catalog::SchemaType;
 
 #[test]

@@ -1,6 +1,6 @@
 //! What `response-rewrite` accepts, and what it does to requests and answers.
 use super::*;
-use gateway::testing::{Scene, accepts, lines, respond};
+use exchange::testing::{Scene, accepts, lines, respond};
 use model::catalog::SchemaType;
 
 #[test]

@@ -1,7 +1,7 @@
 //! The settings of a batch queue, as every logger is configured with them (contract: APISIX's batch processor). It knows
 //! no logger.
 
-use gateway::plugin::batch::QueueSettings;
+use exchange::plugin::batch::QueueSettings;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

@@ -1,7 +1,7 @@
 //! What plugins that find out who calls have in common. It finds nobody out itself.
 
-use gateway::Exchange;
-use gateway::exchange::Consumer;
+use exchange::Exchange;
+use exchange::exchange::Consumer;
 
 /// Tells the node who the client is, in fields that a client cannot forge.
 pub(crate) fn set_consumer_headers(exchange: &mut Exchange, consumer: &Consumer) {

@@ -2,7 +2,7 @@
 //! added, set and removed, in this order, and may hold variables and the groups of a match. It does not know which
 //! message it is.
 
-use gateway::exchange::Exchange;
+use exchange::Exchange;
 use router::vars::Template;
 use serde_json::{Map, Value};
 
@@ -212,7 +212,7 @@ impl FieldOperations {
 mod tests {
     use super::*;
     use crate::shared::substitution::{Matcher, PatternOptions};
-    use gateway::testing::Scene;
+    use exchange::testing::Scene;
 
     #[test]
     fn values_hold_variables_and_groups() {

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use gateway::Exchange;
+use exchange::Exchange;
 use router::vars::{
     BuiltinVariable as Builtin, Expression, Template, Value as VariableValue, Variable, VariableSource,
 };

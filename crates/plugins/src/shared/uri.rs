@@ -1,6 +1,6 @@
 //! Percent-encoding of what plugins put into targets and `Location`.
 
-use gateway::Exchange;
+use exchange::Exchange;
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 
 /// What nginx escapes in a path (its `ngx_escape_uri` of type 0, which APISIX calls): whatever may not stand in one.

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use control::{Publisher, Reports, Secrets};
+use exchange::options::Options;
 use gateway::compile::Compiler;
 use gateway::engine::{Engine, EngineConfig};
 use gateway::observe::log_writer::LogWriter;
-use gateway::options::Options;
 use gateway::runtime::Runtime;
 use model::report::{
     Explain, ExplainQuestion, ListenerReport, Listening, LogLevel, MetricsText, NodeHealth, Readiness,

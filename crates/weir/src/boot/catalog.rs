@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use gateway::plugin::{Phase, PluginKind};
+use exchange::plugin::{Phase, PluginKind};
 use model::Catalog;
 use model::catalog::{PluginInfo, RunPolicy, Subsystem};
 use model::check::CheckOptions;

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use gateway::listener::Change;
+use net::listener::Change;
 
 use super::bridge::Gateway;
 use super::sockets::{listening_line, wanted};

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use control::{AdminConfig, AdminKey};
-use gateway::client_address::RealIpOptions;
+use exchange::client_address::RealIpOptions;
+use exchange::options::ForwardOptions;
+use exchange::options::Timeouts;
+use exchange::options::{Limits, Options};
 use gateway::observe::access_log::{self, AccessLog, Format, JsonField};
 use gateway::observe::log_writer::{LogWriter, Target};
-use gateway::options::ForwardOptions;
-use gateway::options::Timeouts;
-use gateway::options::{Limits, Options};
 use http1::HeadLimits;
 use router::vars::Template;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use control::Listeners;
-use gateway::listener::{self, Listener, ListenerSet, Protocols, Wanted};
 use model::report::ListenerReport;
+use net::listener::{self, Listener, ListenerSet, Protocols, Wanted};
 
 use super::upgrade::Socket;
 use crate::settings::Settings;

@@ -125,8 +125,9 @@ fn documented(page: &str) -> BTreeSet<String> {
 /// The families that the sources announce: behind `# TYPE`, or given to the function that writes it.
 fn announced() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    let mut folders: Vec<PathBuf> =
-        ["control", "gateway", "weir"].map(|name| repository().join("crates").join(name).join("src")).into();
+    let mut folders: Vec<PathBuf> = ["control", "exchange", "gateway", "weir"]
+        .map(|name| repository().join("crates").join(name).join("src"))
+        .into();
     while let Some(folder) = folders.pop() {
         for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if path.is_dir() {

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::compile::Compiler;
-use crate::options::Timeouts;
-use crate::plugin::{Phase, Plugin, PluginKind};
 use crate::runtime::Runtime;
+use exchange::options::Timeouts;
+use exchange::plugin::{Phase, Plugin, PluginKind};
 
 static BUILT: AtomicUsize = AtomicUsize::new(0);
 static STOPPED: AtomicUsize = AtomicUsize::new(0);
@@ -55,7 +55,7 @@ impl Stage {
     fn new() -> Stage {
         let mut info = PluginInfo::new(COUNTED.name, 1, (COUNTED.schema)());
         info.metadata_schema = Some(json!({"type": "object"}).into());
-        let services = Arc::new(crate::testing::services());
+        let services = Arc::new(exchange::testing::services());
         Stage {
             compiler: Compiler::new(&KINDS, router::Mode::default(), Timeouts::default(), services),
             catalog: Catalog::new(vec![info]).unwrap(),

@@ -8,8 +8,8 @@ use std::net::{TcpListener, TcpStream};
 use stdx::buffer::{LARGE_BYTES, SMALL_BYTES};
 
 use super::*;
-use crate::env;
-use crate::upstream::KeepAlive;
+use net::endpoint::KeepAlive;
+use net::env;
 
 const LOOK: Piece = Piece { most_bytes: LARGE_BYTES, is_certain: false };
 

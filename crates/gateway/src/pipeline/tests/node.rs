@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use super::*;
 use crate::body::{Piece, PollCapacity, UpstreamStream};
-use crate::failure::Sent;
+use exchange::failure::Sent;
 
 /// What a node does next on a stream.
 #[derive(Clone, Debug)]

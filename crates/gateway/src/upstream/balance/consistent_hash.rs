@@ -9,7 +9,7 @@ use std::sync::Arc;
 use stdx::hash::{crc32, crc32_continue};
 
 use super::{Balancer, Choice};
-use crate::upstream::Node;
+use net::nodes::Node;
 
 /// Points per unit of reduced weight, as in nginx and APISIX.
 const POINTS_PER_WEIGHT: u64 = 160;
@@ -95,7 +95,8 @@ mod tests {
 
     use super::super::testing::set;
     use super::*;
-    use crate::upstream::{Endpoint, KeepAlive, NodeSet};
+    use net::endpoint::{Endpoint, KeepAlive};
+    use net::nodes::NodeSet;
 
     fn owner(set: &NodeSet, key: u32) -> usize {
         let choice = Choice {

@@ -1,6 +1,6 @@
 //! Chosen fields and the full entry, of exchanges made without a socket.
 
-use gateway::testing::{Scene, respond, route};
+use exchange::testing::{Scene, respond, route};
 
 use super::*;
 

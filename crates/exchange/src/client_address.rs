@@ -1,0 +1,148 @@
+//! Who the client is where a proxy stands in front: which peers are believed, which field they say it in, and how that
+//! field is read (the rules of nginx's realip module, which the contract's data plane has). Pure: from a peer and fields.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use http1::Headers;
+use ipnet::IpNet;
+use smallvec::SmallVec;
+
+use crate::exchange::Address;
+
+/// Whom to believe, and what. By default nobody: a field that anyone may send must not open a gate.
+#[derive(Clone, Debug)]
+pub struct RealIpOptions {
+    /// Peers that are believed.
+    pub from: Vec<IpNet>,
+    /// The field in which they name the client: one address, or a list with the nearest one last.
+    pub header: Box<str>,
+    /// Whether an address of the list that is itself believed is stepped over.
+    pub recursive: bool,
+}
+
+impl Default for RealIpOptions {
+    fn default() -> Self {
+        RealIpOptions { from: Vec::new(), header: "X-Real-IP".into(), recursive: false }
+    }
+}
+
+/// An address, and its port where that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientAddress {
+    /// The IP address.
+    pub address: IpAddr,
+    /// The port, unless a proxy named the client without one.
+    pub port: Option<u16>,
+}
+
+impl Default for ClientAddress {
+    /// The unspecified address, until the peer is known.
+    fn default() -> Self {
+        ClientAddress { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), port: None }
+    }
+}
+
+impl From<Address> for ClientAddress {
+    fn from(peer: Address) -> Self {
+        ClientAddress { address: peer.ip(), port: Some(peer.port()) }
+    }
+}
+
+impl RealIpOptions {
+    /// The client of a request with these fields that came from `peer`.
+    ///
+    /// An entry that is no address ends the search: what stands before it was said by nobody who is believed.
+    pub fn client(&self, peer: Address, headers: &Headers) -> ClientAddress {
+        let mut client = ClientAddress::from(peer);
+        if !contains(&self.from, client.address) {
+            return client;
+        }
+        // Several fields of a name are one list (RFC 9110 section 5.3).
+        let lines: SmallVec<[&[u8]; 4]> = headers.get_all(&self.header).collect();
+        for entry in lines.iter().rev().flat_map(|line| line.rsplit(|byte| *byte == b',')) {
+            let Some(named) = parse(entry) else { break };
+            client = named;
+            if !self.recursive || !contains(&self.from, named.address) {
+                break;
+            }
+        }
+        client
+    }
+}
+
+/// Whether one of the networks holds the address.
+pub fn contains(networks: &[IpNet], address: IpAddr) -> bool {
+    networks.iter().any(|network| network.contains(&address))
+}
+
+/// An address, with a port or without, an IPv6 one in brackets or not (RFC 3986 section 3.2.2).
+fn parse(entry: &[u8]) -> Option<ClientAddress> {
+    let text = str::from_utf8(entry.trim_ascii()).ok()?;
+    if let Ok(both) = text.parse::<SocketAddr>() {
+        return Some(Address::from(both).into());
+    }
+    let address = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let address = address.parse::<IpAddr>().ok()?.to_canonical();
+    Some(ClientAddress { address, port: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whom a peer's fields make the client, as `address` or `address port`.
+    fn check(options: &RealIpOptions, peer: &str, lines: &[&str], expected: &str) {
+        let mut headers = Headers::new();
+        for line in lines {
+            headers.append(&options.header, line.as_bytes()).unwrap();
+        }
+        let client = options.client(peer.parse::<SocketAddr>().unwrap().into(), &headers);
+        let port = client.port.map_or(String::new(), |port| format!(" {port}"));
+        assert_eq!(format!("{}{port}", client.address), expected, "{peer} {lines:?}");
+    }
+
+    fn options(header: &str, recursive: bool) -> RealIpOptions {
+        let from = ["127.0.0.0/8", "10.0.0.0/8", "fd00::/8"].map(|network| network.parse().unwrap());
+        RealIpOptions { from: from.to_vec(), header: header.into(), recursive }
+    }
+
+    #[test]
+    fn strangers_are_never_believed() {
+        check(&RealIpOptions::default(), "127.0.0.1:5", &["1.1.1.1"], "127.0.0.1 5");
+        for recursive in [false, true] {
+            let options = options("X-Forwarded-For", recursive);
+            check(&options, "192.0.2.1:5", &["1.1.1.1"], "192.0.2.1 5");
+            check(&options, "[2001:db8::1]:5", &["10.0.0.1"], "2001:db8::1 5");
+            check(&options, "127.0.0.1:5", &[], "127.0.0.1 5");
+        }
+    }
+
+    #[test]
+    fn one_address() {
+        let options = options("X-Real-IP", false);
+        check(&options, "127.0.0.1:5", &["1.1.1.1"], "1.1.1.1");
+        check(&options, "[::ffff:10.0.0.1]:5", &["1.1.1.1:80"], "1.1.1.1 80");
+        check(&options, "[fd00::1]:5", &["2001:db8::2"], "2001:db8::2");
+        check(&options, "127.0.0.1:5", &["[2001:db8::2]:443"], "2001:db8::2 443");
+        check(&options, "127.0.0.1:5", &["[2001:db8::2]"], "2001:db8::2");
+        check(&options, "127.0.0.1:5", &["::ffff:1.1.1.1"], "1.1.1.1");
+        for nonsense in
+            ["", "unknown", "1.1.1", "1.1.1.1.", "1.1.1.1:", "1.1.1.1:99999", "[::1", "a, b", "01.1.1.1"]
+        {
+            check(&options, "127.0.0.1:5", &[nonsense], "127.0.0.1 5");
+        }
+    }
+
+    #[test]
+    fn of_a_list_the_last_counts_and_with_recursion_the_last_stranger() {
+        let (last, recursive) = (options("X-Forwarded-For", false), options("X-Forwarded-For", true));
+        let peer = "127.0.0.1:5";
+        check(&last, peer, &["6.6.6.6, 1.1.1.1, 10.2.2.2"], "10.2.2.2");
+        check(&recursive, peer, &["6.6.6.6, 1.1.1.1, 10.2.2.2"], "1.1.1.1");
+        check(&recursive, peer, &["6.6.6.6", "1.1.1.1 ,10.3.3.3", "10.2.2.2:7"], "1.1.1.1");
+        check(&recursive, peer, &["10.1.1.1, 10.2.2.2"], "10.1.1.1");
+        check(&recursive, peer, &["1.1.1.1, nonsense, 10.2.2.2"], "10.2.2.2");
+        check(&recursive, peer, &["1.1.1.1, nonsense"], "127.0.0.1 5");
+        check(&recursive, peer, &["1.1.1.1,"], "127.0.0.1 5");
+    }
+}

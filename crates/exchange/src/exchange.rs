@@ -1,0 +1,365 @@
+//! One request and its response on their way through the gateway: everything that plugins, matching, forwarding and logs
+//! know of it. Connections of every protocol fill it and read it. A worker keeps exchanges for reuse, so that a request
+//! allocates nothing; [`Exchange::reset`] makes one as good as new.
+
+mod attempt;
+pub mod body;
+mod body_copy;
+pub mod consumer;
+mod context;
+mod directory;
+pub mod forwarded;
+pub mod reuse;
+mod target;
+mod times;
+mod variables;
+
+use std::cell::Cell;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use http1::{FieldError, RequestHead, ResponseHead};
+use router::Params;
+use router::vars::GaveUp;
+
+pub use attempt::{Attempt, Attempts};
+pub use body_copy::BodyCopy;
+pub use body_copy::SharedCopy;
+pub use consumer::Consumer;
+pub use context::{Address, ConnectionContext, Scheme};
+pub use directory::{Directory, RouteInfo, ServiceName};
+pub use times::Times;
+
+pub use forwarded::split_port;
+pub use target::Target;
+
+use body::ReadBody;
+
+use crate::client_address::ClientAddress;
+use crate::failure::Failure;
+use crate::local::Local;
+use crate::plugin::state::RequestStates;
+
+/// One request and its response.
+pub struct Exchange {
+    local: Rc<Local>,
+    /// The connection it arrived on.
+    pub connection: ConnectionContext,
+    /// The request's head. Plugins change its fields; this is forwarded.
+    pub request: RequestHead,
+    /// The response's head, once there is one.
+    pub response: ResponseHead,
+    /// When things happened.
+    pub times: Times,
+    /// The attempts made at endpoints.
+    pub attempts: Attempts,
+    /// Why it failed, if it did.
+    pub failure: Option<Failure>,
+    /// The parameters of the route's path.
+    pub params: Params,
+    /// The id in the access log and in `X-Weir-…` headers; set on demand.
+    pub request_id: Option<Box<str>>,
+    /// Sizes and origin of the messages.
+    pub stats: Stats,
+    /// What the request asks for, and how it is forwarded.
+    pub target: Target,
+    /// The client: the peer, or the one that a trusted peer named.
+    pub client: ClientAddress,
+    /// What matching and authentication have decided.
+    pub decision: Decision,
+    /// The request's body, as far as it was read before an endpoint was selected.
+    pub body: ReadBody,
+    /// The first bytes of the bodies, where a plugin asked for them.
+    pub copies: Copies,
+    /// Fields that plugins want on the response, whichever side makes it; merged into it before its plugins run.
+    pub early_fields: Vec<(Box<str>, Box<str>)>,
+    /// The plugins' states for this request.
+    pub states: RequestStates,
+    /// The number of the plugin instance that runs.
+    pub instance: u32,
+    /// A pattern search was given up, so that a rule is undecided, and the request is refused.
+    pub gave_up: Cell<Option<GaveUp>>,
+    /// A buffer for values that are needed for a moment.
+    pub scratch: Vec<u8>,
+}
+
+/// Sizes of the messages of an exchange, in bytes, and where the response came from.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stats {
+    /// The request as received, head and body.
+    pub request_bytes: u64,
+    /// The whole response sent to the client.
+    pub response_bytes: u64,
+    /// The response body sent to the client.
+    pub response_body_bytes: u64,
+    /// Whether the gateway or a plugin made the response rather than an upstream.
+    pub answered_locally: bool,
+}
+
+/// What matching and authentication have decided.
+#[derive(Default)]
+pub struct Decision {
+    /// The configuration that the exchange began with.
+    pub directory: Option<Rc<dyn Directory>>,
+    /// The slot of its route.
+    pub route: Option<u32>,
+    /// The authenticated consumer.
+    pub consumer: Option<Arc<Consumer>>,
+    /// The request is forwarded as a protocol upgrade.
+    pub is_upgrade: bool,
+}
+
+/// Copies of the first bytes of both bodies, for the log phase.
+#[derive(Default)]
+pub struct Copies {
+    /// Filled while the request body is sent on.
+    pub request: Option<SharedCopy>,
+    /// The response body as the client received it.
+    pub response: Option<BodyCopy>,
+}
+
+impl Exchange {
+    /// An exchange of the thread of `local`.
+    pub fn new(local: Rc<Local>) -> Exchange {
+        Exchange {
+            local,
+            connection: ConnectionContext::default(),
+            request: RequestHead::default(),
+            response: ResponseHead::default(),
+            times: Times::default(),
+            attempts: Attempts::default(),
+            failure: None,
+            params: Params::default(),
+            request_id: None,
+            stats: Stats::default(),
+            target: Target::default(),
+            client: ClientAddress::default(),
+            decision: Decision::default(),
+            body: ReadBody::default(),
+            copies: Copies::default(),
+            early_fields: Vec::new(),
+            states: RequestStates::default(),
+            instance: 0,
+            gave_up: Cell::new(None),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Forgets the last request. Buffers keep their capacity, up to a bound. No field may be left out: the pattern has no
+    /// `..`, so that a new field does not compile before it is reset.
+    pub fn reset(&mut self) {
+        let Exchange {
+            local: _,
+            connection,
+            request,
+            response,
+            times,
+            attempts,
+            failure,
+            params,
+            request_id,
+            stats,
+            target,
+            client,
+            decision,
+            body,
+            copies,
+            early_fields,
+            states,
+            instance,
+            gave_up,
+            scratch,
+        } = self;
+        *connection = ConnectionContext::default();
+        request.clear();
+        response.clear();
+        *times = Times::default();
+        attempts.clear();
+        *failure = None;
+        params.clear();
+        *request_id = None;
+        *stats = Stats::default();
+        target.clear();
+        *client = ClientAddress::default();
+        *decision = Decision::default();
+        body.reset();
+        *copies = Copies::default();
+        early_fields.clear();
+        states.clear();
+        *instance = 0;
+        gave_up.set(None);
+        scratch.clear();
+    }
+
+    /// The services of the thread that serves it.
+    pub fn local(&self) -> &Rc<Local> {
+        &self.local
+    }
+
+    /// The route, once matched.
+    pub fn route(&self) -> Option<&RouteInfo> {
+        self.decision.directory.as_ref()?.route(self.decision.route?)
+    }
+
+    /// The canonical path, decoded: what matching, plugins and logs see.
+    pub fn path(&self) -> &[u8] {
+        &self.target.path
+    }
+
+    /// The path as the node will see it.
+    pub fn forward_path(&self) -> &[u8] {
+        self.target.rewritten_path.as_deref().unwrap_or(&self.target.encoded_path)
+    }
+
+    /// Changes the path the node will see. It must begin with a slash and hold no byte that cannot stand in a request
+    /// line; anything else is refused.
+    pub fn set_forward_path(&mut self, path: &[u8]) -> Result<(), FieldError> {
+        check_target(path)?;
+        self.target.rewritten_path = Some(path.to_vec());
+        Ok(())
+    }
+
+    /// The query the node will see, without the question mark.
+    pub fn forward_query(&self) -> Option<&[u8]> {
+        match &self.target.forward_query {
+            Some(query) if query.is_empty() => None,
+            Some(query) => Some(query),
+            None => self.request.query(),
+        }
+    }
+
+    /// Changes the query the node will see; an empty one takes it away.
+    pub fn set_forward_query(&mut self, query: &[u8]) -> Result<(), FieldError> {
+        check_target(query)?;
+        self.target.forward_query = Some(query.to_vec());
+        Ok(())
+    }
+
+    /// Changes the Host the node will see.
+    pub fn set_forward_host(&mut self, host: &str) -> Result<(), FieldError> {
+        check_target(host.as_bytes())?;
+        self.target.forward_host = Some(host.as_bytes().to_vec());
+        self.target.host_is_rewritten = true;
+        Ok(())
+    }
+
+    /// The body of the request, where matching or a plugin asked to see it whole.
+    pub fn request_body(&self) -> Option<&[u8]> {
+        self.body.whole()
+    }
+
+    /// The host the client asked for, in lower case and without port.
+    pub fn host(&self) -> &[u8] {
+        &self.target.host
+    }
+
+    /// The client's address: the peer's, or what a trusted peer said it is.
+    pub fn client_address(&self) -> IpAddr {
+        self.client.address
+    }
+
+    /// Corrects the client's address; only for plugins that know whom to trust.
+    pub fn set_client_address(&mut self, address: IpAddr) {
+        self.client.address = address;
+        self.client.port = None;
+    }
+
+    /// Says that the `X-Real-IP` among the request's fields is not the client's, but to be sent as it is.
+    pub fn keep_real_ip_field(&mut self) {
+        self.target.real_ip_is_rewritten = true;
+    }
+
+    /// Takes a field of the request away, and keeps the gateway from sending its own `X-Forwarded-Proto`, `-Host` or
+    /// `-Port` in its place. A field set later is sent.
+    pub fn remove_request_field(&mut self, name: &str) {
+        self.request.headers.remove(name);
+        self.target.withheld.add(name);
+    }
+
+    /// The consumer, once authenticated.
+    pub fn consumer(&self) -> Option<&Arc<Consumer>> {
+        self.decision.consumer.as_ref()
+    }
+
+    /// The consumer that presents `key` to the authentication plugin `plugin`.
+    pub fn find_consumer(&self, plugin: &str, key: &str) -> Option<Arc<Consumer>> {
+        self.decision.directory.as_ref()?.consumer(plugin, key).cloned()
+    }
+
+    /// The consumer of that name, without any credential: who an anonymous request counts as.
+    pub fn consumer_named(&self, username: &str) -> Option<Arc<Consumer>> {
+        self.decision.directory.as_ref()?.consumer_named(username).cloned()
+    }
+
+    /// Says who the client is; the plugins of the consumer and its group join the route's from here on.
+    pub fn authenticate(&mut self, consumer: Arc<Consumer>) {
+        self.decision.consumer = Some(consumer);
+    }
+
+    /// Puts a field on the response, whoever will make it.
+    pub fn add_response_field(&mut self, name: &str, value: &str) -> Result<(), FieldError> {
+        check_field(name, value)?;
+        self.early_fields.push((name.into(), value.into()));
+        Ok(())
+    }
+
+    /// The calling plugin instance's state for this request, made by `Default` on first use.
+    pub fn state<T: std::any::Any + Default>(&mut self) -> &mut T {
+        self.states.of(self.instance)
+    }
+
+    /// The calling plugin instance's state for this request, if it made one.
+    pub fn peek_state<T: std::any::Any>(&self) -> Option<&T> {
+        self.states.peek(self.instance)
+    }
+
+    /// Calls `read` with the beginning of the request body as far as it is known here: what a plugin asked to see of it
+    /// whole, or the copy that one asked for. Nothing if nobody asked, or nothing was read.
+    pub fn read_request_body<T>(&self, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        match (self.body.whole(), &self.copies.request) {
+            (Some(body), _) => Some(read(body)),
+            (None, Some(copy)) => copy.read(read),
+            (None, None) => None,
+        }
+    }
+
+    /// The copy of the request body that a plugin asked for, where it was not read whole.
+    fn copied_request_body(&self) -> Option<Vec<u8>> {
+        self.copies.request.as_ref()?.read(<[u8]>::to_vec)
+    }
+
+    /// The beginning of the response body as the client got it; nothing if no plugin asked for a copy.
+    pub fn response_copy(&self) -> Option<&[u8]> {
+        self.copies.response.as_ref().map(BodyCopy::bytes)
+    }
+
+    /// Keeps at least the first `limit_bytes` of the response body.
+    pub fn copy_response(&mut self, limit_bytes: usize) {
+        let shared = self.local.shared.clone();
+        self.copies.response.get_or_insert_with(|| BodyCopy::new(shared)).extend_limit(limit_bytes);
+    }
+
+    /// Notes a piece of the response body on its way to the client.
+    #[inline]
+    pub fn note_response(&mut self, piece: &[u8]) {
+        if let Some(copy) = &mut self.copies.response {
+            copy.add(piece);
+        }
+    }
+
+    /// The status of the response; 0 before there is one.
+    pub fn status(&self) -> u16 {
+        self.response.status
+    }
+}
+
+fn check_field(name: &str, value: &str) -> Result<(), FieldError> {
+    // The one place that knows what may stand in a field is the list itself.
+    http1::Headers::new().append(name, value.as_bytes())
+}
+
+/// Bytes of a request line: visible ASCII only (RFC 9112 section 3.2 by way of RFC 3986).
+fn check_target(text: &[u8]) -> Result<(), FieldError> {
+    if text.iter().all(|byte| (0x21..0x7f).contains(byte)) { Ok(()) } else { Err(FieldError::Value) }
+}

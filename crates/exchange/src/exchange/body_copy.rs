@@ -1,0 +1,114 @@
+//! The beginning of a body, kept on its way past for whoever logs it. It holds no more than it was told, and knows
+//! neither direction nor plugin.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::overload::Shared;
+
+/// See the module.
+#[derive(Debug)]
+pub struct BodyCopy {
+    limit_bytes: usize,
+    bytes: Vec<u8>,
+    shared: Arc<Shared>,
+}
+
+impl BodyCopy {
+    /// What was kept.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// A copy that keeps nothing yet.
+    pub fn new(shared: Arc<Shared>) -> BodyCopy {
+        BodyCopy { limit_bytes: 0, bytes: Vec::new(), shared }
+    }
+
+    /// Keeps at least so many bytes.
+    pub fn extend_limit(&mut self, limit_bytes: usize) {
+        self.limit_bytes = self.limit_bytes.max(limit_bytes);
+    }
+
+    /// Takes what still fits of a piece. When memory is short the copy ends where it is.
+    pub fn add(&mut self, piece: &[u8]) {
+        let room = self.limit_bytes.saturating_sub(self.bytes.len());
+        let piece = &piece[..piece.len().min(room)];
+        if self.shared.append_limited(&mut self.bytes, piece, self.limit_bytes).is_err() {
+            self.limit_bytes = self.bytes.len();
+        }
+    }
+}
+
+/// A copy that is filled by an upload while the exchange holds it too. Each try sends the body from its beginning, and
+/// begins the copy anew.
+#[derive(Clone, Debug)]
+pub struct SharedCopy(Rc<RefCell<BodyCopy>>);
+
+impl SharedCopy {
+    /// A copy of at most `limit_bytes`.
+    pub fn new(limit_bytes: usize, shared: Arc<Shared>) -> SharedCopy {
+        SharedCopy(Rc::new(RefCell::new(BodyCopy { limit_bytes, ..BodyCopy::new(shared) })))
+    }
+
+    /// Forgets what was kept: the body starts again.
+    pub fn restart(&self) {
+        self.0.borrow_mut().bytes.clear();
+    }
+
+    /// Adds the next bytes of the body.
+    pub fn add(&self, piece: &[u8]) {
+        self.0.borrow_mut().add(piece);
+    }
+
+    /// What was kept, if anything was.
+    pub fn read<T>(&self, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        let copy = self.0.borrow();
+        (!copy.bytes.is_empty()).then(|| read(&copy.bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_kept_than_asked_for() {
+        let check = |limits: &[usize], pieces: &[&str], kept: &str| {
+            let mut copy = BodyCopy::new(Arc::default());
+            limits.iter().for_each(|limit| copy.extend_limit(*limit));
+            pieces.iter().for_each(|piece| copy.add(piece.as_bytes()));
+            assert_eq!(String::from_utf8_lossy(copy.bytes()), kept, "{limits:?} {pieces:?}");
+        };
+        check(&[5], &["abc", "def", "ghi"], "abcde");
+        check(&[3], &["abc", "def"], "abc");
+        check(&[2, 4, 1], &["abcdef"], "abcd");
+        check(&[9], &["abc", "", "def"], "abcdef");
+        check(&[0], &["abc"], "");
+    }
+
+    #[test]
+    fn when_memory_is_short_a_copy_ends_where_it_is() {
+        let shared = Arc::new(Shared::default());
+        let mut copy = BodyCopy::new(shared.clone());
+        copy.extend_limit(100);
+        copy.add(b"abc");
+        shared.memory.update(95, 100);
+        copy.add(b"def");
+        shared.memory.update(10, 100);
+        copy.add(b"ghi");
+        assert_eq!(copy.bytes(), b"abc", "and has no hole");
+    }
+
+    #[test]
+    fn another_try_begins_anew() {
+        let copy = SharedCopy::new(4, Arc::default());
+        let upload = copy.clone();
+        upload.add(b"abc");
+        upload.restart();
+        assert_eq!(copy.read(<[u8]>::to_vec), None);
+        upload.add(b"xyzzy");
+        assert_eq!(copy.read(<[u8]>::to_vec), Some(b"xyzz".to_vec()));
+    }
+}

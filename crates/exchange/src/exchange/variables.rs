@@ -1,0 +1,267 @@
+//! The values of variables for one exchange: what matching, expressions, templates and logs may ask. Each is computed
+//! when asked for; a variable that has no value yet is unset.
+
+mod body;
+mod forms;
+pub(super) mod graphql;
+mod multipart;
+mod time;
+
+use std::net::IpAddr;
+
+use router::RequestView;
+use router::vars::{BuiltinVariable as Builtin, GaveUp, Value, Variable, VariableSource};
+
+use stdx::address_text::AddressText;
+
+use super::{Exchange, forwarded};
+use crate::failure::Cause;
+
+impl RequestView for Exchange {
+    #[inline]
+    fn path(&self) -> &[u8] {
+        &self.target.path
+    }
+
+    #[inline]
+    fn host(&self) -> &[u8] {
+        &self.target.host
+    }
+
+    #[inline]
+    fn raw_host(&self) -> &[u8] {
+        self.request.authority()
+    }
+
+    #[inline]
+    fn method_bit(&self) -> Option<u8> {
+        (self.request.method != http1::Method::Other).then(|| self.request.method.index())
+    }
+
+    #[inline]
+    fn remote_addr(&self) -> IpAddr {
+        self.client.address
+    }
+}
+
+impl VariableSource for Exchange {
+    fn variable<'a>(&'a self, variable: &Variable) -> Option<Value<'a>> {
+        match variable {
+            Variable::Arg(name) => forms::argument(self.request.query()?, name),
+            Variable::Builtin(builtin) => self.builtin(*builtin),
+            Variable::Cookie(name) => forms::cookie(&self.request.headers, name),
+            Variable::Graphql(part) => body::graphql(self, *part),
+            Variable::Header(name) => {
+                joined(&self.request.headers, name).or_else(|| forwarded::default_forwarded(self, name))
+            }
+            Variable::Named(_) => None,
+            Variable::PostArg(name) => body::form_argument(self, name),
+            Variable::PostArgPath(path) => body::path_argument(self, path),
+            Variable::ResponseHeader(name) | Variable::UpstreamHeader(name) => {
+                joined(&self.response.headers, name)
+            }
+            Variable::UriParam(name) => self.params.get(name.as_bytes()).map(Value::borrowed),
+        }
+    }
+
+    fn search_gave_up(&self, reason: GaveUp) {
+        self.gave_up.set(Some(reason));
+    }
+}
+
+/// A field's value; several fields of a name are one list (RFC 9110 section 5.3).
+fn joined<'a>(headers: &'a http1::Headers, name: &str) -> Option<Value<'a>> {
+    let mut values = headers.get_all(name);
+    let first = values.next()?;
+    let Some(second) = values.next() else { return Some(Value::borrowed(first)) };
+    let mut list = first.to_vec();
+    for value in std::iter::once(second).chain(values) {
+        list.extend_from_slice(b", ");
+        list.extend_from_slice(value);
+    }
+    Some(Value::owned(list))
+}
+
+impl Exchange {
+    /// The path pattern of the route that matched.
+    pub fn matched_uri(&self) -> Option<&str> {
+        let rule = &self.route()?.rule;
+        rule.paths().find(|pattern| pattern.as_bytes() == self.target.path).or_else(|| {
+            // Of several patterns the longest literal beginning of the path is the one that was tried first.
+            let literal = |pattern: &&str| pattern.find(['*', ':']).unwrap_or(pattern.len());
+            let fits = |pattern: &&str| self.target.path.starts_with(&pattern.as_bytes()[..literal(pattern)]);
+            rule.paths().filter(fits).max_by_key(literal)
+        })
+    }
+
+    fn builtin(&self, builtin: Builtin) -> Option<Value<'_>> {
+        self.request_variable(builtin)
+            .or_else(|| self.connection_variable(builtin))
+            .or_else(|| self.decision_variable(builtin))
+            .or_else(|| self.response_variable(builtin))
+            .or_else(|| self.upstream_variable(builtin))
+            .or_else(|| self.failure_variable(builtin))
+    }
+
+    fn request_variable(&self, builtin: Builtin) -> Option<Value<'_>> {
+        let request = &self.request;
+        match builtin {
+            Builtin::Args | Builtin::QueryString => request.query().map(Value::borrowed),
+            Builtin::IsArgs => Some(Value::borrowed(if request.query().is_some() { b"?" } else { b"" })),
+            Builtin::ContentLength => joined(&request.headers, "content-length"),
+            Builtin::ContentType => joined(&request.headers, "content-type"),
+            Builtin::Host => Some(Value::borrowed(&self.target.host)),
+            Builtin::Method | Builtin::RequestMethod => Some(Value::borrowed(request.method_text())),
+            Builtin::Request => Some(Value::owned(self.request_line())),
+            Builtin::RequestBody => {
+                body::whole(self).or_else(|| self.copied_request_body().map(Value::owned))
+            }
+            Builtin::RequestId | Builtin::ApisixRequestId => {
+                self.request_id.as_deref().map(|id| Value::borrowed(id.as_bytes()))
+            }
+            Builtin::RequestLength => Some(Value::from(self.stats.request_bytes)),
+            Builtin::RequestUri => Some(Value::owned(target(&self.target.encoded_path, request.query()))),
+            Builtin::RealRequestUri => Some(Value::borrowed(request.target_text())),
+            Builtin::Scheme => Some(Value::from(self.connection.scheme.as_str())),
+            Builtin::ServerProtocol => Some(Value::from(request.version.as_str())),
+            Builtin::Uri | Builtin::DocumentUri => Some(Value::borrowed(&self.target.path)),
+            _ => None,
+        }
+    }
+
+    fn request_line(&self) -> Vec<u8> {
+        let request = &self.request;
+        [request.method_text(), request.target_text(), request.version.as_str().as_bytes()].join(&b' ')
+    }
+
+    fn connection_variable(&self, builtin: Builtin) -> Option<Value<'_>> {
+        let connection = &self.connection;
+        match builtin {
+            Builtin::BinaryRemoteAddr => Some(Value::owned(match self.client.address {
+                IpAddr::V4(address) => address.octets().to_vec(),
+                IpAddr::V6(address) => address.octets().to_vec(),
+            })),
+            Builtin::Connection => Some(Value::from(connection.id)),
+            Builtin::ConnectionRequests => Some(Value::from(connection.requests)),
+            Builtin::Https => match connection.scheme {
+                super::Scheme::Https => Some(Value::borrowed(b"on")),
+                super::Scheme::Http => Some(Value::borrowed(b"")),
+            },
+            Builtin::Pid => Some(Value::from(std::process::id())),
+            Builtin::RealipRemoteAddr => Some(address(connection.peer.ip())),
+            Builtin::RealipRemotePort => Some(Value::from(connection.peer.port())),
+            Builtin::RemotePort => self.client.port.map(Value::from),
+            Builtin::RemoteAddr => Some(address(self.client.address)),
+            Builtin::ServerAddr => Some(address(connection.local.ip())),
+            Builtin::ServerPort => Some(Value::from(connection.local.port())),
+            Builtin::ServerName => Some(Value::borrowed(b"_")),
+            _ => None,
+        }
+    }
+
+    fn decision_variable(&self, builtin: Builtin) -> Option<Value<'_>> {
+        let text = |text: &'_ str| Value::owned(text.as_bytes().to_vec());
+        match builtin {
+            Builtin::RouteId => self.route().map(|route| text(&route.id)),
+            Builtin::RouteName => self.route()?.name.as_deref().map(text),
+            Builtin::ServiceId => self.route()?.service.as_ref().map(|service| text(&service.id)),
+            Builtin::ServiceName => self.route()?.service.as_ref()?.name.as_deref().map(text),
+            Builtin::ConsumerName | Builtin::ConsumerId => {
+                self.consumer().map(|consumer| text(&consumer.username))
+            }
+            Builtin::ConsumerGroupId => self.consumer()?.group_id.as_deref().map(text),
+            Builtin::RemoteUser => self.consumer().map(|consumer| text(&consumer.username)),
+            _ => None,
+        }
+    }
+
+    fn response_variable(&self, builtin: Builtin) -> Option<Value<'_>> {
+        match builtin {
+            Builtin::Status => Some(Value::from(self.failure_status().unwrap_or(self.response.status))),
+            Builtin::BodyBytesSent => Some(Value::from(self.stats.response_body_bytes)),
+            Builtin::RespBody => self.response_copy().map(Value::borrowed),
+            Builtin::BytesSent => Some(Value::from(self.stats.response_bytes)),
+            Builtin::RequestTime => Some(Value::owned(time::seconds(self.elapsed_ns() / 1_000_000))),
+            Builtin::Msec => Some(Value::owned(time::unix_seconds(self))),
+            Builtin::TimeIso8601 => Some(Value::owned(time::iso8601(self))),
+            Builtin::TimeLocal => Some(Value::owned(time::common_log(self))),
+            _ => None,
+        }
+    }
+
+    fn upstream_variable(&self, builtin: Builtin) -> Option<Value<'_>> {
+        let last = || self.attempts.last();
+        match builtin {
+            Builtin::BalancerIp => last().map(|attempt| address(attempt.address.ip())),
+            Builtin::BalancerPort => last().map(|attempt| Value::from(attempt.address.port())),
+            Builtin::UpstreamAddr => self.each_attempt(|attempt| attempt.address.to_string()),
+            Builtin::UpstreamStatus => {
+                self.each_attempt(|attempt| attempt.failed.map_or(attempt.status, Cause::status).to_string())
+            }
+            Builtin::UpstreamConnectTime => self.each_attempt(|attempt| seconds(attempt.connect_us)),
+            Builtin::UpstreamHeaderTime => self.each_attempt(|attempt| seconds(attempt.head_us)),
+            Builtin::UpstreamResponseTime => self.each_attempt(|attempt| seconds(attempt.total_us)),
+            Builtin::UpstreamHost => {
+                Some(Value::borrowed(self.target.forward_host.as_deref().unwrap_or(self.request.authority())))
+            }
+            Builtin::UpstreamScheme => Some(Value::borrowed(b"http")),
+            Builtin::UpstreamUri
+                if self.target.rewritten_path.is_none() && self.target.forward_query.is_none() =>
+            {
+                None
+            }
+            Builtin::UpstreamUri => Some(Value::owned(target(self.forward_path(), self.forward_query()))),
+            _ => None,
+        }
+    }
+
+    /// One text for each try, as nginx writes its upstream variables.
+    fn each_attempt(&self, text: impl Fn(&super::Attempt) -> String) -> Option<Value<'_>> {
+        if self.attempts.is_empty() {
+            return None;
+        }
+        let texts: Vec<String> = self.attempts.iter().map(text).collect();
+        Some(Value::owned(texts.join(", ").into_bytes()))
+    }
+
+    /// The status of a failure that the client was never sent, for the log.
+    fn failure_status(&self) -> Option<u16> {
+        let failure = self.failure.as_ref()?;
+        (failure.cause == Cause::ClientGone || self.response.status == 0).then(|| failure.cause.status())
+    }
+
+    /// What this gateway tells beyond the contract's variables: why a request failed, in words of the table of causes.
+    fn failure_variable(&self, builtin: Builtin) -> Option<Value<'_>> {
+        let failure = self.failure.as_ref()?;
+        match builtin {
+            Builtin::WeirCause => Some(Value::from(failure.cause.code())),
+            Builtin::WeirBlame => Some(Value::from(failure.cause.blame().as_str())),
+            Builtin::WeirDetail => Some(Value::borrowed(failure.detail.as_bytes())),
+            Builtin::WeirNode => failure.node.map(|node| Value::owned(node.to_string().into_bytes())),
+            _ => None,
+        }
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        let now = if self.times.ended_ns == 0 { net::env::monotonic_ns() } else { self.times.ended_ns };
+        now.saturating_sub(self.times.started_ns)
+    }
+}
+
+/// A path in encoded form with its query.
+fn target(path: &[u8], query: Option<&[u8]>) -> Vec<u8> {
+    let mut target = path.to_vec();
+    if let Some(query) = query {
+        target.push(b'?');
+        target.extend_from_slice(query);
+    }
+    target
+}
+
+fn seconds(us: u64) -> String {
+    String::from_utf8(time::seconds(us / 1_000)).expect("digits and a point")
+}
+
+fn address<'a>(address: IpAddr) -> Value<'a> {
+    Value::owned(AddressText::default().write(address).to_vec())
+}

@@ -1,0 +1,5 @@
+//! Counters that exchanges and plugins write, and the pace of repeated log lines.
+
+pub mod histogram;
+pub mod metrics;
+pub mod pace;

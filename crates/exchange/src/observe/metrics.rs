@@ -1,0 +1,207 @@
+//! Counters of requests by route, consumer and node. Each worker writes its own with plain loads and stores; a scrape
+//! sums them up on another thread. Series are found by number on the hot path and by label when first used; their
+//! count is bounded, and those of routes that are gone are given up.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use stdx::hash::FastMap;
+
+use super::histogram::{Histogram, bump};
+use crate::exchange::Exchange;
+
+/// Series a worker keeps; beyond it requests count in one series labelled `other`, so that neither memory nor a scrape
+/// can be made to grow by whoever makes up consumers or nodes.
+const SERIES_MAX: usize = 20_000;
+/// Distinct statuses a series keeps apart; the rest counts as the last of them, which standard codes never reach.
+const STATUSES_MAX: usize = 24;
+
+/// What a series is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Labels {
+    /// The route's id or name.
+    pub route: Box<str>,
+    /// The path pattern that matched.
+    pub matched_uri: Box<str>,
+    /// The host the route asks for.
+    pub matched_host: Box<str>,
+    /// The service's id or name.
+    pub service: Box<str>,
+    /// The consumer.
+    pub consumer: Box<str>,
+    /// The node's address.
+    pub node: Box<str>,
+}
+
+/// Whether routes and services are labelled by id or by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum LabelBy {
+    /// By id.
+    #[default]
+    Id,
+    /// By name, where they have one.
+    Name,
+}
+
+/// The counters of one series in one worker.
+#[derive(Debug, Default)]
+pub struct Series {
+    /// What it is about.
+    pub labels: Labels,
+    /// The id of the route, whatever its label says; with the route's end the series ends.
+    route_id: Box<str>,
+    statuses: [(AtomicU64, AtomicU64); STATUSES_MAX],
+    /// From the first byte of the request to the last of the response.
+    pub request: Histogram,
+    /// The part spent waiting for nodes.
+    pub upstream: Histogram,
+    /// The rest, spent here; without what the client was waited for.
+    pub gateway: Histogram,
+    /// Bytes received from clients.
+    pub ingress_bytes: AtomicU64,
+    /// Bytes sent to clients.
+    pub egress_bytes: AtomicU64,
+}
+
+impl Series {
+    fn record(&self, exchange: &Exchange) {
+        let status = u64::from(exchange.status());
+        let slot = self.statuses.iter().position(
+            |(code, _)| matches!(code.load(Ordering::Relaxed), code if code == status || code == 0),
+        );
+        let (code, count) = &self.statuses[slot.unwrap_or(STATUSES_MAX - 1)];
+        if code.load(Ordering::Relaxed) == 0 {
+            code.store(status, Ordering::Relaxed);
+        }
+        bump(count, 1);
+        let times = &exchange.times;
+        self.request.record(times.total_ns() / 1_000);
+        if times.upstream_started_ns != 0 {
+            self.upstream.record(times.upstream_ns() / 1_000);
+        }
+        self.gateway.record(times.gateway_ns() / 1_000);
+        bump(&self.ingress_bytes, exchange.stats.request_bytes);
+        bump(&self.egress_bytes, exchange.stats.response_bytes);
+    }
+
+    /// The statuses counted, with their counts.
+    pub fn statuses(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let load = |(code, count): &(AtomicU64, AtomicU64)| {
+            (code.load(Ordering::Relaxed), count.load(Ordering::Relaxed))
+        };
+        self.statuses.iter().map(load).take_while(|(code, _)| *code != 0)
+    }
+}
+
+/// The series of one worker, as a scrape sees them.
+pub type SharedSeries = Arc<Mutex<Vec<Arc<Series>>>>;
+
+/// The series of one worker, as the worker sees them.
+#[derive(Default)]
+pub struct WorkerMetrics {
+    shared: SharedSeries,
+    local: RefCell<Local>,
+}
+
+#[derive(Default)]
+struct Local {
+    /// By numbers that are valid within one generation.
+    by_key: FastMap<Key, Arc<Series>>,
+    by_labels: FastMap<Labels, Arc<Series>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    label_by: LabelBy,
+    route: u32,
+    consumer: usize,
+    endpoint: u64,
+}
+
+impl WorkerMetrics {
+    /// The end that a scrape reads.
+    pub fn shared(&self) -> SharedSeries {
+        self.shared.clone()
+    }
+
+    /// Counts an ended exchange.
+    pub fn record(&self, exchange: &Exchange, label_by: LabelBy) {
+        let last = exchange.attempts.last();
+        let key = Key {
+            label_by,
+            route: exchange.decision.route.unwrap_or(u32::MAX),
+            consumer: exchange.consumer().map_or(0, |consumer| Arc::as_ptr(consumer) as usize),
+            endpoint: last.map_or(u64::MAX, |attempt| attempt.endpoint_id),
+        };
+        let mut local = self.local.borrow_mut();
+        if let Some(series) = local.by_key.get(&key) {
+            return series.record(exchange);
+        }
+        let series = self.series(
+            &mut local,
+            labels_of(exchange, label_by, last.map(|attempt| attempt.address)),
+            exchange.route().map_or("", |route| &route.id),
+        );
+        series.record(exchange);
+        if local.by_key.len() < SERIES_MAX {
+            local.by_key.insert(key, series);
+        }
+    }
+
+    fn series(&self, local: &mut Local, labels: Labels, route_id: &str) -> Arc<Series> {
+        if let Some(series) = local.by_labels.get(&labels) {
+            return series.clone();
+        }
+        let full = local.by_labels.len() >= SERIES_MAX;
+        let (labels, route_id) = if full {
+            (Labels { route: "other".into(), ..Labels::default() }, "")
+        } else {
+            (labels, route_id)
+        };
+        let shared = &self.shared;
+        let make = || {
+            let series =
+                Arc::new(Series { labels: labels.clone(), route_id: route_id.into(), ..Series::default() });
+            shared.lock().unwrap_or_else(PoisonError::into_inner).push(series.clone());
+            series
+        };
+        local.by_labels.entry(labels.clone()).or_insert_with(make).clone()
+    }
+
+    /// Numbers may mean something else from now on.
+    pub fn generation_changed(&self) {
+        self.local.borrow_mut().by_key.clear();
+    }
+
+    /// Gives up the series of routes that no longer exist.
+    pub fn retain_routes(&self, exists: impl Fn(&str) -> bool) {
+        let mut local = self.local.borrow_mut();
+        let gone = |series: &Series| !series.route_id.is_empty() && !exists(&series.route_id);
+        let before = local.by_labels.len();
+        local.by_labels.retain(|_, series| !gone(series));
+        if local.by_labels.len() != before {
+            local.by_key.clear();
+            self.shared.lock().unwrap_or_else(PoisonError::into_inner).retain(|series| !gone(series));
+        }
+    }
+}
+
+fn labels_of(exchange: &Exchange, label_by: LabelBy, node: Option<SocketAddr>) -> Labels {
+    let mut labels = Labels::default();
+    let choose = |id: &Arc<str>, name: &Option<Arc<str>>| -> Box<str> {
+        let name = name.as_ref().filter(|_| label_by == LabelBy::Name);
+        (&**name.unwrap_or(id)).into()
+    };
+    if let Some(route) = exchange.route() {
+        labels.route = choose(&route.id, &route.name);
+        labels.matched_uri = exchange.matched_uri().unwrap_or_default().into();
+        labels.matched_host = route.rule.hosts().next().unwrap_or_default().into();
+        labels.service =
+            route.service.as_ref().map(|service| choose(&service.id, &service.name)).unwrap_or_default();
+    }
+    labels.consumer = exchange.consumer().map_or("", |consumer| &consumer.username).into();
+    labels.node = node.map(|node| node.ip().to_string()).unwrap_or_default().into();
+    labels
+}

@@ -1,0 +1,115 @@
+//! What keeps this process alive and useful when more is asked of it than it or a node can do: who goes first, how many
+//! connections an address has, how much memory is left, how much a node can take. It decides; refusing is for others.
+
+pub mod addresses;
+pub mod capacity;
+pub mod limiter;
+pub mod memory;
+
+use addresses::AddressCounts;
+use capacity::Capacity;
+use memory::MemoryLevel;
+
+use crate::failure::{Cause, Failure};
+use crate::options::Options;
+
+/// How soon a route's requests are refused when not all can be served: the last ones first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Priority {
+    /// Before all others: what can wait or be done again.
+    Sheddable,
+    /// What says nothing.
+    #[default]
+    Default,
+    /// Last: what must work as long as anything does.
+    Critical,
+}
+
+impl Priority {
+    /// What a route's label says; the check of the configuration has refused other words.
+    pub fn from_label(value: Option<&str>) -> Priority {
+        match value {
+            Some("critical") => Priority::Critical,
+            Some("sheddable") => Priority::Sheddable,
+            _ => Priority::Default,
+        }
+    }
+
+    /// The word in the label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Priority::Sheddable => "sheddable",
+            Priority::Default => "default",
+            Priority::Critical => "critical",
+        }
+    }
+}
+
+/// What the workers of a process share since it was written as one number for all of them.
+#[derive(Debug, Default)]
+pub struct Shared {
+    /// Connections by client address.
+    pub addresses: AddressCounts,
+    /// How much memory is left.
+    pub memory: MemoryLevel,
+    /// How many descriptors are left.
+    pub capacity: Capacity,
+}
+
+impl Shared {
+    /// As the options ask for.
+    pub fn new(options: &Options) -> Shared {
+        let most = options.limits.max_connections_per_address;
+        let capacity = Capacity::default();
+        capacity.read_limit();
+        Shared {
+            addresses: AddressCounts::new(most, options.forward.trusted_addresses.clone()),
+            memory: MemoryLevel::default(),
+            capacity,
+        }
+    }
+
+    /// Refuses a request of that priority if memory is too short for it.
+    #[inline]
+    pub fn check_memory(&self, priority: Priority) -> Result<(), Failure> {
+        if !self.memory.refuses(priority) {
+            return Ok(());
+        }
+        let detail = format!("memory is short; {} requests are refused", priority.as_str());
+        Err(Failure::new(Cause::MemoryLimit, detail))
+    }
+
+    /// Appends a piece of a body to what is held of it, which grows by doubling, up to `limit_bytes`.
+    ///
+    /// # Errors
+    /// `memory_limit`, when memory is too short for it.
+    pub fn append_limited(
+        &self,
+        held: &mut Vec<u8>,
+        piece: &[u8],
+        limit_bytes: usize,
+    ) -> Result<(), Failure> {
+        let needed_bytes = held.len() + piece.len();
+        let grows = held.capacity() < needed_bytes;
+        // Growing copies what is there to a place that was not resident before.
+        self.check_room(piece.len() + if grows { held.len() } else { 0 })?;
+        if grows {
+            let room_bytes = held.len().saturating_mul(2).min(limit_bytes).max(needed_bytes);
+            held.reserve_exact(room_bytes - held.len());
+        }
+        held.extend_from_slice(piece);
+        Ok(())
+    }
+
+    /// Takes note that so many bytes of a body are about to be held.
+    ///
+    /// # Errors
+    /// `memory_limit`, when memory is too short for them.
+    pub fn check_room(&self, bytes: usize) -> Result<(), Failure> {
+        if self.memory.try_reserve(bytes) {
+            return Ok(());
+        }
+        let detail = "memory is short; no more of a body is held".to_owned();
+        Err(Failure::new(Cause::MemoryLimit, detail))
+    }
+}

@@ -1,0 +1,100 @@
+//! The task of one queue on the service thread: sleeps until a batch is due, sends it on its way, goes on. Batches are
+//! delivered beside each other within a bound; each is repeated as the settings say and then given up.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::pace::{Due, due};
+use super::{DELIVERIES_MAX, Entry, Shared, Sink, now_ms};
+use crate::plugin::outbound::HttpClient;
+use net::env;
+
+/// Runs until nobody can push any more and everything is delivered or given up.
+pub(super) async fn run(
+    shared: Arc<Shared>,
+    mut entries: UnboundedReceiver<Entry>,
+    sink: Rc<dyn Sink>,
+    client: Rc<HttpClient>,
+) {
+    let slots = Arc::new(Semaphore::new(DELIVERIES_MAX));
+    // When the oldest of those that wait was noticed.
+    let mut first_ms = None;
+    loop {
+        let waiting = shared.waiting.load(Ordering::Acquire);
+        let is_closed = entries.is_closed();
+        if waiting == 0 {
+            if is_closed {
+                return;
+            }
+            first_ms = None;
+            shared.changed.notified().await;
+            continue;
+        }
+        let now_ms = now_ms();
+        let first = *first_ms.get_or_insert(now_ms);
+        let last = shared.last_push_ms.load(Ordering::Relaxed);
+        let is_ending = is_closed || shared.process.flush_now.load(Ordering::Relaxed);
+        match due(&shared.settings, waiting, first, last, now_ms, is_ending) {
+            Due::At(due_ms) => tokio::select! {
+                () = shared.changed.notified() => {}
+                () = env::sleep_ms(due_ms.saturating_sub(now_ms)) => {}
+            },
+            Due::Now => {
+                let Ok(slot) = slots.clone().acquire_owned().await else { return };
+                let batch = take(&shared, &mut entries).await;
+                // What is left came while the batch was waited for.
+                first_ms = None;
+                env::spawn(deliver(batch, sink.clone(), client.clone(), slot));
+            }
+        }
+    }
+}
+
+/// A batch on its way; the queue has room again when it is gone, however that came about.
+struct Batch {
+    shared: Arc<Shared>,
+    entries: Vec<Entry>,
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        let bytes = self.entries.iter().map(|entry| entry.len()).sum();
+        self.shared.release(self.entries.len(), bytes);
+    }
+}
+
+/// Takes up to a full batch of what waits.
+async fn take(shared: &Arc<Shared>, receiver: &mut UnboundedReceiver<Entry>) -> Batch {
+    let count = shared.waiting.load(Ordering::Acquire).min(shared.settings.batch_max_entries);
+    let mut entries = Vec::with_capacity(count);
+    while entries.len() < count {
+        // One that is counted and not there yet is between two lines of its pusher.
+        match receiver.recv().await {
+            Some(entry) => entries.push(entry),
+            None => break,
+        }
+    }
+    shared.waiting.fetch_sub(entries.len(), Ordering::AcqRel);
+    Batch { shared: shared.clone(), entries }
+}
+
+async fn deliver(batch: Batch, sink: Rc<dyn Sink>, client: Rc<HttpClient>, _slot: OwnedSemaphorePermit) {
+    let Batch { shared, entries } = &batch;
+    let mut failures = 0_u32;
+    loop {
+        let Err(reason) = sink.deliver(&client, entries).await else {
+            return shared.totals.sent(entries.len() as u64);
+        };
+        failures = failures.saturating_add(1);
+        if failures > shared.settings.max_retry_count {
+            shared.totals.failed(entries.len() as u64);
+            return shared.complaints.failed(&shared.settings, entries.len(), &reason, now_ms());
+        }
+        shared.complaints.retried(&shared.settings, entries.len(), &reason, now_ms());
+        env::sleep_ms(shared.settings.retry_delay_ms).await;
+    }
+}

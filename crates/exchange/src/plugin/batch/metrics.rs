@@ -1,0 +1,94 @@
+//! The counters of queues: one series for each name and owner, kept for the life of the process so that a counter never
+//! goes back, within a bound. They are added to by whoever loses or delivers an entry.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::QueueSettings;
+use stdx::prometheus_text::{Escaped, header};
+
+/// Series kept apart; queues beyond it count together under the name `other`, so that no number of routes makes a
+/// scrape grow without end.
+const SERIES_MAX: usize = 1_000;
+
+/// What a series is about: the queue's name, and the object it belongs to.
+type Labels = (Box<str>, Box<str>);
+
+/// The counters of one series.
+#[derive(Default)]
+pub(super) struct Totals {
+    sent: AtomicU64,
+    dropped: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Totals {
+    pub(super) fn sent(&self, entries: u64) {
+        self.sent.fetch_add(entries, Ordering::Relaxed);
+    }
+
+    pub(super) fn dropped(&self, entries: u64) {
+        self.dropped.fetch_add(entries, Ordering::Relaxed);
+    }
+
+    pub(super) fn failed(&self, entries: u64) {
+        self.failed.fetch_add(entries, Ordering::Relaxed);
+    }
+}
+
+/// All series.
+#[derive(Default)]
+pub(super) struct Series {
+    known: Mutex<BTreeMap<Labels, Arc<Totals>>>,
+}
+
+impl Series {
+    /// The counters of a queue; the same as before for a queue that takes the place of another.
+    pub(super) fn totals(&self, settings: &QueueSettings) -> Arc<Totals> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let labels = (settings.name.clone(), route_id(&settings.owner).into());
+        let is_full = known.len() >= SERIES_MAX && !known.contains_key(&labels);
+        let labels = if is_full { ("other".into(), "".into()) } else { labels };
+        known.entry(labels).or_default().clone()
+    }
+
+    /// Appends every series; `held` are the entries that queues hold now.
+    pub(super) fn write(&self, held: &[(Arc<Totals>, usize)], text: &mut String) {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if known.is_empty() {
+            return;
+        }
+        header(
+            text,
+            "apisix_batch_process_entries",
+            "gauge",
+            "Entries of loggers that wait or are on their way.",
+        );
+        for (labels, totals) in &known {
+            let of_it = held.iter().filter(|(other, _)| Arc::ptr_eq(other, totals));
+            let entries: usize = of_it.map(|(_, entries)| entries).sum();
+            line(text, "apisix_batch_process_entries", labels, "", entries as u64);
+        }
+        header(text, "weir_batch_entries_total", "counter", "Entries of loggers by what became of them.");
+        for (labels, totals) in &known {
+            let results = [("sent", &totals.sent), ("dropped", &totals.dropped), ("failed", &totals.failed)];
+            for (result, count) in results {
+                let more = format!(",result=\"{result}\"");
+                line(text, "weir_batch_entries_total", labels, &more, count.load(Ordering::Relaxed));
+            }
+        }
+    }
+}
+
+fn line(text: &mut String, metric: &str, (name, owner): &Labels, more: &str, value: u64) {
+    let (name, owner) = (Escaped(name), Escaped(owner));
+    let _ = writeln!(text, "{metric}{{name=\"{name}\",route_id=\"{owner}\"{more}}} {value}");
+}
+
+/// The label that the contract calls `route_id`: a route's id; of another object its path.
+fn route_id(owner: &str) -> &str {
+    let path = owner.trim_start_matches('/');
+    path.strip_prefix("routes/").unwrap_or(path)
+}

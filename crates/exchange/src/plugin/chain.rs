@@ -1,0 +1,181 @@
+//! A compiled chain: plugin instances sorted once and split by phase, so that a phase nobody uses is an empty slice.
+//! It knows the order of plugins and nothing of where they were written.
+
+use std::sync::Arc;
+
+use router::vars::{Expression, VariableSource};
+use serde_json::Value;
+
+use super::{Phase, Plugin, PluginKind, Reply};
+use crate::exchange::Exchange;
+
+/// A plugin instance with what `_meta` says of it (contract section 2.3).
+pub struct Instance {
+    /// The kind's name.
+    pub name: &'static str,
+    /// The order: the kind's, or `_meta.priority`.
+    pub priority: i64,
+    /// The phases of its kind.
+    pub phases: &'static [Phase],
+    /// Whether its kind prefers the route's copy over a global one.
+    pub prefer_route: bool,
+    /// A number no other instance of this process has; it keys the per-request state.
+    pub number: u32,
+    /// `_meta.filter`: it runs only where this holds.
+    pub filter: Option<Expression>,
+    /// `_meta.error_response`: replaces the body of its refusals.
+    pub error_response: Option<ErrorResponse>,
+    /// Whether its configuration names a variable that lies in the request's body.
+    pub reads_body: bool,
+    /// The compiled plugin.
+    pub plugin: Arc<dyn Plugin>,
+}
+
+impl Instance {
+    /// Whether the instance runs for this exchange.
+    pub fn applies(&self, exchange: &Exchange) -> bool {
+        self.filter.as_ref().is_none_or(|filter| {
+            filter.verdict(exchange).unwrap_or_else(|reason| {
+                // A plugin may be a protection: it is left out only if its filter is certainly false.
+                exchange.search_gave_up(reason);
+                true
+            })
+        })
+    }
+
+    /// Applies `_meta.error_response` to a refusal.
+    pub fn dress(&self, mut reply: Box<Reply>) -> Box<Reply> {
+        if let (400.., Some(replacement)) = (reply.status, &self.error_response) {
+            reply.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-type"));
+            reply.headers.push(("Content-Type".into(), replacement.content_type.to_owned()));
+            reply.body = replacement.body.clone().into();
+        }
+        reply
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        self.plugin.stop();
+    }
+}
+
+/// The body that `_meta.error_response` gives: a text as it is, an object as JSON.
+pub struct ErrorResponse {
+    content_type: &'static str,
+    body: Vec<u8>,
+}
+
+impl ErrorResponse {
+    /// From the value under `_meta.error_response`.
+    pub fn new(value: &Value) -> ErrorResponse {
+        match value {
+            Value::String(text) => {
+                ErrorResponse { content_type: "text/plain; charset=utf-8", body: text.clone().into_bytes() }
+            }
+            other => {
+                ErrorResponse { content_type: "application/json", body: format!("{other}\n").into_bytes() }
+            }
+        }
+    }
+}
+
+/// Instances in running order, and for each phase those that take part in it.
+#[derive(Default)]
+pub struct Chain {
+    all: Box<[Arc<Instance>]>,
+    rewrite: Box<[u16]>,
+    request_body: Box<[u16]>,
+    access: Box<[u16]>,
+    before_proxy: Box<[u16]>,
+    response_head: Box<[u16]>,
+    response_body: Box<[u16]>,
+    informational: Box<[u16]>,
+    log: Box<[u16]>,
+    concerns_request: bool,
+    reads_body: bool,
+    reads_body_in_rewrite: bool,
+}
+
+impl Chain {
+    /// Sorts `instances` (higher priority first; the name decides between equals, so that the order never depends on
+    /// how they were written) and splits them by phase.
+    pub fn new(mut instances: Vec<Arc<Instance>>) -> Chain {
+        instances.sort_by(|a, b| b.priority.cmp(&a.priority).then_with(|| a.name.cmp(b.name)));
+        debug_assert!(instances.len() <= usize::from(u16::MAX));
+        let of = |phase: Phase| -> Box<[u16]> {
+            (0_u16..)
+                .zip(&instances)
+                .filter(|(_, one)| one.phases.contains(&phase))
+                .map(|(index, _)| index)
+                .collect()
+        };
+        let on_request = [Phase::Rewrite, Phase::RequestBody, Phase::Access, Phase::BeforeProxy];
+        Chain {
+            concerns_request: instances
+                .iter()
+                .any(|one| one.reads_body || on_request.iter().any(|phase| one.phases.contains(phase))),
+            rewrite: of(Phase::Rewrite),
+            request_body: of(Phase::RequestBody),
+            access: of(Phase::Access),
+            before_proxy: of(Phase::BeforeProxy),
+            response_head: of(Phase::ResponseHead),
+            response_body: of(Phase::ResponseBody),
+            informational: of(Phase::Informational),
+            log: of(Phase::Log),
+            reads_body: instances.iter().any(|one| one.reads_body),
+            reads_body_in_rewrite: instances
+                .iter()
+                .any(|one| one.reads_body && one.phases.contains(&Phase::Rewrite)),
+            all: instances.into(),
+        }
+    }
+
+    /// All instances in running order.
+    pub fn instances(&self) -> &[Arc<Instance>] {
+        &self.all
+    }
+
+    /// The instances of `phase` in running order.
+    pub fn of(&self, phase: Phase) -> impl DoubleEndedIterator<Item = &Arc<Instance>> + ExactSizeIterator {
+        self.indices(phase).iter().map(|index| &self.all[usize::from(*index)])
+    }
+
+    /// Whether any instance takes part in `phase`.
+    pub fn has(&self, phase: Phase) -> bool {
+        !self.indices(phase).is_empty()
+    }
+
+    /// Whether anything in it looks at a request before a node is chosen.
+    pub fn concerns_request(&self) -> bool {
+        self.concerns_request
+    }
+
+    /// Whether any instance has a variable in its configuration that lies in the request's body.
+    pub fn reads_body(&self) -> bool {
+        self.reads_body
+    }
+
+    /// Whether such an instance takes part in the rewrite phase.
+    pub fn reads_body_in_rewrite(&self) -> bool {
+        self.reads_body_in_rewrite
+    }
+
+    fn indices(&self, phase: Phase) -> &[u16] {
+        match phase {
+            Phase::Rewrite => &self.rewrite,
+            Phase::RequestBody => &self.request_body,
+            Phase::Access => &self.access,
+            Phase::BeforeProxy => &self.before_proxy,
+            Phase::ResponseHead => &self.response_head,
+            Phase::ResponseBody => &self.response_body,
+            Phase::Informational => &self.informational,
+            Phase::Log => &self.log,
+        }
+    }
+}
+
+/// Finds a kind by name in the list boot handed in.
+pub fn kind_named<'a>(kinds: &'a [&'static PluginKind], name: &str) -> Option<&'a &'static PluginKind> {
+    kinds.iter().find(|kind| kind.name == name)
+}

@@ -1,0 +1,298 @@
+//! A thread's client: it keeps idle connections by endpoint, opens new ones through the seam, and makes one call from
+//! the choice of an address to the last byte of the answer. What a call is about is its caller's business.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::sync::Arc;
+
+use http::{HeaderName, HeaderValue, header};
+use http_body_util::{BodyExt, Full};
+use http1::{FieldId, Headers};
+use hyper::body::Incoming;
+use stdx::hash::FastMap;
+
+use super::connection::Connection;
+use super::{Destination, OutboundCause, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse};
+use net::endpoint::Endpoint;
+use net::env;
+use net::nodes::NodeSet;
+
+/// Calls under way to one endpoint on one thread. A peer that has a thousand of them to answer will not be helped by
+/// more, and each holds a request of a client.
+const IN_FLIGHT_MAX: u32 = 1_024;
+
+/// See the module. Plugins reach their thread's through the worker, batches are handed theirs.
+#[derive(Default)]
+pub struct HttpClient {
+    places: RefCell<FastMap<u64, Place>>,
+    /// Where the next call begins among the addresses of a name.
+    next: Cell<usize>,
+}
+
+/// What is kept of one endpoint.
+#[derive(Default)]
+struct Place {
+    idle: Vec<Connection>,
+    in_flight: u32,
+}
+
+/// A failed try, before it is known at which URI.
+type Failed = (OutboundCause, String);
+
+impl HttpClient {
+    /// Makes a call. Dropping the future ends it and closes its connection.
+    ///
+    /// # Errors
+    /// What went wrong, where, and on whose side. An answer of any status is no error.
+    pub async fn send(
+        &self,
+        destination: &Destination,
+        request: &OutboundRequest,
+        limits: &OutboundLimits,
+    ) -> Result<OutboundResponse, OutboundError> {
+        let head = head(destination, request)?;
+        let nodes = destination.nodes()?;
+        let call = self.to_any(&nodes, request, &head, limits);
+        let failed = match within(limits.total_timeout_ms, call).await {
+            Some(Ok(response)) => return Ok(response),
+            Some(Err(failed)) => failed,
+            None => {
+                let detail = format!("no whole answer within {} ms", limits.total_timeout_ms);
+                (OutboundCause::Timeout, detail)
+            }
+        };
+        Err(destination.error(failed.0, failed.1))
+    }
+
+    /// Tries the addresses by turns, the next one only where no connection could be opened.
+    async fn to_any(
+        &self,
+        nodes: &NodeSet,
+        request: &OutboundRequest,
+        head: &http::Request<()>,
+        limits: &OutboundLimits,
+    ) -> Result<OutboundResponse, Failed> {
+        let first = self.next.get();
+        self.next.set(first.wrapping_add(1));
+        let mut failed = None;
+        for turn in 0..nodes.nodes.len() {
+            let node = &nodes.nodes[first.wrapping_add(turn) % nodes.nodes.len()];
+            let _under_way = UnderWay::begin(self, node.endpoint.id)?;
+            // A kept connection may be closed by the peer while the request is on its way; what can be repeated is.
+            while let Some(mut kept) = self.take(node.endpoint.id) {
+                match self.exchange(&mut kept, request, head, limits).await {
+                    Ok(response) => {
+                        self.give(kept);
+                        return Ok(response);
+                    }
+                    Err((OutboundCause::Broken, _)) if request.method.is_idempotent() => {}
+                    Err(failed) => return Err(failed),
+                }
+            }
+            match self.open(&node.endpoint, limits.connect_timeout_ms).await {
+                Ok(mut fresh) => {
+                    let response = self.exchange(&mut fresh, request, head, limits).await?;
+                    self.give(fresh);
+                    return Ok(response);
+                }
+                Err(reason) => failed = Some(reason),
+            }
+        }
+        Err(failed.expect("a destination without addresses was refused before"))
+    }
+
+    async fn open(&self, endpoint: &Arc<Endpoint>, timeout_ms: u64) -> Result<Connection, Failed> {
+        let address = endpoint.address;
+        let opened = within(timeout_ms, env::connect(address)).await;
+        let stream = match opened {
+            Some(Ok(stream)) => stream,
+            Some(Err(error)) => {
+                return Err((OutboundCause::Connect, format!("cannot connect to {address}: {error}")));
+            }
+            None => {
+                let detail = format!("no connection to {address} within {timeout_ms} ms");
+                return Err((OutboundCause::ConnectTimeout, detail));
+            }
+        };
+        let broken = |error: hyper::Error| (OutboundCause::Broken, format!("{address}: {error}"));
+        Connection::new(stream, endpoint.clone()).await.map_err(broken)
+    }
+
+    async fn exchange(
+        &self,
+        connection: &mut Connection,
+        request: &OutboundRequest,
+        head: &http::Request<()>,
+        limits: &OutboundLimits,
+    ) -> Result<OutboundResponse, Failed> {
+        let address = connection.endpoint.address;
+        let failed = |error: hyper::Error| failed_at(address, &error);
+        let answer = connection.send(head.clone().map(|()| Full::new(request.body.clone()))).await;
+        let (parts, body) = answer.map_err(failed)?.into_parts();
+        let headers = fields(&parts.headers)?;
+        let read = connection.drive(read_body(body, limits.max_body_bytes)).await;
+        let body = match read.map_err(failed)? {
+            Some(body) => body,
+            None => {
+                let detail = format!("{address} answered with more than {} bytes", limits.max_body_bytes);
+                return Err((OutboundCause::BodyTooLarge, detail));
+            }
+        };
+        Ok(OutboundResponse { status: parts.status.as_u16(), headers, body })
+    }
+
+    /// The youngest idle connection that still serves.
+    fn take(&self, endpoint_id: u64) -> Option<Connection> {
+        let mut places = self.places.borrow_mut();
+        let idle = &mut places.get_mut(&endpoint_id)?.idle;
+        while let Some(mut connection) = idle.pop() {
+            if connection.is_idle() {
+                return Some(connection);
+            }
+        }
+        None
+    }
+
+    fn give(&self, mut connection: Connection) {
+        let keep_alive = connection.endpoint.keep_alive;
+        let spent = keep_alive.requests != 0 && connection.served >= keep_alive.requests;
+        if spent || !connection.is_idle() {
+            return;
+        }
+        let mut places = self.places.borrow_mut();
+        let idle = &mut places.entry(connection.endpoint.id).or_default().idle;
+        if idle.len() < keep_alive.size as usize {
+            connection.idle_since_ms = now_ms();
+            idle.push(connection);
+        }
+    }
+
+    /// Closes what has been idle for too long or was closed by its peer.
+    pub fn sweep(&self) {
+        let now_ms = now_ms();
+        self.places.borrow_mut().retain(|_, place| {
+            place.idle.retain_mut(|connection| {
+                let timeout_ms = connection.endpoint.keep_alive.idle_timeout_ms;
+                let expired =
+                    timeout_ms != 0 && now_ms.saturating_sub(connection.idle_since_ms) >= timeout_ms;
+                !expired && connection.is_idle()
+            });
+            !place.idle.is_empty() || place.in_flight > 0
+        });
+    }
+
+    /// Closes every idle connection.
+    pub fn clear(&self) {
+        self.places.borrow_mut().retain(|_, place| {
+            place.idle.clear();
+            place.in_flight > 0
+        });
+    }
+
+    #[cfg(test)]
+    fn idle(&self) -> usize {
+        self.places.borrow().values().map(|place| place.idle.len()).sum()
+    }
+}
+
+/// A call under way, counted until it ends or is dropped.
+struct UnderWay<'c> {
+    client: &'c HttpClient,
+    endpoint_id: u64,
+}
+
+impl<'c> UnderWay<'c> {
+    fn begin(client: &'c HttpClient, endpoint_id: u64) -> Result<UnderWay<'c>, Failed> {
+        let mut places = client.places.borrow_mut();
+        let place = places.entry(endpoint_id).or_default();
+        if place.in_flight >= IN_FLIGHT_MAX {
+            let detail = format!("{IN_FLIGHT_MAX} calls to it are under way on this worker");
+            return Err((OutboundCause::Busy, detail));
+        }
+        place.in_flight += 1;
+        Ok(UnderWay { client, endpoint_id })
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if let Some(place) = self.client.places.borrow_mut().get_mut(&self.endpoint_id) {
+            place.in_flight -= 1;
+        }
+    }
+}
+
+fn now_ms() -> u64 {
+    env::monotonic_ns() / 1_000_000
+}
+
+/// The value of `future`, or nothing after `timeout_ms`.
+async fn within<T>(timeout_ms: u64, future: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        value = future => Some(value),
+        () = env::sleep_ms(timeout_ms) => None,
+    }
+}
+
+/// The request's head as the library wants it.
+fn head(destination: &Destination, request: &OutboundRequest) -> Result<http::Request<()>, OutboundError> {
+    let cannot = |what: &dyn std::fmt::Display| {
+        destination.error(OutboundCause::BadRequest, format!("the request cannot be written: {what}"))
+    };
+    let mut head = http::Request::builder()
+        .method(request.method.as_str())
+        .uri(destination.target())
+        .body(())
+        .map_err(|error| cannot(&error))?;
+    let fields = head.headers_mut();
+    for field in request.headers.iter().filter(|field| !is_about_the_connection(field.id)) {
+        let name = HeaderName::from_bytes(field.name).map_err(|error| cannot(&error))?;
+        fields.append(name, HeaderValue::from_bytes(field.value).map_err(|error| cannot(&error))?);
+    }
+    let host = HeaderValue::from_str(destination.authority()).map_err(|error| cannot(&error))?;
+    fields.insert(header::HOST, host);
+    fields.entry(header::USER_AGENT).or_insert(HeaderValue::from_static(USER_AGENT));
+    Ok(head)
+}
+
+const USER_AGENT: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
+
+/// Fields that the library writes itself, or that would change what the connection does.
+fn is_about_the_connection(id: FieldId) -> bool {
+    id.is_hop_by_hop() || matches!(id, FieldId::Host | FieldId::ContentLength | FieldId::Expect)
+}
+
+fn fields(received: &http::HeaderMap) -> Result<Headers, Failed> {
+    let mut headers = Headers::new();
+    for (name, value) in received {
+        let added = headers.append(name.as_str(), value.as_bytes());
+        added.map_err(|error| (OutboundCause::BadResponse, format!("its field {name}: {error}")))?;
+    }
+    Ok(headers)
+}
+
+/// The whole body; nothing if it is longer than `max_bytes`.
+async fn read_body(mut body: Incoming, max_bytes: usize) -> hyper::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame?.into_data() {
+            if bytes.len() + data.len() > max_bytes {
+                return Ok(None);
+            }
+            bytes.extend_from_slice(&data);
+        }
+    }
+    Ok(Some(bytes))
+}
+
+fn failed_at(address: std::net::SocketAddr, error: &hyper::Error) -> Failed {
+    if error.is_parse() {
+        (OutboundCause::BadResponse, format!("{address} answered with what is no good HTTP: {error}"))
+    } else {
+        (OutboundCause::Broken, format!("{address}: the connection broke: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

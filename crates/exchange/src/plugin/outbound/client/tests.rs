@@ -1,0 +1,224 @@
+//! The client against scripted peers over real sockets.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use http1::Method;
+use testkit::{Origin, Reply, Signal, Step};
+
+use super::*;
+use crate::plugin::outbound::OutboundPolicy;
+use net::endpoint::KeepAlive;
+use net::resolver::{Answer, Lookup, Pending, Resolver, TtlBounds};
+
+/// Knows one name, `peer.test`, with these addresses.
+struct Names(Vec<IpAddr>);
+
+impl Lookup for Names {
+    fn lookup(&self, name: &str) -> Pending {
+        let addresses = if name == "peer.test" { self.0.clone() } else { Vec::new() };
+        Box::pin(async move { Ok(Answer { addresses, ttl: Duration::from_secs(60) }) })
+    }
+}
+
+struct Bench {
+    client: HttpClient,
+    resolver: Resolver,
+    keep_alive: KeepAlive,
+    limits: OutboundLimits,
+}
+
+impl Bench {
+    fn new(addresses: &[&str]) -> Bench {
+        let names = Names(addresses.iter().map(|address| address.parse().unwrap()).collect());
+        Bench {
+            client: HttpClient::default(),
+            resolver: Resolver::start(Arc::new(names), TtlBounds::default()).unwrap(),
+            keep_alive: KeepAlive::default(),
+            limits: OutboundLimits {
+                connect_timeout_ms: 10_000,
+                total_timeout_ms: 30_000,
+                max_body_bytes: 1_000,
+            },
+        }
+    }
+
+    fn destination(&self, uri: &str) -> Destination {
+        let policy = Arc::new(OutboundPolicy::default());
+        let destination = Destination::new(uri, self.keep_alive, &self.resolver, policy).unwrap();
+        self.resolver.settle();
+        destination
+    }
+
+    async fn call(&self, method: Method, uri: &str) -> Result<OutboundResponse, OutboundError> {
+        let mut headers = Headers::new();
+        headers.append("X-Asked", b"yes").unwrap();
+        headers.append("Connection", b"close, x-asked").unwrap();
+        headers.append("Content-Length", b"7").unwrap();
+        let body = if method == Method::Post { "hello" } else { "" };
+        let request = OutboundRequest { method, headers, body: body.into() };
+        self.client.send(&self.destination(uri), &request, &self.limits).await
+    }
+}
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build_local(tokio::runtime::LocalOptions::default())
+        .unwrap();
+    runtime.block_on(future)
+}
+
+fn uri(address: SocketAddr) -> String {
+    format!("http://{address}/in?a=b")
+}
+
+#[test]
+fn a_call_carries_its_request_and_brings_the_whole_answer() {
+    let origin = Origin::start(|_| Reply::with(403, &[("X-A", "1"), ("X-A", "2")], b"no"));
+    let answer = run(Bench::new(&[]).call(Method::Post, &uri(origin.address()))).unwrap();
+    assert_eq!((answer.status, answer.body.as_slice()), (403, &b"no"[..]), "a refusal is an answer");
+    assert_eq!(answer.headers.get_all("x-a").collect::<Vec<_>>(), [b"1", b"2"]);
+    let seen = origin.last_request();
+    let line = (seen.method.as_str(), seen.target.as_str(), seen.text());
+    assert_eq!(line, ("POST", "/in?a=b", "hello".to_owned()));
+    assert_eq!(seen.header("host"), Some(&*origin.address().to_string()));
+    assert_eq!(seen.header("content-length"), Some("5"));
+    assert_eq!((seen.header("x-asked"), seen.header("connection")), (Some("yes"), None));
+    assert!(seen.header("user-agent").unwrap().starts_with("weir/"));
+
+    let chunked = Origin::start(|_| Reply::chunked(&["he", "llo"], &[("X-Sum", "1")]));
+    let answer = run(Bench::new(&[]).call(Method::Get, &uri(chunked.address()))).unwrap();
+    assert_eq!((answer.status, answer.body.as_slice()), (200, &b"hello"[..]));
+}
+
+#[test]
+fn connections_are_kept_within_their_pool() {
+    let origin = Origin::answering("ok");
+    let mut bench = Bench::new(&[]);
+    bench.keep_alive.size = 1;
+    let uri = uri(origin.address());
+    run(async {
+        for _ in 0..3 {
+            bench.call(Method::Post, &uri).await.unwrap();
+        }
+        assert_eq!((origin.connections(), bench.client.idle()), (1, 1), "one after the other share one");
+        let (one, other) = tokio::join!(bench.call(Method::Get, &uri), bench.call(Method::Get, &uri));
+        assert!(one.is_ok() && other.is_ok());
+        assert_eq!(
+            (origin.connections(), bench.client.idle()),
+            (2, 1),
+            "the pool holds no more than its size"
+        );
+        origin.drop_connections();
+        origin.wait_for_closed(2);
+        bench.call(Method::Get, &uri).await.unwrap();
+        assert_eq!(origin.connections(), 3, "what the peer has closed is not used");
+        bench.client.clear();
+        assert_eq!(bench.client.idle(), 0);
+        origin.wait_for_closed(3);
+    });
+}
+
+#[test]
+fn a_kept_connection_that_dies_repeats_only_what_may_be_repeated() {
+    // Every connection dies at its second request, before a byte of an answer.
+    let served = std::sync::Mutex::new(std::collections::HashSet::new());
+    let origin = Origin::start(move |request| match served.lock().unwrap().insert(request.connection) {
+        true => Reply::ok("first"),
+        false => Reply::new().close(),
+    });
+    let bench = Bench::new(&[]);
+    let uri = uri(origin.address());
+    run(async {
+        bench.call(Method::Get, &uri).await.unwrap();
+        bench.call(Method::Get, &uri).await.unwrap();
+        assert_eq!(origin.requests().len(), 3, "the second was asked again on a fresh connection");
+        let error = bench.call(Method::Post, &uri).await.unwrap_err();
+        assert_eq!(error.cause, OutboundCause::Broken);
+        assert_eq!(origin.requests().len(), 4, "a POST may have been worked on: it is not repeated");
+    });
+}
+
+#[test]
+fn failures_say_what_where_and_on_whose_side() {
+    let check = |origin: &Origin, cause: OutboundCause, word: &str| {
+        let uri = uri(origin.address());
+        let error = run(Bench::new(&[]).call(Method::Get, &uri)).unwrap_err();
+        assert_eq!(error.cause, cause, "{error}");
+        let text = error.to_string();
+        assert!(text.starts_with(&uri) && text.contains(word) && text.contains("the peer"), "{text}");
+    };
+    check(
+        &Origin::start(|_| Reply::with(200, &[("X-Long", &"x".repeat(100_000))], b"")),
+        OutboundCause::BadResponse,
+        "head is too large",
+    );
+    check(&Origin::answering(&"x".repeat(1_001)), OutboundCause::BodyTooLarge, "more than 1000 bytes");
+    check(
+        &Origin::start(|_| Reply::raw(b"SSH-2.0-x\r\n\r\n").close()),
+        OutboundCause::BadResponse,
+        "no good HTTP",
+    );
+    check(
+        &Origin::start(|_| Reply::raw(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncut").close()),
+        OutboundCause::Broken,
+        "",
+    );
+    let nowhere = Origin::nowhere();
+    let error = run(Bench::new(&[]).call(Method::Get, &uri(nowhere))).unwrap_err();
+    assert_eq!(error.cause, OutboundCause::Connect);
+    assert!(error.to_string().contains(&format!("cannot connect to {nowhere}")), "{error}");
+    let error = run(Bench::new(&[]).call(Method::Get, "http://gone.test/")).unwrap_err();
+    assert_eq!((error.cause, error.cause.blame().as_str()), (OutboundCause::NoAddress, "gateway"));
+    assert!(error.to_string().contains("gone.test has no address"), "{error}");
+    let error = run(Bench::new(&[]).call(Method::Get, "http://169.254.169.254/latest/")).unwrap_err();
+    assert_eq!(error.cause, OutboundCause::Forbidden);
+    assert!(error.to_string().contains("outbound_allow"), "{error}");
+}
+
+#[test]
+fn a_call_ends_with_its_time_or_its_future_and_takes_the_connection_along() {
+    let never = Signal::new();
+    let waiting = never.clone();
+    let origin = Origin::start(move |_| Reply::new().wait(&waiting).then(Step::Close));
+    let mut bench = Bench::new(&[]);
+    bench.limits.total_timeout_ms = 50;
+    let uri = uri(origin.address());
+    run(async {
+        let error = bench.call(Method::Get, &uri).await.unwrap_err();
+        assert_eq!(error.cause, OutboundCause::Timeout);
+        assert!(error.to_string().contains("within 50 ms"), "{error}");
+        assert_eq!(bench.client.idle(), 0);
+        bench.limits.total_timeout_ms = 60_000;
+        let dropped = within(50, bench.call(Method::Get, &uri)).await;
+        assert!(dropped.is_none());
+        assert!(bench.client.places.borrow().values().all(|place| place.in_flight == 0));
+    });
+    never.set();
+    origin.wait_for_closed(2);
+}
+
+#[test]
+fn every_address_of_a_name_is_tried() {
+    // Something listens at one address of the name and nothing at the other.
+    let origin = Origin::answering("here");
+    let bench = Bench::new(&["127.0.0.1", "127.0.0.9"]);
+    let uri = format!("http://peer.test:{}/", origin.port());
+    run(async {
+        for _ in 0..4 {
+            assert_eq!(bench.call(Method::Get, &uri).await.unwrap().body, b"here");
+        }
+    });
+    assert_eq!(origin.last_request().header("host"), Some(&*format!("peer.test:{}", origin.port())));
+}
+
+#[test]
+fn calls_under_way_have_a_limit() {
+    let client = HttpClient::default();
+    let under_way: Vec<_> = (0..IN_FLIGHT_MAX).map(|_| UnderWay::begin(&client, 1).ok().unwrap()).collect();
+    assert!(matches!(UnderWay::begin(&client, 1), Err((OutboundCause::Busy, _))));
+    assert!(UnderWay::begin(&client, 2).is_ok(), "another place has its own");
+    drop(under_way);
+    assert!(UnderWay::begin(&client, 1).is_ok());
+}

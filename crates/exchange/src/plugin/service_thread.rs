@@ -1,0 +1,52 @@
+//! The thread on which batches are delivered: one event loop for all queues, with a client of its own, beside the
+//! workers and never in their way. It runs what it is handed and knows no queue.
+
+use std::io;
+use std::rc::Rc;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::outbound::HttpClient;
+use net::env;
+
+/// Idle connections are looked through this often.
+const SWEEP_MS: u64 = 1_000;
+
+/// Starts tasks on the thread; it may call [`env::spawn`].
+type Job = Box<dyn FnOnce(Rc<HttpClient>) + Send>;
+
+/// A running service thread; dropping it ends the thread and what runs on it.
+pub(super) struct ServiceThread {
+    jobs: UnboundedSender<Job>,
+}
+
+impl ServiceThread {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the thread or its event loop cannot be made.
+    pub(super) fn start() -> io::Result<ServiceThread> {
+        let (jobs, handed_in) = unbounded_channel();
+        env::service("services", move || run(handed_in))?;
+        Ok(ServiceThread { jobs })
+    }
+
+    /// Runs `job` on the thread. There are as many jobs as queues, so that this channel needs no bound of its own.
+    pub(super) fn run(&self, job: impl FnOnce(Rc<HttpClient>) + Send + 'static) {
+        // The thread ends only with this value.
+        let _ = self.jobs.send(Box::new(job));
+    }
+}
+
+async fn run(mut jobs: UnboundedReceiver<Job>) {
+    let client = Rc::new(HttpClient::default());
+    loop {
+        tokio::select! {
+            job = jobs.recv() => match job {
+                Some(job) => job(client.clone()),
+                None => return,
+            },
+            () = env::sleep_ms(SWEEP_MS) => client.sweep(),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What the gateway offers plugins beyond their phases: destinations for calls over HTTP, and queues whose batches are
+//! delivered in the background. One for the process; instances are built with it and keep what they asked for. It knows
+//! no plugin.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::batch::{BatchQueue, QueueSettings, Queues, Sink};
+use super::outbound::{Destination, OutboundPolicy};
+use super::service_thread::ServiceThread;
+use crate::overload;
+use net::endpoint::KeepAlive;
+use net::resolver::Resolver;
+
+/// How often the end looks whether everything is delivered.
+const SETTLE_POLL: Duration = Duration::from_millis(5);
+
+/// See the module.
+pub struct Services {
+    resolver: Resolver,
+    policy: Arc<OutboundPolicy>,
+    queues: Queues,
+    /// Started with the first queue: a gateway without one has no such thread.
+    thread: Mutex<Option<ServiceThread>>,
+}
+
+impl Services {
+    /// Services that look names up through `resolver`.
+    pub fn new(resolver: Resolver, policy: OutboundPolicy) -> Services {
+        Services { resolver, policy: Arc::new(policy), queues: Queues::default(), thread: Mutex::default() }
+    }
+
+    /// What plugins leave to these services is kept only as long as memory lasts, in an engine that shares `overload`.
+    pub fn limit_memory(&self, overload: Arc<overload::Shared>) {
+        self.queues.limit_memory(overload);
+    }
+
+    /// Where names of nodes and destinations are looked up.
+    pub fn resolver(&self) -> &Resolver {
+        &self.resolver
+    }
+
+    /// A destination for calls; its name is looked up from now on, as long as somebody holds it.
+    ///
+    /// # Errors
+    /// Why plugins cannot reach `uri`, a sentence (see [`super::outbound::check_uri`]).
+    pub fn destination(&self, uri: &str, keep_alive: KeepAlive) -> Result<Destination, String> {
+        Destination::new(uri, keep_alive, &self.resolver, self.policy.clone())
+    }
+
+    /// A queue whose batches go to `sink`, on the service thread. When the last holder lets it go, what it still holds
+    /// is delivered.
+    ///
+    /// # Errors
+    /// When the service thread cannot be started.
+    pub fn queue(&self, settings: QueueSettings, sink: impl Sink) -> Result<BatchQueue, String> {
+        let thread = |error: io::Error| format!("cannot start the service thread: {error}");
+        let mut running = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let thread = match &mut *running {
+            Some(running) => running,
+            none => none.insert(ServiceThread::start().map_err(thread)?),
+        };
+        Ok(self.queues.add(settings, Box::new(sink), thread))
+    }
+
+    /// Tells the queues that the end is near: from now on they hold nothing back.
+    pub fn flush_now(&self) {
+        self.queues.flush_now();
+    }
+
+    /// Waits until every queue is empty, until `deadline` or until `abandon` says so; gives how many entries are left.
+    pub fn settle(&self, deadline: Instant, abandon: &dyn Fn() -> bool) -> usize {
+        self.flush_now();
+        loop {
+            let left = self.queued_entries();
+            if left == 0 || Instant::now() >= deadline || abandon() {
+                return left;
+            }
+            std::thread::sleep(SETTLE_POLL);
+        }
+    }
+
+    /// Entries of all queues that are not yet delivered or given up.
+    pub fn queued_entries(&self) -> usize {
+        self.queues.held_entries()
+    }
+
+    /// Appends the queues' counters in the Prometheus text format.
+    pub fn write_metrics(&self, text: &mut String) {
+        self.queues.write_metrics(text);
+    }
+}

@@ -1,0 +1,89 @@
+//! State of plugins: what belongs to one request (a small typed store, reused between requests) and what outlives a
+//! configuration change (a registry keyed by identity). It knows no plugin.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Weak};
+
+use stdx::pooled::PooledBox;
+
+/// The per-request state of the plugin instances of one exchange.
+#[derive(Default)]
+pub struct RequestStates {
+    entries: Vec<(u32, PooledBox<dyn Any>)>,
+}
+
+impl RequestStates {
+    /// The state of `instance`, made by `T::default` on first use. An instance uses one type only; a second one
+    /// would be a second entry.
+    pub fn of<T: Any + Default>(&mut self, instance: u32) -> &mut T {
+        let found = self.entries.iter().position(|(owner, state)| *owner == instance && state.is::<T>());
+        let index = found.unwrap_or_else(|| {
+            self.entries.push((instance, PooledBox::new(T::default()).into_any()));
+            self.entries.len() - 1
+        });
+        self.entries[index].1.downcast_mut::<T>().expect("the entry was found or made with this type")
+    }
+
+    /// The state of `instance`, if it made one.
+    pub fn peek<T: Any>(&self, instance: u32) -> Option<&T> {
+        self.entries
+            .iter()
+            .filter(|(owner, _)| *owner == instance)
+            .find_map(|(_, state)| state.downcast_ref::<T>())
+    }
+
+    /// Forgets everything, keeping the room.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+    }
+}
+
+/// State that outlives the instance that made it: limit counters, breakers. An entry lives as long as an instance
+/// holds it, so that a change of another object keeps it and the deletion of its owner frees it.
+#[derive(Default)]
+pub struct StateRegistry {
+    entries: Mutex<HashMap<String, Weak<dyn Any + Send + Sync>>>,
+}
+
+impl StateRegistry {
+    /// The state under `key`, made by `make` if nobody holds one of this type.
+    pub fn keep<T: Any + Send + Sync>(&self, key: &str, make: impl FnOnce() -> T) -> Arc<T> {
+        let mut entries = self.entries.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let held = entries.get(key).and_then(Weak::upgrade).and_then(|state| state.downcast::<T>().ok());
+        held.unwrap_or_else(|| {
+            // The table is swept when something new enters: it never holds more dead keys than were alive at once.
+            entries.retain(|_, state| state.strong_count() > 0);
+            let state = Arc::new(make());
+            let entry: Arc<dyn Any + Send + Sync> = state.clone();
+            entries.insert(key.to_owned(), Arc::downgrade(&entry));
+            state
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_state_belongs_to_the_instance() {
+        let mut states = RequestStates::default();
+        *states.of::<u32>(1) = 7;
+        *states.of::<u32>(2) = 8;
+        assert_eq!((*states.of::<u32>(1), *states.of::<u32>(2)), (7, 8));
+        assert_eq!(states.peek::<u32>(3), None);
+        states.clear();
+        assert_eq!(*states.of::<u32>(1), 0);
+    }
+
+    #[test]
+    fn kept_state_survives_a_rebuild_and_dies_with_its_last_holder() {
+        let registry = StateRegistry::default();
+        let first = registry.keep("limit-count/routes/1", || 5_u64);
+        let second = registry.keep("limit-count/routes/1", || 6_u64);
+        assert!(Arc::ptr_eq(&first, &second));
+        drop((first, second));
+        assert_eq!(*registry.keep("limit-count/routes/1", || 6_u64), 6);
+    }
+}

@@ -1,0 +1,41 @@
+//! The one seam between the gateway and the world: sockets, clocks, randomness, tasks. Everything else in this crate
+//! reaches them through these names, so that another implementation can be put in their place at compile time, at no
+//! cost and without a type parameter in any signature. It knows nothing of HTTP.
+//!
+//! Behind it is what a request meets on its way, and name lookups. Beside it stay threads that only block and decide
+//! nothing about requests (the engine's, the log's), and `tokio::sync`'s channels, which know no runtime and no clock.
+//!
+//! The other side is `memory`, of the simulation, in place of the real thing wherever the feature `simulation` is on: in
+//! this crate's own unit tests of it and in the fuzz targets, which are a workspace of their own. [`IS_SIMULATED`] lets the
+//! program refuse to be built so. Unit tests without the feature use real sockets.
+
+#[cfg(feature = "simulation")]
+#[cfg_attr(not(test), allow(dead_code, reason = "what only the seeded simulation and tests of it use"))]
+pub mod memory;
+#[cfg(not(feature = "simulation"))]
+mod tokio_env;
+
+#[cfg(feature = "simulation")]
+use memory as chosen;
+#[cfg(not(feature = "simulation"))]
+use tokio_env as chosen;
+
+pub use chosen::{
+    BoundSocket, Listener, Socket, Stream, bind, connect, monotonic_ns, open_files_limit, random_u64,
+    sleep_ms, spawn, wall_clock,
+};
+pub use chosen::{block_on, service, wait_while, wake_after_events, yield_to_events, yield_when_spent};
+
+/// Whether sockets, clocks and tasks are those of the simulation.
+pub const IS_SIMULATED: bool = cfg!(feature = "simulation");
+
+/// The state of the other end of a stream, bytes in front of its end aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerEnd {
+    /// It may send more.
+    Open,
+    /// It has closed its sending side.
+    Closed,
+    /// The connection is broken.
+    Reset,
+}

@@ -1,0 +1,200 @@
+//! The seam's other side, for the simulation and its tests: sockets, clocks, tasks and randomness in memory, in one thread, all
+//! from one seed. Time is virtual: it passes by a little with each step and jumps where everybody waits. What is written
+//! against the seam runs here unchanged, several workers beside their clients and origins.
+
+mod connection;
+mod executor;
+mod network;
+mod random;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod world;
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+pub use connection::Link;
+pub use executor::{Group, Planted};
+pub use network::{BoundSocket, Listener, bind, connect};
+pub use network::{Harm, connect_from};
+pub use random::Random;
+pub use stream::{Socket, Stream};
+pub use world::{Ran, simulate};
+use world::{world, world_left};
+
+/// Nanoseconds of the world's clock.
+pub fn monotonic_ns() -> u64 {
+    world().now_ns()
+}
+
+/// Seconds and nanoseconds since the Unix epoch.
+pub fn wall_clock() -> Duration {
+    Duration::from_nanos(world().wall_ns())
+}
+
+/// A number that follows from the seed.
+pub fn random_u64() -> u64 {
+    world().executor().random().next_u64()
+}
+
+/// Here there is no end of descriptors.
+pub fn open_files_limit() -> u64 {
+    u64::MAX
+}
+
+/// Nothing: here tasks take turns in an order that the seed decides.
+pub async fn yield_when_spent() {}
+
+/// Lets the seed decide who goes on.
+pub async fn yield_to_events() {
+    let mut has_yielded = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Lets the seed decide who goes on, for a task that is polled.
+pub fn wake_after_events(cx: &mut Context<'_>) {
+    cx.waker().wake_by_ref();
+}
+
+/// Runs a task on this worker.
+pub fn spawn(task: impl Future<Output = ()> + 'static) {
+    world().executor().spawn(task);
+}
+
+/// Waits.
+pub async fn sleep_ms(milliseconds: u64) {
+    sleep_ns(milliseconds.saturating_mul(1_000_000)).await;
+}
+
+/// Waits.
+pub async fn sleep_ns(nanoseconds: u64) {
+    let deadline_ns = monotonic_ns().saturating_add(nanoseconds);
+    let sleep = Sleep { deadline_ns, id: world().executor().next_id() };
+    poll_fn(|cx| {
+        if monotonic_ns() >= sleep.deadline_ns {
+            return Poll::Ready(());
+        }
+        let waker = cx.waker().clone();
+        world().at(sleep.key(), move || waker.wake());
+        Poll::Pending
+    })
+    .await;
+}
+
+/// A time somebody waits for, forgotten when they no longer do.
+struct Sleep {
+    deadline_ns: u64,
+    id: u64,
+}
+
+impl Sleep {
+    fn key(&self) -> (u64, u64) {
+        (self.deadline_ns, self.id * 4)
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(world) = world_left() {
+            world.executor().forget(self.key());
+        }
+    }
+}
+
+/// Runs `body` until it ends, while everybody else goes on as well.
+pub fn block_on<T>(body: impl Future<Output = T>) -> io::Result<T> {
+    let mut body = std::pin::pin!(body);
+    let called = Arc::new(Called(AtomicBool::new(true)));
+    let waker = Waker::from(called.clone());
+    loop {
+        if called.0.swap(false, Ordering::Relaxed) {
+            if let Poll::Ready(value) = body.as_mut().poll(&mut Context::from_waker(&waker)) {
+                return Ok(value);
+            }
+        } else if !world().executor().run_until(u64::MAX, || called.0.load(Ordering::Relaxed)) {
+            return Err(io::Error::other("nothing will ever happen again"));
+        }
+    }
+}
+
+/// Whether a blocked caller was woken.
+struct Called(AtomicBool);
+
+impl Wake for Called {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs what `make` makes beside all workers.
+pub fn service<F>(_name: &str, make: impl FnOnce() -> F + Send + 'static) -> io::Result<()>
+where
+    F: Future<Output = ()> + 'static,
+{
+    world().executor().spawn_root(async move { make().await });
+    Ok(())
+}
+
+/// Blocks the caller while `unsettled` holds, at most for `timeout`; everybody else goes on.
+pub fn wait_while<T>(
+    value: &Mutex<T>,
+    _changed: &Condvar,
+    timeout: Duration,
+    mut unsettled: impl FnMut(&mut T) -> bool,
+) {
+    let deadline_ns = monotonic_ns() + u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX / 2);
+    let settled = || !unsettled(&mut value.lock().unwrap_or_else(PoisonError::into_inner));
+    world().executor().run_until(deadline_ns, settled);
+}
+
+/// Runs a worker's body: its tasks are a group that ends with it.
+pub fn spawn_worker(body: impl Future<Output = ()> + 'static) -> Group {
+    world().executor().spawn_root(body)
+}
+
+/// Ends a worker's tasks wherever they are, as a panic of its loop does.
+pub fn end_worker(group: Group) {
+    world().executor().end_group(group);
+}
+
+/// Tasks of a group that have not ended.
+pub fn tasks_of(group: Group) -> usize {
+    world().executor().tasks_of(group)
+}
+
+/// Open streams that a group holds.
+pub fn streams_of(group: Group) -> usize {
+    world().ends_of(group)
+}
+
+/// Says how `address` is reached from now on.
+pub fn set_link(address: std::net::SocketAddr, link: Link) {
+    world().network.set_link(address, link);
+}
+
+/// The harm the network has done so far.
+pub fn harms() -> Vec<Harm> {
+    world().network.harms()
+}
+
+/// Adds a line to the trace, if one is kept.
+pub fn note(line: impl FnOnce() -> String) {
+    world().note(line);
+}
+
+/// Sets the wall clock forward.
+pub fn set_wall_forward(duration: Duration) {
+    world().set_wall_forward(u64::try_from(duration.as_nanos()).unwrap_or_default());
+}

@@ -1,0 +1,106 @@
+//! Tasks, threads, clocks and randomness of the real world.
+
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::task::Context;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::runtime::{Builder, LocalOptions};
+
+/// Nanoseconds of the monotonic clock, the same for all threads.
+#[inline]
+pub fn monotonic_ns() -> u64 {
+    stdx::clock::monotonic_ns()
+}
+
+/// Seconds and nanoseconds since the Unix epoch.
+pub fn wall_clock() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// How many descriptors this process may have open (getrlimit(2), RLIMIT_NOFILE, the soft limit).
+pub fn open_files_limit() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// A number nobody can foretell from earlier ones at sight; not for keys.
+#[inline]
+pub fn random_u64() -> u64 {
+    fastrand::u64(..)
+}
+
+/// Lets other tasks run when this one has had its share of the event loop, as reads and writes let them; for a loop in
+/// which none need be waited for.
+pub async fn yield_when_spent() {
+    tokio::task::coop::consume_budget().await;
+}
+
+/// Lets whoever has something to read or to write have its turn, then goes on.
+pub async fn yield_to_events() {
+    tokio::task::yield_now().await;
+}
+
+/// Wakes the task of `cx` after the other tasks that are ready and the event loop have had their turn: what
+/// [`yield_to_events`] does, for a task that is polled and returns `Poll::Pending`.
+pub fn wake_after_events(cx: &mut Context<'_>) {
+    let _ = pin!(tokio::task::yield_now()).poll(cx);
+}
+
+/// Runs a task on this worker.
+pub fn spawn(task: impl Future<Output = ()> + 'static) {
+    tokio::task::spawn_local(task);
+}
+
+/// Waits; for service loops, never per request.
+pub async fn sleep_ms(milliseconds: u64) {
+    tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+}
+
+/// Runs `body` and the tasks it spawns on the calling thread until `body` ends; what else still runs ends with it.
+///
+/// # Errors
+/// When the event loop cannot be made.
+pub fn block_on<T>(body: impl Future<Output = T>) -> io::Result<T> {
+    let runtime =
+        Builder::new_current_thread().enable_io().enable_time().build_local(LocalOptions::default())?;
+    Ok(runtime.block_on(body))
+}
+
+/// Runs what `make` makes, and the tasks it spawns, on a thread of its own with an event loop, beside all workers.
+///
+/// # Errors
+/// When the thread or its event loop cannot be made.
+pub fn service<F>(name: &str, make: impl FnOnce() -> F + Send + 'static) -> io::Result<()>
+where
+    F: Future<Output = ()>,
+{
+    // The loop takes tasks of its own thread, so it has to be made there.
+    let (started, outcome) = std::sync::mpsc::sync_channel(1);
+    std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        match Builder::new_current_thread().enable_all().build_local(LocalOptions::default()) {
+            Ok(runtime) => {
+                // Whoever starts the thread waits for this word.
+                let _ = started.send(Ok(()));
+                runtime.block_on(make());
+            }
+            Err(error) => {
+                let _ = started.send(Err(error));
+            }
+        }
+    })?;
+    outcome.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended at once")))
+}
+
+/// Blocks the calling thread while `unsettled` holds, at most for `timeout`; whoever changes the value notifies
+/// `changed`. Never on a worker.
+pub fn wait_while<T>(
+    value: &Mutex<T>,
+    changed: &Condvar,
+    timeout: Duration,
+    unsettled: impl FnMut(&mut T) -> bool,
+) {
+    let guard = value.lock().unwrap_or_else(PoisonError::into_inner);
+    drop(changed.wait_timeout_while(guard, timeout, unsettled));
+}

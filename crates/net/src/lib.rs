@@ -1,0 +1,10 @@
+//! Sockets, listeners, name lookups and the endpoints that connections go to, behind one seam to the world that the
+//! simulation replaces. It knows no HTTP, no route and no request.
+#![warn(missing_docs)]
+#![cfg_attr(any(test, feature = "simulation"), allow(clippy::unwrap_used))]
+
+pub mod endpoint;
+pub mod env;
+pub mod listener;
+pub mod nodes;
+pub mod resolver;

@@ -1,0 +1,169 @@
+//! The addresses the proxy listens on: what is spoken there, and one socket per worker, sharing the address by
+//! `SO_REUSEPORT`. An address is probed without that option first, for a second process would otherwise share it in
+//! silence; sockets that another process handed over need no probe. It accepts nothing itself.
+
+mod set;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::env::{self, BoundSocket};
+
+pub use set::plan;
+pub use set::{Change, ListenFault, ListenerSet};
+
+/// Numbers for listeners, unique in this process.
+static NEXT_LISTENER: AtomicU64 = AtomicU64::new(1);
+
+/// What is spoken on a listener's connections, from the socket up. Layers that are put around HTTP/1 (the PROXY
+/// protocol, TLS) become fields here, what is spoken instead of it (HTTP/2, layer 4) variants of [`Application`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Protocols {
+    /// What is left when every layer is taken off.
+    pub application: Application,
+}
+
+/// A protocol that connections are served by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Application {
+    /// HTTP/1.0 and 1.1.
+    Http1,
+}
+
+impl Protocols {
+    /// Plain HTTP/1.
+    pub const HTTP1: Protocols = Protocols { application: Application::Http1 };
+
+    /// Their names, outermost first.
+    pub fn names(self) -> Vec<&'static str> {
+        match self.application {
+            Application::Http1 => vec!["http1"],
+        }
+    }
+}
+
+/// A listener as it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Its address; port 0 is any free one.
+    pub address: SocketAddr,
+    /// What is spoken there.
+    pub protocols: Protocols,
+}
+
+/// A bound address with its sockets. Workers accept on descriptors of their own; these ones keep the address while a
+/// worker is started again, and are what is handed to a successor.
+#[derive(Debug)]
+pub struct Listener {
+    id: u64,
+    wanted: Wanted,
+    address: SocketAddr,
+    /// For each worker, the sockets it accepts on.
+    sockets: Mutex<Vec<Vec<BoundSocket>>>,
+}
+
+impl Listener {
+    /// Binds once for each of `workers`. Port 0 takes a free port, the same for all.
+    ///
+    /// # Errors
+    /// The kernel's, above all that the address is in use, by whomever.
+    pub fn bind(wanted: Wanted, workers: usize) -> io::Result<Listener> {
+        drop(env::bind(wanted.address, false)?);
+        let first = env::bind(wanted.address, true)?;
+        let address = first.local_addr()?;
+        let mut sockets = vec![vec![first]];
+        for _ in 1..workers {
+            sockets.push(vec![env::bind(address, true)?]);
+        }
+        Ok(Listener::new(wanted, address, sockets))
+    }
+
+    /// Takes over sockets that listen already. Each is accepted on by one of `workers`, for the kernel queues
+    /// connections on every one of them; a worker beyond their number gets one from [`Listener::complete`].
+    ///
+    /// # Errors
+    /// There are none, or they have no address, or more than one.
+    pub fn adopt(wanted: Wanted, sockets: Vec<BoundSocket>, workers: usize) -> io::Result<Listener> {
+        let mut of_workers: Vec<Vec<BoundSocket>> = (0..workers).map(|_| Vec::new()).collect();
+        let mut address = None;
+        for (index, socket) in sockets.into_iter().enumerate() {
+            let its_address = socket.local_addr()?;
+            if *address.get_or_insert(its_address) != its_address {
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, "sockets of different addresses"));
+            }
+            of_workers[index % workers].push(socket);
+        }
+        let address = address.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no sockets"))?;
+        Ok(Listener::new(wanted, address, of_workers))
+    }
+
+    /// Binds a socket for each worker that has none.
+    ///
+    /// # Errors
+    /// The kernel's; the workers that have sockets serve the address nevertheless.
+    pub fn complete(&self) -> io::Result<()> {
+        for sockets in self.sockets().iter_mut().filter(|sockets| sockets.is_empty()) {
+            sockets.push(env::bind(self.address, true)?);
+        }
+        Ok(())
+    }
+
+    fn new(wanted: Wanted, address: SocketAddr, sockets: Vec<Vec<BoundSocket>>) -> Listener {
+        let id = NEXT_LISTENER.fetch_add(1, Ordering::Relaxed);
+        Listener { id, wanted, address, sockets: Mutex::new(sockets) }
+    }
+
+    /// A number no other listener of this process has.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// What was asked for.
+    pub fn wanted(&self) -> Wanted {
+        self.wanted
+    }
+
+    /// The address, with the real port.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Further descriptors of all its sockets, for a process that is to take them over; none once it is closed.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub fn descriptors(&self) -> io::Result<Vec<BoundSocket>> {
+        self.sockets().iter().flatten().map(BoundSocket::try_clone).collect()
+    }
+
+    /// Further descriptors of one worker's sockets; none once it is closed.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub fn of_worker(&self, worker: usize) -> io::Result<Vec<BoundSocket>> {
+        self.sockets().get(worker).into_iter().flatten().map(BoundSocket::try_clone).collect()
+    }
+
+    /// Lets go of the sockets: the kernel accepts for as long as the workers hold theirs.
+    pub fn close(&self) {
+        self.sockets().clear();
+    }
+
+    fn sockets(&self) -> MutexGuard<'_, Vec<Vec<BoundSocket>>> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All that are `wanted`: those of `inherited` that are the same, the others bound for all of `workers`.
+///
+/// # Errors
+/// The first that cannot be bound; none is then.
+pub fn bind_all(
+    inherited: &[Arc<Listener>],
+    wanted: &[Wanted],
+    workers: usize,
+) -> Result<ListenerSet, ListenFault> {
+    plan(inherited, wanted, workers).map(|plan| plan.set)
+}

@@ -1,0 +1,109 @@
+//! Which listeners there are, and what has to be bound and closed to get from one set to another. New ones are bound
+//! before anything is closed, all or none. It tells no worker.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use super::{Listener, Wanted};
+
+/// The listeners in force, in the order they were asked for.
+pub type ListenerSet = Vec<Arc<Listener>>;
+
+/// What a new set has changed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Listening from now on, with their real ports.
+    pub added: Vec<SocketAddr>,
+    /// Listening no more.
+    pub removed: Vec<SocketAddr>,
+}
+
+/// The listener that keeps a set from coming into force.
+#[derive(Debug)]
+pub struct ListenFault {
+    /// The address that was asked for.
+    pub address: SocketAddr,
+    /// What the kernel said.
+    pub cause: io::Error,
+    /// A listener that the new set does not have and that is in the way.
+    pub in_the_way: Option<SocketAddr>,
+}
+
+impl fmt::Display for ListenFault {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "cannot listen on {}: {}", self.address, self.cause)?;
+        match self.in_the_way {
+            Some(other) => write!(
+                out,
+                "; {other} overlaps with it and is closed only when the new ones are bound: take it away first, in a \
+                 change of its own"
+            ),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for ListenFault {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.cause)
+    }
+}
+
+/// How a new set comes about.
+#[derive(Debug)]
+pub struct Plan {
+    /// The new set: those that are kept, and those that were bound for it.
+    pub set: ListenerSet,
+    /// Those of the old set that are not in the new one.
+    pub removed: ListenerSet,
+    /// What that amounts to.
+    pub change: Change,
+}
+
+/// Finds for each of `wanted` the listener of `current` that is the same, and binds the others.
+///
+/// # Errors
+/// The first that cannot be bound; what was bound before it is closed again, and `current` is untouched.
+pub fn plan(current: &[Arc<Listener>], wanted: &[Wanted], workers: usize) -> Result<Plan, ListenFault> {
+    let mut left: ListenerSet = current.to_vec();
+    let mut take = |found: &dyn Fn(&Listener) -> bool| {
+        let index = left.iter().position(|listener| found(listener))?;
+        Some(left.remove(index))
+    };
+    // By the real address first: who writes down the port that 0 was given means that listener and no other.
+    let same_address = |one: &Wanted| {
+        take(&|listener| listener.address == one.address && listener.wanted.protocols == one.protocols)
+    };
+    let mut kept: Vec<Option<Arc<Listener>>> = wanted.iter().map(same_address).collect();
+    for (one, place) in wanted.iter().zip(&mut kept).filter(|(_, place)| place.is_none()) {
+        *place = take(&|listener| listener.wanted == *one);
+    }
+    let mut change = Change::default();
+    let mut set = Vec::with_capacity(wanted.len());
+    for (one, kept) in wanted.iter().zip(kept) {
+        let listener = match kept {
+            Some(listener) => listener,
+            None => {
+                let bound = Listener::bind(*one, workers);
+                let bound = bound.map_err(|cause| fault(one.address, cause, &left))?;
+                change.added.push(bound.address);
+                Arc::new(bound)
+            }
+        };
+        set.push(listener);
+    }
+    change.removed = left.iter().map(|listener| listener.address).collect();
+    Ok(Plan { set, removed: left, change })
+}
+
+fn fault(address: SocketAddr, cause: io::Error, leaving: &[Arc<Listener>]) -> ListenFault {
+    let overlaps = |other: &SocketAddr| {
+        let all = other.ip().is_unspecified() || address.ip().is_unspecified();
+        other.port() == address.port() && other.is_ipv4() == address.is_ipv4() && all
+    };
+    let in_use = cause.kind() == io::ErrorKind::AddrInUse;
+    let in_the_way = leaving.iter().map(|listener| listener.address).find(overlaps).filter(|_| in_use);
+    ListenFault { address, cause, in_the_way }
+}

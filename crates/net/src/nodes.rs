@@ -1,0 +1,60 @@
+//! The nodes of an upstream: as they are written, and as a set of endpoints at one moment. Sets are made where addresses
+//! become known and published apart from the configuration.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use crate::endpoint::{Endpoint, KeepAlive};
+
+/// Computes a value from the nodes of a set that every request reads, such as the ring of a consistent hash.
+pub type Derive = fn(&[Node]) -> Arc<dyn Any + Send + Sync>;
+
+/// The nodes of an upstream at one moment.
+#[derive(Default)]
+pub struct NodeSet {
+    /// The nodes in their written order.
+    pub nodes: Vec<Node>,
+    /// The value that [`Plan::derive`] computed from `nodes`.
+    pub derived: Option<Arc<dyn Any + Send + Sync>>,
+    /// Why there are fewer nodes than were written, a sentence for the log.
+    pub note: Option<String>,
+}
+
+/// One node.
+#[derive(Clone)]
+pub struct Node {
+    /// Where connections go.
+    pub endpoint: Arc<Endpoint>,
+    /// The host as it was written, with the port where it was written.
+    pub host: Arc<str>,
+    /// Its share; 0 takes it out of the choice.
+    pub weight: u32,
+    /// Nodes of a lower priority are used when no higher one is left.
+    pub priority: i64,
+}
+
+/// A node as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedNode {
+    /// An address or a name.
+    pub host: Box<str>,
+    /// The port.
+    pub port: u16,
+    /// Host and port as the node's own Host would say them.
+    pub authority: Arc<str>,
+    /// Its share.
+    pub weight: u32,
+    /// Its priority.
+    pub priority: i64,
+}
+
+/// The nodes of an upstream as they are written.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The nodes in order.
+    pub nodes: Vec<PlannedNode>,
+    /// How their connections are kept.
+    pub keep_alive: KeepAlive,
+    /// Computes what the balancing method needs of a set, once per set and off the workers.
+    pub derive: Option<Derive>,
+}

@@ -1,0 +1,412 @@
+//! Nodes that are written by name: looked up in the background by their TTL and published to the upstream's node set.
+//! The last good answer stays in force while DNS fails. Nodes written as addresses pass through here too, so that one
+//! place makes node sets. It compiles nothing and knows no configuration.
+
+mod system;
+
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::net::{IpAddr, SocketAddr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::Poll;
+use std::time::Duration;
+
+use stdx::published::Published;
+use tokio::sync::Notify;
+
+use crate::endpoint::{EndpointKey, Endpoints};
+use crate::env;
+use crate::nodes::{Node, NodeSet, Plan};
+
+pub use system::{LookupOptions, SystemLookup};
+
+/// After a failure the next attempt comes this much later.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
+/// Publishing a configuration waits this long for names it has never seen.
+const SETTLE_MAX: Duration = Duration::from_millis(1_000);
+/// Lookups under way at once.
+const CONCURRENT_MAX: usize = 64;
+/// Lookups under way at once for the names of one follower: a quarter, so that one upstream with thousands of names that
+/// do not resolve leaves the others theirs.
+const CONCURRENT_OF_ONE_MAX: usize = CONCURRENT_MAX / 4;
+/// Where nothing is due, the table is looked at again after this, for names that nobody follows any more.
+const SWEEP_AFTER: Duration = Duration::from_secs(300);
+
+/// How long an answer holds, whatever its time to live says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TtlBounds {
+    /// A name is asked for no more often than this.
+    pub min: Duration,
+    /// A change is seen within this; no less than `min`.
+    pub max: Duration,
+}
+
+impl Default for TtlBounds {
+    fn default() -> Self {
+        TtlBounds { min: Duration::from_secs(1), max: Duration::from_secs(300) }
+    }
+}
+
+/// An answer: the addresses, and for how long they hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The addresses.
+    pub addresses: Vec<IpAddr>,
+    /// The time to live.
+    pub ttl: Duration,
+}
+
+/// A lookup under way.
+pub type Pending = Pin<Box<dyn Future<Output = Result<Answer, String>> + Send>>;
+
+/// Who looks names up.
+pub trait Lookup: Send + Sync + 'static {
+    /// Looks `name` up; the error is a sentence for the log.
+    fn lookup(&self, name: &str) -> Pending;
+}
+
+/// See the module. Dropping it ends the background work.
+pub struct Resolver {
+    shared: Arc<Shared>,
+    endpoints: Arc<Endpoints>,
+}
+
+struct Shared {
+    table: Mutex<Table>,
+    changed: Notify,
+    settled: Condvar,
+}
+
+#[derive(Default)]
+struct Table {
+    ttl: TtlBounds,
+    names: BTreeMap<Box<str>, Name>,
+    followers: Vec<Follower>,
+    /// Counts the calls of [`Resolver::settle`]; each waits for the names that came since the one before.
+    round: u64,
+    /// The number of the next follower.
+    next_number: u64,
+    closed: bool,
+}
+
+struct Name {
+    addresses: Vec<IpAddr>,
+    /// Why the last attempt failed.
+    error: Option<String>,
+    tried: bool,
+    /// When it is to be asked for, in nanoseconds of the monotonic clock.
+    due_ns: u64,
+    asking: bool,
+    /// The round in which it came.
+    round: u64,
+    /// The follower on whose share it is asked for.
+    payer: Payer,
+}
+
+/// A follower as it counts for its share.
+#[derive(Clone, Copy, Debug, Default)]
+struct Payer {
+    /// Its number: not its cell's address, since the simulation does the same each time.
+    number: u64,
+    /// How many names its plan has. Of several followers of a name the one with the fewest pays.
+    names: usize,
+}
+
+/// A node set with names in it.
+struct Follower {
+    cell: Weak<Published<NodeSet>>,
+    plan: Plan,
+    number: u64,
+}
+
+impl Resolver {
+    /// Starts looking names up through `lookup`, on a thread of its own; an answer holds for its time to live within `ttl`.
+    ///
+    /// # Errors
+    /// When the thread or its event loop cannot be made.
+    pub fn start(lookup: Arc<dyn Lookup>, ttl: TtlBounds) -> std::io::Result<Resolver> {
+        let table = Mutex::new(Table { ttl, ..Table::default() });
+        let shared = Arc::new(Shared { table, changed: Notify::new(), settled: Condvar::new() });
+        let endpoints = Arc::new(Endpoints::default());
+        let (known, interned) = (shared.clone(), endpoints.clone());
+        env::service("dns", move || resolve_loop(known, interned, lookup))?;
+        Ok(Resolver { shared, endpoints })
+    }
+
+    /// Fills `cell` with the nodes of `plan`, now as far as they are known, and from now on whenever a name in it gets
+    /// another address. Nodes that are in the cell stay until every name was asked for once.
+    pub fn follow(&self, cell: &Arc<Published<NodeSet>>, plan: Plan) {
+        let mut table = self.shared.lock();
+        // The same cell may have followed another plan.
+        let mut number = table.next_number;
+        table.followers.retain(|follower| {
+            let is_same = std::ptr::eq(follower.cell.as_ptr(), &raw const **cell);
+            if is_same {
+                number = follower.number;
+            }
+            follower.cell.strong_count() > 0 && !is_same
+        });
+        table.next_number += 1;
+        let payer = Payer { number, names: names(&plan).count() };
+        let named = payer.names > 0;
+        let round = table.round;
+        for host in names(&plan) {
+            let known = table.names.entry(host.into()).or_insert_with(|| Name::unknown(round, payer));
+            // A plan that replaces another one of the same cell counts anew.
+            if payer.names < known.payer.names || payer.number == known.payer.number {
+                known.payer = payer;
+            }
+        }
+        publish_nodes(cell, &plan, &table.names, &self.endpoints);
+        if named {
+            table.followers.push(Follower { cell: Arc::downgrade(cell), plan, number });
+            drop(table);
+            self.shared.changed.notify_one();
+        }
+    }
+
+    /// Waits until every name that came since the last call was asked for once, or too long.
+    pub fn settle(&self) {
+        let round = {
+            let mut table = self.shared.lock();
+            table.round += 1;
+            table.round - 1
+        };
+        let unsettled =
+            |table: &mut Table| table.names.values().any(|name| !name.tried && name.round == round);
+        env::wait_while(&self.shared.table, &self.shared.settled, SETTLE_MAX, unsettled);
+    }
+}
+
+impl Drop for Resolver {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.changed.notify_one();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Name {
+    fn unknown(round: u64, payer: Payer) -> Name {
+        let due_ns = env::monotonic_ns();
+        Name { addresses: Vec::new(), error: None, tried: false, due_ns, asking: false, round, payer }
+    }
+}
+
+/// A name that is being asked for.
+struct PendingLookup {
+    name: Box<str>,
+    pending: Pending,
+}
+
+/// The background loop: asks for what is due, takes answers in, sleeps until the next is due.
+async fn resolve_loop(shared: Arc<Shared>, endpoints: Arc<Endpoints>, lookup: Arc<dyn Lookup>) {
+    let mut asking: Vec<PendingLookup> = Vec::new();
+    loop {
+        let (due, pause_ns) = {
+            let mut table = shared.lock();
+            if table.closed {
+                return;
+            }
+            forget_unused(&mut table);
+            take_due(&mut table, CONCURRENT_MAX.saturating_sub(asking.len()))
+        };
+        for name in due {
+            let pending = lookup.lookup(&name);
+            asking.push(PendingLookup { name, pending });
+        }
+        tokio::select! {
+            biased;
+            () = shared.changed.notified() => {}
+            (name, answer) = first_answer(&mut asking) => {
+                take_in(&mut shared.lock(), &endpoints, &name, answer);
+                shared.settled.notify_all();
+            }
+            () = env::sleep_ms(pause_ns.div_ceil(1_000_000)) => {}
+        }
+    }
+}
+
+/// The answer that comes first; it is no longer waited for.
+async fn first_answer(asking: &mut Vec<PendingLookup>) -> (Box<str>, Result<Answer, String>) {
+    poll_fn(|cx| {
+        for index in 0..asking.len() {
+            let pending = asking[index].pending.as_mut();
+            let answer = match catch_unwind(AssertUnwindSafe(|| pending.poll(cx))) {
+                Ok(Poll::Pending) => continue,
+                Ok(Poll::Ready(answer)) => answer,
+                Err(_) => Err("the lookup panicked".to_owned()),
+            };
+            return Poll::Ready((asking.swap_remove(index).name, answer));
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// Names nobody follows are not asked for again.
+fn forget_unused(table: &mut Table) {
+    table.followers.retain(|follower| follower.cell.strong_count() > 0);
+    let Table { names: known, followers, .. } = table;
+    let used: std::collections::HashSet<&str> =
+        followers.iter().flat_map(|follower| names(&follower.plan)).collect();
+    known.retain(|name, state| state.asking || !state.tried || used.contains(&**name));
+}
+
+/// Up to `room` names that are due, marked as being asked for; and how long nothing else will be, in nanoseconds. The
+/// follower of whose names the fewest are being asked for comes first, and of its names the one that has been due longest.
+fn take_due(table: &mut Table, room: usize) -> (Vec<Box<str>>, u64) {
+    let now_ns = env::monotonic_ns();
+    let mut shares: BTreeMap<u64, Share<'_>> = BTreeMap::new();
+    let mut pause_ns = nanoseconds(SWEEP_AFTER);
+    for (name, state) in &mut table.names {
+        if state.asking {
+            shares.entry(state.payer.number).or_default().asking += 1;
+        } else if state.due_ns > now_ns {
+            pause_ns = pause_ns.min(state.due_ns - now_ns);
+        } else {
+            shares.entry(state.payer.number).or_default().due.push((&**name, state));
+        }
+    }
+    for share in shares.values_mut() {
+        share.due.sort_unstable_by_key(|(_, state)| std::cmp::Reverse(state.due_ns));
+    }
+    let mut due = Vec::new();
+    while due.len() < room {
+        let open =
+            shares.values_mut().filter(|share| share.asking < CONCURRENT_OF_ONE_MAX && !share.due.is_empty());
+        let Some(share) = open.min_by_key(|share| share.asking) else { break };
+        let Some((name, state)) = share.due.pop() else { break };
+        state.asking = true;
+        share.asking += 1;
+        due.push(name.into());
+    }
+    (due, pause_ns)
+}
+
+/// The names of one follower: how many are being asked for, and which are due, the one due longest last.
+#[derive(Default)]
+struct Share<'t> {
+    asking: usize,
+    due: Vec<(&'t str, &'t mut Name)>,
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn take_in(table: &mut Table, endpoints: &Endpoints, name: &str, answer: Result<Answer, String>) {
+    let ttl = table.ttl;
+    let Some(state) = table.names.get_mut(name) else { return };
+    let was_failing = state.error.is_some();
+    state.asking = false;
+    state.tried = true;
+    let changed = match answer {
+        Ok(answer) if !answer.addresses.is_empty() => {
+            state.due_ns = env::monotonic_ns() + nanoseconds(answer.ttl.clamp(ttl.min, ttl.max));
+            state.error = None;
+            let mut addresses = answer.addresses;
+            addresses.sort_unstable();
+            addresses.dedup();
+            if was_failing {
+                tracing::info!(name, "the name can be looked up again");
+            }
+            std::mem::replace(&mut state.addresses, addresses) != state.addresses
+        }
+        failed => {
+            state.due_ns = env::monotonic_ns() + nanoseconds(RETRY_AFTER);
+            let reason = failed.err().unwrap_or_else(|| "it has no address".to_owned());
+            if !was_failing {
+                let kept = state.addresses.len();
+                tracing::warn!(name, %reason, kept, "cannot look a name up; the last good answer stays in force");
+            }
+            state.error = Some(reason);
+            // Only the note of sets without any address says why.
+            state.addresses.is_empty() && !was_failing
+        }
+    };
+    if changed {
+        for follower in
+            table.followers.iter().filter(|follower| names(&follower.plan).any(|host| host == name))
+        {
+            if let Some(cell) = follower.cell.upgrade() {
+                publish_nodes(&cell, &follower.plan, &table.names, endpoints);
+            }
+        }
+    }
+}
+
+/// The hosts of a plan that are no addresses.
+fn names(plan: &Plan) -> impl Iterator<Item = &str> {
+    plan.nodes.iter().map(|node| &*node.host).filter(|host| host.parse::<IpAddr>().is_err())
+}
+
+/// The nodes of a plan with what is known of their names: every address of a name is a node.
+fn node_set(plan: &Plan, known: &BTreeMap<Box<str>, Name>, endpoints: &Endpoints) -> NodeSet {
+    let mut nodes = Vec::new();
+    let mut note = None;
+    for planned in &plan.nodes {
+        let mut add = |address: IpAddr| {
+            let address = SocketAddr::new(address, planned.port);
+            nodes.push(Node {
+                endpoint: endpoints.intern(EndpointKey { address, keep_alive: plan.keep_alive }),
+                host: planned.authority.clone(),
+                weight: planned.weight,
+                priority: planned.priority,
+            });
+        };
+        match planned.host.parse::<IpAddr>() {
+            Ok(address) => add(address),
+            Err(_) => match known.get(&planned.host) {
+                Some(state) if !state.addresses.is_empty() => state.addresses.iter().copied().for_each(add),
+                state => {
+                    let reason =
+                        state.and_then(|state| state.error.as_deref()).unwrap_or("it was not looked up yet");
+                    note = Some(format!("the node {} has no address: {reason}", planned.host));
+                }
+            },
+        }
+    }
+    let derived = plan.derive.map(|derive| derive(&nodes));
+    NodeSet { nodes, derived, note }
+}
+
+/// Has the nodes of `plan` in `cell`. Requests are served from it meanwhile: a new name must not leave them without nodes
+/// for as long as its first lookup takes.
+fn publish_nodes(
+    cell: &Published<NodeSet>,
+    plan: &Plan,
+    known: &BTreeMap<Box<str>, Name>,
+    endpoints: &Endpoints,
+) {
+    let waits = names(plan).any(|host| known.get(host).is_none_or(|name| !name.tried));
+    if !waits || cell.load().nodes.is_empty() {
+        publish(cell, node_set(plan, known, endpoints));
+    }
+}
+
+/// Publishes `set` unless the cell holds the same nodes already: an equal set must not reset any balancer.
+fn publish(cell: &Published<NodeSet>, set: NodeSet) {
+    let held = cell.load();
+    let same = held.note == set.note
+        && held.nodes.len() == set.nodes.len()
+        && held.nodes.iter().zip(&set.nodes).all(|(a, b)| {
+            a.endpoint.id == b.endpoint.id
+                && a.weight == b.weight
+                && a.priority == b.priority
+                && a.host == b.host
+        });
+    if !same {
+        cell.publish(Arc::new(set));
+    }
+}
+
+#[cfg(test)]
+mod tests;
