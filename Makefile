@@ -20,8 +20,8 @@ help: ## List the targets
 
 run: ## Build and start a gateway, an echo origin behind it and an example route
 	@lab/install.sh run
-	$(CARGO) build --release
-	@examples/try.sh target/release/weir
+	$(CARGO) build --profile quick
+	@examples/try.sh target/quick/weir
 
 build: ## Build the release binary
 	$(CARGO) build --release

@@ -7,7 +7,7 @@
 # A listener that is not given (--admin ADDR, or WEIR_ADMIN) takes its usual port, or any free one where that is taken.
 set -euo pipefail
 
-binary="${1:-target/release/weir}"
+binary="${1:-target/quick/weir}"
 [ $# -eq 0 ] || shift
 outputs="$(mktemp -d)"
 children=()

@@ -7,7 +7,6 @@ mod ask;
 mod boot;
 mod changes;
 mod cli;
-mod code_pages;
 mod log;
 mod settings;
 mod terminal;

@@ -16,7 +16,6 @@ use super::bridge::Gateway;
 use super::node::Node;
 use super::notify;
 use super::upgrade::{OldSide, Outcome, Successor, start_successor, write_outcome};
-use crate::code_pages;
 use crate::log::{self, LogControl};
 use crate::terminal::print_bounded;
 
@@ -62,7 +61,6 @@ impl Watch {
             if !node.is_successor {
                 notify::tell(notify::READY);
             }
-            code_pages::release();
             let access_log = node.access_log.clone();
             let code = obey(node, Signals { requests, ends }).await;
             if let Some(writer) = access_log {

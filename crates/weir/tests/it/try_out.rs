@@ -175,7 +175,7 @@ fn five_minutes_of_the_readme_are_true() {
         script += &format!("{} >out.{index} 2>err.{index}\n", grouped(&step.command));
     }
     let script = script
-        .replace("target/release/weir", BINARY)
+        .replace("target/quick/weir", BINARY)
         .replace("examples/", &format!("{}/", example_folder().display()))
         .replace("127.0.0.1:1980", &tried.address("echo origin").to_string());
     let status =
