@@ -67,7 +67,7 @@ fn decode(
                 }
                 Piece::End => {
                     assert!(decoder.is_done());
-                    let owned = |field: http1::FieldRef<'_>| (field.name.to_vec(), field.value.to_vec());
+                    let owned = |field: message::FieldRef<'_>| (field.name.to_vec(), field.value.to_vec());
                     let trailers = decoder.trailers().iter().map(owned).collect();
                     return Ok(Some(Message { data, trailers, taken_bytes: at }));
                 }
@@ -87,7 +87,10 @@ fn naive(input: &[u8]) -> Option<Message> {
         let extension = line.get(size.len() + 1..).unwrap_or_default();
         extension_bytes += extension.len();
         let digits = !size.is_empty() && size.len() <= 16 && size.iter().all(u8::is_ascii_hexdigit);
-        if !digits || !http1::is_field_value(extension) || extension_bytes > Limits::CHUNK_EXTENSION_BYTES {
+        if !digits
+            || !message::syntax::is_field_value(extension)
+            || extension_bytes > Limits::CHUNK_EXTENSION_BYTES
+        {
             return None;
         }
         let size = u64::from_str_radix(std::str::from_utf8(size).ok()?, 16).ok()?;
@@ -109,7 +112,8 @@ fn naive(input: &[u8]) -> Option<Message> {
         fields.push((&line[..colon], naive_head::trim(&line[colon + 1..])));
     }
     let taken_bytes = input.len() - rest.len();
-    let good = |(name, value): &Field<'_>| http1::is_token(name) && http1::is_field_value(value);
+    let good =
+        |(name, value): &Field<'_>| message::syntax::is_token(name) && message::syntax::is_field_value(value);
     let small =
         fields.len() <= Limits::TRAILER_FIELDS && taken_bytes - section_start <= Limits::TRAILER_BYTES;
     if !small || !fields.iter().all(good) {
@@ -137,7 +141,7 @@ fn encoded(message: &Message) {
         out.extend_from_slice(chunk);
         out.extend_from_slice(encode::CHUNK_END);
     }
-    let mut trailers = http1::Headers::new();
+    let mut trailers = message::Headers::new();
     for (name, value) in &message.trailers {
         let name = std::str::from_utf8(name).expect("a token is text");
         trailers.append(name, value).expect("a trailer that was accepted");

@@ -1,6 +1,7 @@
 //! What must hold of a field list through any edits: it is what a plain list would be, and nothing can be smuggled in.
 
-use http1::{FieldId, FieldSet, HeadLimits, HeadStatus, Headers, RequestHead, encode, parse_request};
+use http1::{HeadStatus, RequestWire, encode, parse_request};
+use message::{FieldId, FieldSet, HeadLimits, Headers, RequestHead};
 
 use super::naive_head;
 
@@ -64,7 +65,7 @@ fn parsed(lines: &[&[u8]]) -> Headers {
     }
     input.extend_from_slice(b"\r\n");
     let mut head = RequestHead::new();
-    match parse_request(&input, &mut head, &HeadLimits::default()) {
+    match parse_request(&input, &mut head, &mut RequestWire::default(), &HeadLimits::default()) {
         Ok(HeadStatus::Complete { .. }) => head.headers,
         _ => Headers::new(),
     }
@@ -154,7 +155,7 @@ impl Plain {
     }
 }
 
-fn owned(field: http1::FieldRef<'_>) -> Plain {
+fn owned(field: message::FieldRef<'_>) -> Plain {
     Plain { name: field.name.to_vec(), value: field.value.to_vec(), hop_by_hop: field.hop_by_hop }
 }
 

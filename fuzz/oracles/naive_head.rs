@@ -1,7 +1,7 @@
 //! A head of HTTP/1 read once more: lines, then fields, then what they mean, with no care for speed. Only for heads
 //! that a parser has accepted: what no accepted head may hold is asserted, not refused.
 
-use http1::{FieldId, Headers};
+use message::{FieldId, Headers};
 
 /// A field, its value trimmed.
 pub type Field<'a> = (&'a [u8], &'a [u8]);
@@ -111,8 +111,8 @@ fn field(line: &[u8]) -> Field<'_> {
     clean(line);
     let colon = line.iter().position(|byte| *byte == b':').expect("an accepted line has a colon");
     let (name, value) = (&line[..colon], trim(&line[colon + 1..]));
-    assert!(http1::is_token(name), "the name {} is no token", name.escape_ascii());
-    assert!(http1::is_field_value(value), "the value {}", value.escape_ascii());
+    assert!(message::syntax::is_token(name), "the name {} is no token", name.escape_ascii());
+    assert!(message::syntax::is_field_value(value), "the value {}", value.escape_ascii());
     (name, value)
 }
 

@@ -1,13 +1,32 @@
 //! What must hold of the response head parser, whatever an origin sends.
 
-use http1::{
-    FieldId, HeadError, HeadLimits, HeadStatus, ResponseFraming, ResponseHead, Version, encode,
-    parse_response,
-};
+use http1::{HeadError, HeadStatus, ResponseFraming, ResponseWire, encode, parse_response};
+use message::{FieldId, HeadLimits, ResponseHead, Version};
 
 use super::naive_head::{self, Framing};
 use super::request_head::{LARGE, SMALL};
 use super::steering::steering;
+
+/// A head with what it says of its connection.
+#[derive(Debug, Clone, Default)]
+struct ParsedResponse {
+    head: ResponseHead,
+    wire: ResponseWire,
+}
+
+impl ParsedResponse {
+    fn parse(&mut self, input: &[u8], limits: &HeadLimits, to_head: bool) -> Result<HeadStatus, HeadError> {
+        parse_response(input, &mut self.head, &mut self.wire, limits, to_head)
+    }
+}
+
+impl std::ops::Deref for ParsedResponse {
+    type Target = ResponseHead;
+
+    fn deref(&self) -> &ResponseHead {
+        &self.head
+    }
+}
 
 /// The input is a head behind three steering bytes; the first switch takes small limits, the second says that the
 /// request was HEAD.
@@ -16,8 +35,8 @@ pub fn check(data: &[u8]) {
     let limits = if steering.switches & 1 == 0 { HeadLimits::default() } else { SMALL };
     let to_head = steering.switches & 2 != 0;
     let input = steering.input;
-    let mut whole = ResponseHead::new();
-    let verdict = parse_response(input, &mut whole, &limits, to_head);
+    let mut whole = ParsedResponse::default();
+    let verdict = whole.parse(input, &limits, to_head);
     let in_parts = |cuts: &mut dyn Iterator<Item = usize>| in_parts(input, &limits, to_head, cuts);
     let mut cuts = steering.cuts.into_iter().chain([input.len()]);
     for (parts_verdict, parts) in [in_parts(&mut cuts), in_parts(&mut (0..=input.len()))] {
@@ -28,9 +47,9 @@ pub fn check(data: &[u8]) {
         }
         assert_same(&parts, &whole, verdict);
     }
-    let mut used = ResponseHead::new();
-    parse_response(BEFORE, &mut used, &limits, false).expect("the response before is good");
-    assert_eq!(parse_response(input, &mut used, &limits, to_head), verdict, "the verdict of a used head");
+    let mut used = ParsedResponse::default();
+    used.parse(BEFORE, &limits, false).expect("the response before is good");
+    assert_eq!(used.parse(input, &limits, to_head), verdict, "the verdict of a used head");
     assert_same(&used, &whole, verdict);
     if let Ok(HeadStatus::Complete { head_bytes }) = verdict {
         assert!(head_bytes <= limits.max_head_bytes && whole.headers.len() <= limits.max_fields);
@@ -45,11 +64,11 @@ fn in_parts(
     limits: &HeadLimits,
     to_head: bool,
     cuts: &mut dyn Iterator<Item = usize>,
-) -> (Result<HeadStatus, HeadError>, ResponseHead) {
-    let mut head = ResponseHead::new();
+) -> (Result<HeadStatus, HeadError>, ParsedResponse) {
+    let mut head = ParsedResponse::default();
     let mut verdict = Ok(HeadStatus::Partial);
     for cut in cuts {
-        verdict = parse_response(&input[..cut], &mut head, limits, to_head);
+        verdict = head.parse(&input[..cut], limits, to_head);
         if verdict != Ok(HeadStatus::Partial) {
             break;
         }
@@ -58,18 +77,21 @@ fn in_parts(
 }
 
 /// Both heads say the same, if the verdict was that there is one.
-fn assert_same(one: &ResponseHead, other: &ResponseHead, verdict: Result<HeadStatus, HeadError>) {
+fn assert_same(one: &ParsedResponse, other: &ParsedResponse, verdict: Result<HeadStatus, HeadError>) {
     if !matches!(verdict, Ok(HeadStatus::Complete { .. })) {
         return;
     }
     assert_eq!((one.status, one.reason_text()), (other.status, other.reason_text()));
-    assert_eq!((one.version, one.framing, one.keep_alive), (other.version, other.framing, other.keep_alive));
+    assert_eq!(
+        (one.version, one.wire.framing, one.wire.keep_alive),
+        (other.version, other.wire.framing, other.wire.keep_alive)
+    );
     assert_eq!(one.upgrade_text(), other.upgrade_text());
     assert!(one.headers.iter().eq(other.headers.iter()), "the fields");
 }
 
 /// An accepted head says what a naive reading of its bytes says.
-fn accepted(bytes: &[u8], head: &ResponseHead, to_head: bool) {
+fn accepted(bytes: &[u8], head: &ParsedResponse, to_head: bool) {
     let (start, fields) = naive_head::read(bytes);
     let mut words = start.splitn(3, |byte| *byte == b' ');
     let (version, status) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -88,9 +110,9 @@ fn accepted(bytes: &[u8], head: &ResponseHead, to_head: bool) {
         Framing::Length(length) => ResponseFraming::Length(length),
         Framing::Chunked => ResponseFraming::Chunked,
     };
-    assert_eq!(head.framing, expected);
+    assert_eq!(head.wire.framing, expected);
     let may_persist = head.status != 101 && expected != ResponseFraming::UntilClose;
-    assert_eq!(head.keep_alive, may_persist && naive_head::persists(&fields, is_1_1));
+    assert_eq!(head.wire.keep_alive, may_persist && naive_head::persists(&fields, is_1_1));
     assert_eq!(head.upgrade_text(), naive_head::upgrade(&fields, is_1_1));
     assert_eq!(head.is_interim(), head.status < 200 && head.status != 101);
     let lengthless = matches!(head.status, 100..=199 | 204);
@@ -99,19 +121,19 @@ fn accepted(bytes: &[u8], head: &ResponseHead, to_head: bool) {
 }
 
 /// What is written from a head reads as the same head, without what concerned the connection alone.
-fn encoded(head: &ResponseHead) {
+fn encoded(head: &ParsedResponse) {
     let mut out = Vec::new();
     encode::status_line(&mut out, head.status, head.reason_text());
     encode::fields(&mut out, &head.headers);
     out.extend_from_slice(encode::HEAD_END);
-    let mut again = ResponseHead::new();
-    let verdict = parse_response(&out, &mut again, &LARGE, false);
+    let mut again = ParsedResponse::default();
+    let verdict = again.parse(&out, &LARGE, false);
     assert_eq!(verdict, Ok(HeadStatus::Complete { head_bytes: out.len() }), "{}", out.escape_ascii());
     assert_eq!((again.status, again.reason_text()), (head.status, head.reason_text()));
     let sent = head.headers.iter().filter(|field| !field.hop_by_hop).map(|field| (field.name, field.value));
     assert!(sent.eq(again.headers.iter().map(|field| (field.name, field.value))), "the fields");
-    if let ResponseFraming::Length(length) = head.framing {
-        assert_eq!(again.framing, ResponseFraming::Length(length));
+    if let ResponseFraming::Length(length) = head.wire.framing {
+        assert_eq!(again.wire.framing, ResponseFraming::Length(length));
     }
 }
 

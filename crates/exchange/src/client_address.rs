@@ -3,8 +3,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use http1::Headers;
 use ipnet::IpNet;
+use message::Headers;
 use smallvec::SmallVec;
 
 use crate::exchange::Address;

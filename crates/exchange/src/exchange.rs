@@ -19,7 +19,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use http1::{FieldError, RequestHead, ResponseHead};
+use message::{FieldError, RequestHead, ResponseHead};
 use router::Params;
 use router::vars::GaveUp;
 
@@ -356,7 +356,7 @@ impl Exchange {
 
 fn check_field(name: &str, value: &str) -> Result<(), FieldError> {
     // The one place that knows what may stand in a field is the list itself.
-    http1::Headers::new().append(name, value.as_bytes())
+    message::Headers::new().append(name, value.as_bytes())
 }
 
 /// Bytes of a request line: visible ASCII only (RFC 9112 section 3.2 by way of RFC 3986).

@@ -1,7 +1,7 @@
 //! What the engine is told at start and never changes afterwards: limits, deadlines, forwarding. Each limit is named
 //! and has a reason; none is read from a file here.
 
-use http1::HeadLimits;
+use message::HeadLimits;
 use router::path::PathOptions;
 
 use crate::client_address::RealIpOptions;

@@ -27,7 +27,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use http1::{Headers, ResponseHead};
+use message::{Headers, ResponseHead};
 use serde_json::Value;
 
 use crate::exchange::Exchange;

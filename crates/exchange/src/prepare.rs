@@ -1,7 +1,7 @@
 //! Before anything is decided about a request: what it asks for is put into the one canonical form that matching,
 //! plugins, logs and nodes see, and what no proxy may pass on is refused.
 
-use http1::{Method, RequestFraming, TargetForm};
+use message::{FieldId, FieldSet, Headers, Method};
 use router::path::{PathScratch, canonicalize};
 
 use crate::exchange::{Exchange, split_port};
@@ -13,18 +13,16 @@ pub fn prepare(options: &Options, scratch: &mut PathScratch, exchange: &mut Exch
     // First, because a refused request is logged with its client's address as well.
     exchange.client = options.real_ip.client(exchange.connection.peer, &exchange.request.headers);
     let Exchange { request, target, .. } = &mut *exchange;
-    match (request.method, request.form) {
+    match request.method {
         // Hardening: no tunnel to an address that a client names, no echo of what a browser hides (RFC 9110 9.3.6, 9.3.8).
-        (Method::Connect, _) | (_, TargetForm::Authority) => {
-            return Err(Failure::new(Cause::MethodRefused, "CONNECT is not served here"));
-        }
-        (Method::Trace, _) => return Err(Failure::new(Cause::MethodRefused, "TRACE is not served here")),
-        (_, TargetForm::Asterisk) => {
+        Method::Connect => return Err(Failure::new(Cause::MethodRefused, "CONNECT is not served here")),
+        Method::Trace => return Err(Failure::new(Cause::MethodRefused, "TRACE is not served here")),
+        _ if request.path() == b"*" => {
             return Err(Failure::new(Cause::BadRequest, "the target * names no resource of this gateway"));
         }
-        (_, TargetForm::Origin | TargetForm::Absolute) => {}
+        _ => {}
     }
-    if request.unknown_expectation {
+    if has_unknown_expectation(&request.headers) {
         return Err(Failure::new(Cause::ExpectationFailed, "the only expectation known is 100-continue"));
     }
     let canonical = canonicalize(request.path(), &options.path, scratch)
@@ -39,14 +37,18 @@ pub fn prepare(options: &Options, scratch: &mut PathScratch, exchange: &mut Exch
         ));
     }
     options.forward.strip_untrusted(exchange);
-    let limit = options.limits.max_body_bytes;
-    if let RequestFraming::Length(bytes) = exchange.request.framing
-        && limit != 0
-        && bytes > limit
-    {
-        return Err(Failure::new(Cause::BodyTooLarge, format!("the limit for a body is {limit} bytes")));
-    }
     Ok(())
+}
+
+/// Whether an Expect field asks for anything but `100-continue` (RFC 9110 section 10.1.1).
+#[inline]
+fn has_unknown_expectation(headers: &Headers) -> bool {
+    const EXPECT: FieldSet = FieldSet::of(&[FieldId::Expect]);
+    headers.may_contain(EXPECT) && {
+        let mut values = headers.get_all_known(FieldId::Expect);
+        let first = values.next();
+        values.next().is_some() || first.is_some_and(|value| !value.eq_ignore_ascii_case(b"100-continue"))
+    }
 }
 
 /// The authority without its port, in lower case. The dot that ends a fully qualified name goes too: the name means the
@@ -63,6 +65,22 @@ fn host_name(authority: &[u8], host: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_100_continue_is_a_known_expectation() {
+        let check = |values: &[&str], unknown: bool| {
+            let mut headers = Headers::new();
+            values.iter().for_each(|value| headers.append("Expect", value.as_bytes()).unwrap());
+            assert_eq!(has_unknown_expectation(&headers), unknown, "{values:?}");
+        };
+        check(&[], false);
+        check(&["100-continue"], false);
+        check(&["100-Continue"], false);
+        check(&["100-continue, x"], true);
+        check(&[""], true);
+        check(&["100-continue", "x"], true);
+        check(&["x", "100-continue"], true);
+    }
 
     #[test]
     fn the_host_is_the_authority_without_port_in_lower_case() {

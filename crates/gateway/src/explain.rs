@@ -4,7 +4,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use http1::{HeadStatus, parse_request};
+use message::Version;
 use router::path::PathScratch;
 use router::{Params, Verdict};
 use serde_json::{Value, json};
@@ -99,25 +99,23 @@ fn asked(
     headers: &[(String, String)],
     remote_addr: IpAddr,
 ) -> Result<Exchange, String> {
-    let mut text = format!("{method} {url} HTTP/1.1\r\n");
-    let mut has_host = false;
-    for (name, value) in headers {
-        has_host |= name.eq_ignore_ascii_case("host");
-        text.push_str(&format!("{name}: {value}\r\n"));
-    }
-    if !has_host {
-        // An absolute URL brings its own; a path alone is asked of no host in particular.
-        let authority =
-            url.split_once("://").map_or("", |(_, rest)| rest.split(['/', '?']).next().unwrap_or(""));
-        text.push_str(&format!("Host: {authority}\r\n"));
-    }
-    text.push_str("\r\n");
+    let (of_url, target) = match url.split_once("://") {
+        Some((_, rest)) => rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len())),
+        None => ("", url),
+    };
+    let host = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
+    // The authority of an absolute URL counts more than a Host field (RFC 9112 section 3.2.2).
+    let authority = host.map_or(of_url, |(_, host)| if of_url.is_empty() { host } else { of_url });
+    let target = if target.is_empty() { "/" } else { target };
     let local = Local::new(0, Arc::new(options.clone()), Arc::default());
     let mut exchange = Exchange::new(local);
-    match parse_request(text.as_bytes(), &mut exchange.request, &options.limits.head) {
-        Ok(HeadStatus::Complete { .. }) => {}
-        Ok(HeadStatus::Partial) => return Err("the request has no end; is a line break in it?".to_owned()),
-        Err(error) => return Err(format!("it would be refused with {}: {}", error.status(), error.reason())),
+    let refused = |reason: &dyn std::fmt::Display| format!("it would be refused with 400: {reason}");
+    let made =
+        exchange.request.set(Version::Http11, method.as_bytes(), authority.as_bytes(), target.as_bytes());
+    made.map_err(|error| refused(&error.reason()))?;
+    let implied = ("Host".to_owned(), authority.to_owned());
+    for (name, value) in headers.iter().chain(host.is_none().then_some(&implied)) {
+        exchange.request.headers.append(name, value.as_bytes()).map_err(|error| refused(&error))?;
     }
     exchange.connection.peer = SocketAddr::new(remote_addr, 0).into();
     prepare(options, &mut PathScratch::default(), &mut exchange).map_err(|failure| {

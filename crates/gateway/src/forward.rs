@@ -3,11 +3,11 @@
 
 use std::cell::RefCell;
 
-use http1::{FieldId, FieldSet, Method, Version, encode};
+use http1::encode;
+use message::{FieldId, FieldSet, Method, Version};
 use stdx::address_text::AddressText;
 
 use crate::body::BodyLength;
-use crate::reason;
 use exchange::Exchange;
 use exchange::exchange::Scheme;
 use exchange::options::ForwardOptions;
@@ -116,8 +116,7 @@ fn encode_entry(options: &ForwardOptions, entry: Entry, proto: bool, port: bool,
         encode::number_field(out, "X-Forwarded-Port", u64::from(entry.port));
     }
     if let Some(pseudonym) = &options.via {
-        let version: &[u8] = if entry.version == Version::Http11 { b"1.1 " } else { b"1.0 " };
-        line_of(out, "Via", &[version, pseudonym.as_bytes()]);
+        line_of(out, "Via", &[entry.version.via().as_bytes(), b" ", pseudonym.as_bytes()]);
     }
 }
 
@@ -165,7 +164,7 @@ pub(crate) fn encode_response(exchange: &Exchange, options: &ResponseOptions, ou
     let server = exchange.local().options.forward.server.as_deref();
     let head_only = exchange.request.method == Method::Head || response.status == 304;
     let named = response.reason_text();
-    let named = if named.is_empty() { reason::phrase(response.status).as_bytes() } else { named };
+    let named = if named.is_empty() { message::reason::phrase(response.status).as_bytes() } else { named };
     encode::status_line(out, response.status, named);
     // The length of what a GET would have brought stays true where there is no body to measure.
     let keeps_length = head_only && options.length == BodyLength::None;

@@ -13,7 +13,6 @@ mod h1;
 mod idle;
 pub mod observe;
 mod pipeline;
-mod reason;
 pub mod runtime;
 #[cfg(feature = "simulation")]
 #[doc(hidden)]

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use stdx::pooled::PooledBox;
 
-use crate::body::DownstreamStream;
+use crate::body::{BodyLength, DownstreamStream};
 use crate::context::WorkerContext;
 use crate::h1::tunnel::UpstreamTunnel;
 use crate::observe::current_work::CurrentWork;
@@ -117,7 +117,9 @@ async fn serve<'r, S: DownstreamStream>(
     chains: &mut Chains<'r>,
 ) -> Result<Outcome, Failure> {
     let context = run.context;
-    exchange::prepare::prepare(&context.local.options, &mut context.path_scratch.borrow_mut(), exchange)?;
+    let options = &context.local.options;
+    exchange::prepare::prepare(options, &mut context.path_scratch.borrow_mut(), exchange)?;
+    check_body_length(server.body_length(), options.limits.max_body_bytes)?;
     find_route(run.generation, exchange)?;
     // Only a route that would have looked into the body makes it worth reading; then the choice is made again.
     if run.generation.router.uses_request_body()
@@ -136,6 +138,16 @@ async fn serve<'r, S: DownstreamStream>(
         }
     }
     proxy::proxy(run, exchange, server, chains).await
+}
+
+/// Refuses a body that is declared longer than `limit_bytes`; 0 is without limit.
+fn check_body_length(length: BodyLength, limit_bytes: u64) -> Result<(), Failure> {
+    match length {
+        BodyLength::Known(bytes) if limit_bytes != 0 && bytes > limit_bytes => {
+            Err(Failure::new(Cause::BodyTooLarge, format!("the limit for a body is {limit_bytes} bytes")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Finds the route by what is known of the request so far.
@@ -189,7 +201,7 @@ pub(crate) fn log(context: &WorkerContext, exchange: &mut Exchange, log: LogChai
 /// their troubles are for the log only.
 fn explanation(failure: &Failure) -> String {
     let status = failure.cause.status();
-    let name = crate::reason::phrase(status);
+    let name = message::reason::phrase(status);
     match failure.cause {
         Cause::NoRoute => "404 Route Not Found".to_owned(),
         cause if cause.blame() == exchange::failure::Blame::Client => {

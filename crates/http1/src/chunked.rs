@@ -2,7 +2,7 @@
 //! framing bytes to drop and how many data bytes follow. It refuses to know buffers and what data is for.
 
 use crate::limits::Limits;
-use crate::{FieldId, Headers, syntax};
+use message::{FieldId, Headers, syntax};
 
 /// A decoder's answer about the bytes it was shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Writing heads and chunks, appended to a caller's buffer; it refuses to know where the bytes go.
 
-use crate::{FieldSet, Headers, Version};
+use message::{FieldSet, Headers, Version};
 
 /// What ends the data of a chunk.
 pub const CHUNK_END: &[u8] = b"\r\n";
@@ -50,7 +50,10 @@ pub fn fields_except(out: &mut Vec<u8>, headers: &Headers, skip: FieldSet) {
 /// Appends one field line. For values the program makes itself; what a user wrote goes through
 /// [`Headers::set`], which checks it.
 pub fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
-    debug_assert!(crate::is_token(name.as_bytes()) && crate::is_field_value(value), "unchecked field {name}");
+    debug_assert!(
+        message::syntax::is_token(name.as_bytes()) && message::syntax::is_field_value(value),
+        "unchecked field {name}"
+    );
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);
@@ -90,7 +93,7 @@ pub fn trailers(out: &mut Vec<u8>, trailers: &Headers) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::FieldId;
+    use message::FieldId;
 
     fn check(write: impl FnOnce(&mut Vec<u8>), expected: &str) {
         let mut out = Vec::new();

@@ -9,46 +9,16 @@
 pub mod chunked;
 pub mod encode;
 mod error;
-mod field;
-mod headers;
 mod limits;
 mod line;
-mod method;
 mod request;
 mod response;
 mod semantics;
-mod span;
-mod syntax;
 
 pub use error::HeadError;
-pub use field::{FieldId, FieldSet};
-pub use headers::{FieldError, FieldRef, Fields, Headers};
-pub use limits::{HeadLimits, Limits};
-pub use method::Method;
-pub use request::{RequestFraming, RequestHead, TargetForm, asks_for_head, is_still_partial, parse_request};
-pub use response::{ResponseFraming, ResponseHead, parse_response};
-pub use span::Span;
-pub use syntax::{is_authority, is_field_value, is_token};
-
-/// The protocol version of a message; every other version is an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Version {
-    /// HTTP/1.0 (RFC 1945).
-    Http10,
-    /// HTTP/1.1 (RFC 9112).
-    #[default]
-    Http11,
-}
-
-impl Version {
-    /// The version as it stands in a start line.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Http10 => "HTTP/1.0",
-            Self::Http11 => "HTTP/1.1",
-        }
-    }
-}
+pub use limits::Limits;
+pub use request::{RequestFraming, RequestWire, TargetForm, asks_for_head, is_still_partial, parse_request};
+pub use response::{ResponseFraming, ResponseWire, parse_response};
 
 /// What a head parser says about the bytes it was shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

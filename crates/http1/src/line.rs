@@ -1,9 +1,11 @@
 //! The line structure of a head: is it complete, does every line end in CRLF, which spans are its fields.
 //! It refuses to know what a start line or a field means.
 
-use crate::limits::{HeadLimits, Limits};
+use message::{FieldId, HeadLimits, Headers, Span};
+
+use crate::HeadError;
+use crate::limits::Limits;
 use crate::semantics::Semantics;
-use crate::{FieldId, HeadError, Headers, Span};
 
 /// What the parser borrows of the stack for the fields of one head.
 pub(crate) type FieldSlots<'a> = [std::mem::MaybeUninit<httparse::Header<'a>>; Limits::FIELDS_CEILING];

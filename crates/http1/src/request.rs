@@ -6,10 +6,12 @@ mod target;
 
 pub use target::TargetForm;
 
-use crate::limits::{HeadLimits, Limits};
+use message::{FieldId, HeadLimits, Method, RequestHead, Span, Version, syntax};
+
+use crate::limits::Limits;
 use crate::line::{self, FieldSlots};
 use crate::semantics::Semantics;
-use crate::{FieldError, FieldId, HeadError, HeadStatus, Headers, Method, Span, Version, syntax};
+use crate::{HeadError, HeadStatus};
 use target::Target;
 
 /// How the end of a request's body is known (RFC 9112 section 6.3).
@@ -24,95 +26,18 @@ pub enum RequestFraming {
     Chunked,
 }
 
-/// A request head with its own storage. Keep one per connection: reuse makes parsing free of allocations.
-#[derive(Debug, Clone, Default)]
-pub struct RequestHead {
-    /// The method.
-    pub method: Method,
-    /// The method as it was sent.
-    pub method_span: Span,
-    /// The whole target as it was sent.
-    pub target: Span,
+/// What a request head says about its connection and the message on it, besides the neutral head.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RequestWire {
     /// In which form the target was sent.
     pub form: TargetForm,
-    /// The version.
-    pub version: Version,
-    /// The fields.
-    pub headers: Headers,
     /// How the body ends.
     pub framing: RequestFraming,
     /// The connection may carry another request afterwards.
     pub keep_alive: bool,
     /// The client waits for 100 (Continue) before the body; never true for HTTP/1.0.
     pub expect_continue: bool,
-    /// An Expect field asks for something else than `100-continue`: 417, or ignored.
-    pub unknown_expectation: bool,
-    /// The Upgrade field's value when Connection lists it and the version is 1.1.
-    pub upgrade: Option<Span>,
-    path: Span,
-    query: Option<Span>,
-    authority: Span,
     scanned: usize,
-}
-
-impl RequestHead {
-    /// A head without memory of its own.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Forgets everything, keeps the memory; needed before a head is used for another connection.
-    pub fn clear(&mut self) {
-        let mut headers = std::mem::take(&mut self.headers);
-        headers.clear();
-        *self = Self { headers, ..Self::default() };
-    }
-
-    /// The path as it was sent, without the query; `/` for an absolute target without one, `*` for the
-    /// asterisk form, the whole target for the authority form.
-    pub fn path(&self) -> &[u8] {
-        if self.path.is_empty() { b"/" } else { self.headers.text(self.path) }
-    }
-
-    /// The query as it was sent, without its question mark; `Some` and empty when only the mark was there.
-    pub fn query(&self) -> Option<&[u8]> {
-        self.query.map(|span| self.headers.text(span))
-    }
-
-    /// Host and port the request is for: of an absolute target, else of the Host field, as it was sent;
-    /// empty when there is neither.
-    pub fn authority(&self) -> &[u8] {
-        self.headers.text(self.authority)
-    }
-
-    /// The method as it was sent.
-    pub fn method_text(&self) -> &[u8] {
-        self.headers.text(self.method_span)
-    }
-
-    /// Replaces the method. Whoever does so sees to it that the answer still suits the client: one to HEAD has no body
-    /// (RFC 9110 section 9.3.2).
-    ///
-    /// # Errors
-    /// The text is not a token (RFC 9110 section 9.1).
-    pub fn set_method(&mut self, method: &str) -> Result<(), FieldError> {
-        if !syntax::is_token(method.as_bytes()) {
-            return Err(FieldError::Name);
-        }
-        self.method = Method::of(method.as_bytes());
-        self.method_span = self.headers.keep_text(method.as_bytes());
-        Ok(())
-    }
-
-    /// The whole target as it was sent.
-    pub fn target_text(&self) -> &[u8] {
-        self.headers.text(self.target)
-    }
-
-    /// The protocols of the Upgrade field, when the request asks for an upgrade.
-    pub fn upgrade_text(&self) -> Option<&[u8]> {
-        self.upgrade.map(|span| self.headers.text(span))
-    }
 }
 
 /// Parses the request head at the start of `input`.
@@ -125,14 +50,15 @@ impl RequestHead {
 pub fn parse_request(
     input: &[u8],
     head: &mut RequestHead,
+    wire: &mut RequestWire,
     limits: &HeadLimits,
 ) -> Result<HeadStatus, HeadError> {
     let skipped = leading_empty_line(input)?;
     // What is too large is parsed all the same: something may be wrong with it that came first.
-    if !line::worth_parsing(input, head.scanned)
+    if !line::worth_parsing(input, wire.scanned)
         && let Ok(scanned) = line::partial(input, limits)
     {
-        head.scanned = scanned;
+        wire.scanned = scanned;
         return Ok(HeadStatus::Partial);
     }
     let mut slots: FieldSlots<'_> = [const { std::mem::MaybeUninit::uninit() }; Limits::FIELDS_CEILING];
@@ -141,21 +67,22 @@ pub fn parse_request(
     let length = match parsed.parse_with_uninit_headers(&input[skipped..], slots) {
         Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) => {
-            head.scanned = line::partial(input, limits)?;
+            wire.scanned = line::partial(input, limits)?;
             return Ok(HeadStatus::Partial);
         }
         Err(_) => {
             if let Some(error) = fault::first_fault(input, skipped, limits) {
                 return Err(error);
             }
-            head.scanned = input.len();
+            wire.scanned = input.len();
             return Ok(HeadStatus::Partial);
         }
     };
     let head_bytes = skipped + length;
-    if let Err(error) = fill(head, &input[..head_bytes], &parsed, limits) {
+    if let Err(error) = fill(head, wire, &input[..head_bytes], &parsed, limits) {
         // Half-filled spans would point into bytes that are not there.
         head.clear();
+        *wire = RequestWire::default();
         return Err(error);
     }
     Ok(HeadStatus::Complete { head_bytes })
@@ -187,6 +114,7 @@ pub fn asks_for_head(input: &[u8]) -> bool {
 
 fn fill(
     head: &mut RequestHead,
+    wire: &mut RequestWire,
     bytes: &[u8],
     parsed: &httparse::Request<'_, '_>,
     limits: &HeadLimits,
@@ -199,33 +127,32 @@ fn fill(
     if line_bytes > limits.max_line_bytes || bytes.len() > limits.max_head_bytes {
         return Err(line::size_fault(bytes, limits).map_or(HeadError::HeadTooLarge, |(_, error)| error));
     }
-    head.scanned = 0;
+    wire.scanned = 0;
     head.version = if version == 0 { Version::Http10 } else { Version::Http11 };
     head.method = Method::of(method);
-    head.method_span = Span::of(method, bytes);
-    head.target = Span::of(target, bytes);
+    head.spans.method = Span::of(method, bytes);
+    head.spans.target = Span::of(target, bytes);
     let mut semantics = Semantics::default();
     line::adopt_fields(bytes, parsed.headers, &mut head.headers, &mut semantics)?;
-    let target = Target::parse(head.method, target, head.target.start as usize)?;
-    head.form = target.form;
-    head.path = target.path;
-    head.query = target.query;
-    head.authority = authority(target.authority, semantics.hosts, head)?;
-    apply(head, &semantics)
+    let target = Target::parse(head.method, target, head.spans.target.start as usize)?;
+    wire.form = target.form;
+    head.spans.path = target.path;
+    head.spans.query = target.query;
+    head.spans.authority = authority(target.authority, semantics.hosts, head)?;
+    apply(head, wire, &semantics)
 }
 
-fn apply(head: &mut RequestHead, semantics: &Semantics) -> Result<(), HeadError> {
+fn apply(head: &mut RequestHead, wire: &mut RequestWire, semantics: &Semantics) -> Result<(), HeadError> {
     semantics.check_framing(head.version)?;
-    head.framing = match semantics.content_length {
+    wire.framing = match semantics.content_length {
         Some(length) => RequestFraming::Length(length),
         None if semantics.chunked => RequestFraming::Chunked,
         None => RequestFraming::None,
     };
-    head.keep_alive = semantics.persists(head.version);
+    wire.keep_alive = semantics.persists(head.version);
     // A client of version 1.0 cannot be answered with 100, so its expectation counts for nothing.
-    head.expect_continue = semantics.expects_continue && head.version == Version::Http11;
-    head.unknown_expectation = semantics.expects && !semantics.expects_continue;
-    head.upgrade = semantics.upgrade(head.version, &head.headers);
+    wire.expect_continue = semantics.expects_continue && head.version == Version::Http11;
+    head.spans.upgrade = semantics.upgrade(head.version, &head.headers);
     semantics.apply_nominations(&mut head.headers);
     Ok(())
 }
@@ -237,8 +164,8 @@ fn authority(of_target: Option<Span>, hosts: u32, head: &RequestHead) -> Result<
     }
     let Some(host) = head.headers.span_of(FieldId::Host) else {
         return match head.version {
-            Version::Http11 => Err(HeadError::HostMissing),
             Version::Http10 => Ok(of_target.unwrap_or_default()),
+            _ => Err(HeadError::HostMissing),
         };
     };
     let text = head.headers.text(host);

@@ -1,10 +1,12 @@
 //! Response heads: parsing and what they say about the body and the connection.
 //! It refuses to know which request they answer beyond "was it HEAD".
 
-use crate::limits::{HeadLimits, Limits};
+use message::{FieldId, HeadLimits, ResponseHead, Span, Version};
+
+use crate::limits::Limits;
 use crate::line::{self, FieldSlots};
 use crate::semantics::Semantics;
-use crate::{FieldId, HeadError, HeadStatus, Headers, Span, Version};
+use crate::{HeadError, HeadStatus};
 
 /// How the end of a response's body is known (RFC 9112 section 6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -20,53 +22,14 @@ pub enum ResponseFraming {
     UntilClose,
 }
 
-/// A response head with its own storage, to be reused.
-#[derive(Debug, Clone, Default)]
-pub struct ResponseHead {
-    /// The status code, 100 to 999: codes above 599 exist in the wild and are passed on.
-    pub status: u16,
-    /// The reason phrase as it was sent; empty when there is none or it is not ASCII.
-    pub reason: Span,
-    /// The version.
-    pub version: Version,
-    /// The fields.
-    pub headers: Headers,
+/// What a response head says about its connection and the message on it, besides the neutral head.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ResponseWire {
     /// How the body ends.
     pub framing: ResponseFraming,
     /// The connection may carry another exchange afterwards.
     pub keep_alive: bool,
-    /// The Upgrade field's value when Connection lists it and the version is 1.1.
-    pub upgrade: Option<Span>,
     scanned: usize,
-}
-
-impl ResponseHead {
-    /// A head without memory of its own.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Forgets everything, keeps the memory; needed before a head is used for another connection.
-    pub fn clear(&mut self) {
-        let mut headers = std::mem::take(&mut self.headers);
-        headers.clear();
-        *self = Self { headers, ..Self::default() };
-    }
-
-    /// The reason phrase as it was sent.
-    pub fn reason_text(&self) -> &[u8] {
-        self.headers.text(self.reason)
-    }
-
-    /// The protocol of the Upgrade field, when the response upgrades.
-    pub fn upgrade_text(&self) -> Option<&[u8]> {
-        self.upgrade.map(|span| self.headers.text(span))
-    }
-
-    /// True for 1xx other than 101: another head follows.
-    pub fn is_interim(&self) -> bool {
-        (100..200).contains(&self.status) && self.status != SWITCHING_PROTOCOLS
-    }
 }
 
 /// Parses the response head at the start of `input`; the rules of calling are those of
@@ -74,14 +37,15 @@ impl ResponseHead {
 pub fn parse_response(
     input: &[u8],
     head: &mut ResponseHead,
+    wire: &mut ResponseWire,
     limits: &HeadLimits,
     request_was_head: bool,
 ) -> Result<HeadStatus, HeadError> {
     if input.first().is_some_and(|&byte| byte != b'H') {
         return Err(HeadError::StatusLine);
     }
-    if !line::worth_parsing(input, head.scanned) {
-        head.scanned = line::partial(input, limits)?;
+    if !line::worth_parsing(input, wire.scanned) {
+        wire.scanned = line::partial(input, limits)?;
         return Ok(HeadStatus::Partial);
     }
     let mut slots: FieldSlots<'_> = [const { std::mem::MaybeUninit::uninit() }; Limits::FIELDS_CEILING];
@@ -91,12 +55,13 @@ pub fn parse_response(
         .parse_response_with_uninit_headers(&mut parsed, input, slots)
         .map_err(|error| line::error_of(error, HeadError::StatusLine))?;
     let httparse::Status::Complete(head_bytes) = status else {
-        head.scanned = line::partial(input, limits)?;
+        wire.scanned = line::partial(input, limits)?;
         return Ok(HeadStatus::Partial);
     };
-    if let Err(error) = fill(head, &input[..head_bytes], &parsed, limits, request_was_head) {
+    if let Err(error) = fill(head, wire, &input[..head_bytes], &parsed, limits, request_was_head) {
         // Half-filled spans would point into bytes that are not there.
         head.clear();
+        *wire = ResponseWire::default();
         return Err(error);
     }
     Ok(HeadStatus::Complete { head_bytes })
@@ -104,6 +69,7 @@ pub fn parse_response(
 
 fn fill(
     head: &mut ResponseHead,
+    wire: &mut ResponseWire,
     bytes: &[u8],
     parsed: &httparse::Response<'_, '_>,
     limits: &HeadLimits,
@@ -125,15 +91,15 @@ fn fill(
     if bytes.len() > limits.max_head_bytes {
         return Err(HeadError::HeadTooLarge);
     }
-    head.scanned = 0;
+    wire.scanned = 0;
     head.version = if version == 0 { Version::Http10 } else { Version::Http11 };
     head.status = status;
     head.reason = Span::of(parsed.reason.unwrap_or_default().as_bytes(), bytes);
     let mut semantics = Semantics::default();
     line::adopt_fields(bytes, parsed.headers, &mut head.headers, &mut semantics)?;
     semantics.check_framing(head.version)?;
-    head.framing = framing(status, request_was_head, &semantics);
-    head.keep_alive = head.framing != ResponseFraming::UntilClose
+    wire.framing = framing(status, request_was_head, &semantics);
+    wire.keep_alive = wire.framing != ResponseFraming::UntilClose
         && status != SWITCHING_PROTOCOLS
         && semantics.persists(head.version);
     head.upgrade = semantics.upgrade(head.version, &head.headers);

@@ -1,7 +1,9 @@
 //! What the fields of a head mean for the connection: framing, persistence, expectation, upgrade.
 //! It sees each field once, in order, and refuses to know which kind of start line stood above them.
 
-use crate::{FieldId, HeadError, Headers, Limits, Span, Version, syntax};
+use message::{FieldId, Headers, Span, Version, syntax};
+
+use crate::{HeadError, Limits};
 
 /// The facts gathered from the fields of one head.
 #[derive(Debug, Default)]
@@ -9,7 +11,7 @@ pub(crate) struct Semantics {
     pub(crate) content_length: Option<u64>,
     pub(crate) chunked: bool,
     pub(crate) hosts: u32,
-    pub(crate) expects: bool,
+    expects: bool,
     pub(crate) expects_continue: bool,
     close: bool,
     keep_alive: bool,

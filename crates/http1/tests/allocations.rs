@@ -4,7 +4,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use http1::{FieldId, HeadLimits, RequestHead, ResponseHead, encode, parse_request, parse_response};
+use http1::{RequestWire, ResponseWire, encode, parse_request, parse_response};
+use message::{FieldId, HeadLimits, RequestHead, ResponseHead};
 
 struct Counting;
 
@@ -45,14 +46,14 @@ const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nServer: origin\r\nDate: Sun, 06 Nov
 fn exchange(request: &mut RequestHead, response: &mut ResponseHead, out: &mut Vec<u8>) {
     let limits = HeadLimits::default();
     out.clear();
-    parse_request(REQUEST, request, &limits).unwrap();
+    parse_request(REQUEST, request, &mut RequestWire::default(), &limits).unwrap();
     request.headers.set_known(FieldId::XForwardedFor, b"127.0.0.1").unwrap();
     request.headers.set_known(FieldId::Host, b"origin").unwrap();
     request.headers.remove("user-agent");
     encode::request_line(out, request.method_text(), request.path(), request.query());
     encode::fields(out, &request.headers);
     out.extend_from_slice(encode::HEAD_END);
-    parse_response(RESPONSE, response, &limits, false).unwrap();
+    parse_response(RESPONSE, response, &mut ResponseWire::default(), &limits, false).unwrap();
     response.headers.set_known(FieldId::Server, b"weir").unwrap();
     encode::status_line(out, response.status, response.reason_text());
     encode::fields(out, &response.headers);

@@ -162,7 +162,7 @@ proptest! {
             input.extend_from_slice(chunk);
             input.extend_from_slice(http1::encode::CHUNK_END);
         }
-        let mut fields = http1::Headers::new();
+        let mut fields = message::Headers::new();
         fields.append("X-Sum", b"1").unwrap();
         http1::encode::trailers(&mut input, &fields);
         cuts.iter_mut().for_each(|cut| *cut = (*cut).min(input.len()));

@@ -2,21 +2,22 @@
 //! all that is wrong with it.
 #![allow(clippy::unwrap_used)]
 
-use http1::{HeadError, HeadLimits, HeadStatus, RequestHead, is_still_partial, parse_request};
+use http1::{HeadError, HeadStatus, RequestWire, is_still_partial, parse_request};
+use message::{HeadLimits, RequestHead};
 use proptest::prelude::*;
 
 type Verdict = Result<HeadStatus, HeadError>;
 
 /// Reads growing prefixes with one head; at the end of what comes, with a fresh one.
 fn by_one_head(input: &[u8], limits: &HeadLimits, cuts: &[usize]) -> Verdict {
-    let mut head = RequestHead::new();
+    let (mut head, mut wire) = (RequestHead::new(), RequestWire::default());
     for &cut in cuts.iter().chain([&input.len()]) {
-        let verdict = parse_request(&input[..cut], &mut head, limits);
+        let verdict = parse_request(&input[..cut], &mut head, &mut wire, limits);
         if verdict != Ok(HeadStatus::Partial) {
             return verdict;
         }
     }
-    parse_request(input, &mut RequestHead::new(), limits)
+    parse_request(input, &mut RequestHead::new(), &mut RequestWire::default(), limits)
 }
 
 /// Reads growing prefixes and keeps no head from one to the next.
@@ -24,14 +25,15 @@ fn by_fresh_heads(input: &[u8], limits: &HeadLimits, cuts: &[usize]) -> Verdict 
     let mut scanned_bytes = 0;
     for &cut in cuts.iter().filter(|&&cut| cut > 0) {
         if scanned_bytes == 0 || !is_still_partial(&input[..cut], &mut scanned_bytes, limits) {
-            let verdict = parse_request(&input[..cut], &mut RequestHead::new(), limits);
+            let verdict =
+                parse_request(&input[..cut], &mut RequestHead::new(), &mut RequestWire::default(), limits);
             if verdict != Ok(HeadStatus::Partial) {
                 return verdict;
             }
             scanned_bytes = cut;
         }
     }
-    parse_request(input, &mut RequestHead::new(), limits)
+    parse_request(input, &mut RequestHead::new(), &mut RequestWire::default(), limits)
 }
 
 /// At once, in two parts of every size, in three of many, and byte by byte, by both readers.
@@ -154,7 +156,7 @@ proptest! {
         }
         let mut cuts = cuts;
         cuts.sort_unstable();
-        let whole = parse_request(&input, &mut RequestHead::new(), &limits);
+        let whole = parse_request(&input, &mut RequestHead::new(), &mut RequestWire::default(), &limits);
         prop_assert_eq!(by_one_head(&input, &limits, &cuts), whole);
         prop_assert_eq!(by_fresh_heads(&input, &limits, &cuts), whole);
     }

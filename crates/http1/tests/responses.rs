@@ -1,11 +1,33 @@
 //! Tables of response heads: what an origin may not say, and what the accepted ones mean.
 #![allow(clippy::unwrap_used)]
 
-use http1::{HeadError, HeadLimits, HeadStatus, ResponseFraming, ResponseHead, parse_response};
+use http1::{HeadError, HeadStatus, ResponseFraming, ResponseWire, parse_response};
+use message::{HeadLimits, ResponseHead};
 
-fn parse(input: &[u8], request_was_head: bool) -> Result<ResponseHead, HeadError> {
-    let mut head = ResponseHead::new();
-    match parse_response(input, &mut head, &HeadLimits::default(), request_was_head)? {
+/// A head with what it says of its connection.
+#[derive(Debug, Clone, Default)]
+struct ParsedResponse {
+    head: ResponseHead,
+    wire: ResponseWire,
+}
+
+impl ParsedResponse {
+    fn parse(&mut self, input: &[u8], limits: &HeadLimits, to_head: bool) -> Result<HeadStatus, HeadError> {
+        parse_response(input, &mut self.head, &mut self.wire, limits, to_head)
+    }
+}
+
+impl std::ops::Deref for ParsedResponse {
+    type Target = ResponseHead;
+
+    fn deref(&self) -> &ResponseHead {
+        &self.head
+    }
+}
+
+fn parse(input: &[u8], request_was_head: bool) -> Result<ParsedResponse, HeadError> {
+    let mut head = ParsedResponse::default();
+    match head.parse(input, &HeadLimits::default(), request_was_head)? {
         HeadStatus::Complete { head_bytes } => assert_eq!(head_bytes, input.len()),
         HeadStatus::Partial => panic!("incomplete: {}", input.escape_ascii()),
     }
@@ -14,7 +36,7 @@ fn parse(input: &[u8], request_was_head: bool) -> Result<ResponseHead, HeadError
 
 fn check(start: &str, lines: &str, framing: ResponseFraming, keep_alive: bool) {
     let head = parse(format!("{start}\r\n{lines}\r\n").as_bytes(), false).unwrap();
-    assert_eq!((head.framing, head.keep_alive), (framing, keep_alive), "{start} {lines}");
+    assert_eq!((head.wire.framing, head.wire.keep_alive), (framing, keep_alive), "{start} {lines}");
 }
 
 #[test]
@@ -39,7 +61,7 @@ fn framing_and_persistence() {
     check("HTTP/1.1 101 Switching", "Connection: upgrade\r\nUpgrade: x\r\n", ResponseFraming::None, false);
     check("HTTP/1.1 999 Odd", "Content-Length: 1\r\n", ResponseFraming::Length(1), true);
     let head = parse(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", true).unwrap();
-    assert_eq!((head.framing, head.keep_alive), (ResponseFraming::None, true));
+    assert_eq!((head.wire.framing, head.wire.keep_alive), (ResponseFraming::None, true));
 }
 
 #[test]

@@ -2,17 +2,59 @@
 #![allow(clippy::unwrap_used)]
 
 use http1::{
-    HeadError, HeadLimits, HeadStatus, RequestHead, ResponseHead, encode, is_still_partial, parse_request,
-    parse_response,
+    HeadError, HeadStatus, RequestWire, ResponseWire, encode, is_still_partial, parse_request, parse_response,
 };
+use message::{HeadLimits, RequestHead, ResponseHead};
 use proptest::prelude::*;
+
+/// A head with what it says of its connection.
+#[derive(Debug, Clone, Default)]
+struct Parsed {
+    head: RequestHead,
+    wire: RequestWire,
+}
+
+impl Parsed {
+    fn parse(&mut self, input: &[u8], limits: &HeadLimits) -> Result<HeadStatus, HeadError> {
+        parse_request(input, &mut self.head, &mut self.wire, limits)
+    }
+}
+
+impl std::ops::Deref for Parsed {
+    type Target = RequestHead;
+
+    fn deref(&self) -> &RequestHead {
+        &self.head
+    }
+}
+
+/// A head with what it says of its connection.
+#[derive(Debug, Clone, Default)]
+struct ParsedResponse {
+    head: ResponseHead,
+    wire: ResponseWire,
+}
+
+impl ParsedResponse {
+    fn parse(&mut self, input: &[u8], limits: &HeadLimits, to_head: bool) -> Result<HeadStatus, HeadError> {
+        parse_response(input, &mut self.head, &mut self.wire, limits, to_head)
+    }
+}
+
+impl std::ops::Deref for ParsedResponse {
+    type Target = ResponseHead;
+
+    fn deref(&self) -> &ResponseHead {
+        &self.head
+    }
+}
 
 /// Parses prefixes of growing length, as a reader would; the outcome and the head's readable form.
 fn request(input: &[u8], cuts: &[usize]) -> (Result<HeadStatus, HeadError>, String) {
-    let mut head = RequestHead::new();
+    let mut head = Parsed::default();
     let mut outcome = Ok(HeadStatus::Partial);
     for &cut in cuts.iter().chain([&input.len()]) {
-        outcome = parse_request(&input[..cut], &mut head, &HeadLimits::default());
+        outcome = head.parse(&input[..cut], &HeadLimits::default());
         if outcome != Ok(HeadStatus::Partial) {
             break;
         }
@@ -26,22 +68,22 @@ fn request(input: &[u8], cuts: &[usize]) -> (Result<HeadStatus, HeadError>, Stri
         "{:?} {:?} {:?} {:?} {:?}",
         head.method_text(),
         head.target_text(),
-        head.framing,
-        head.keep_alive,
+        head.wire.framing,
+        head.wire.keep_alive,
         fields
     );
     (outcome, if matches!(outcome, Ok(HeadStatus::Complete { .. })) { text } else { String::new() })
 }
 
 fn response(input: &[u8], cuts: &[usize]) -> (Result<HeadStatus, HeadError>, u16, usize) {
-    let mut head = ResponseHead::new();
+    let mut head = ParsedResponse::default();
     for &cut in cuts {
-        let outcome = parse_response(&input[..cut], &mut head, &HeadLimits::default(), false);
+        let outcome = head.parse(&input[..cut], &HeadLimits::default(), false);
         if outcome != Ok(HeadStatus::Partial) {
             return (outcome, head.status, head.headers.len());
         }
     }
-    (parse_response(input, &mut head, &HeadLimits::default(), false), head.status, head.headers.len())
+    (head.parse(input, &HeadLimits::default(), false), head.status, head.headers.len())
 }
 
 const REQUEST: &[u8] =
@@ -139,16 +181,16 @@ proptest! {
     fn what_is_encoded_is_parsed_as_the_same(path in "/[!-\"$->@-~]{0,20}", query in prop::option::of("[!-\"$-~]{0,20}"), lines in field_lines()) {
         let input = format!("POST {path}{} HTTP/1.1\r\n{lines}Host: h\r\nContent-Length: 7\r\n\r\n",
             query.as_deref().map(|query| format!("?{query}")).unwrap_or_default());
-        let mut head = RequestHead::new();
-        parse_request(input.as_bytes(), &mut head, &HeadLimits::default()).unwrap();
+        let mut head = Parsed::default();
+        head.parse(input.as_bytes(), &HeadLimits::default()).unwrap();
         let mut out = Vec::new();
         encode::request_line(&mut out, head.method_text(), head.path(), head.query());
         encode::fields(&mut out, &head.headers);
         out.extend_from_slice(encode::HEAD_END);
-        let mut again = RequestHead::new();
-        let outcome = parse_request(&out, &mut again, &HeadLimits::default());
+        let mut again = Parsed::default();
+        let outcome = again.parse(&out, &HeadLimits::default());
         prop_assert_eq!(outcome, Ok(HeadStatus::Complete { head_bytes: out.len() }));
-        prop_assert_eq!((again.path(), again.query(), again.framing), (head.path(), head.query(), head.framing));
+        prop_assert_eq!((again.path(), again.query(), again.wire.framing), (head.path(), head.query(), head.wire.framing));
         let sent: Vec<_> = head.headers.iter().filter(|field| !field.hop_by_hop).map(|field| (field.name, field.value)).collect();
         let received: Vec<_> = again.headers.iter().map(|field| (field.name, field.value)).collect();
         prop_assert_eq!(sent, received);

@@ -44,7 +44,7 @@ use exchange::plugin::outbound::{
     Destination, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse,
 };
 use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
-use http1::{FieldId, Headers, Method};
+use message::{FieldId, Headers, Method};
 use net::endpoint::KeepAlive;
 use router::vars::Template;
 use serde_json::Value;

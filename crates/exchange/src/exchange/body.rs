@@ -4,7 +4,7 @@
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
-use http1::Headers;
+use message::Headers;
 
 use super::variables::graphql::Call;
 

@@ -1,7 +1,7 @@
 //! What a request says of its way here: `X-Forwarded-…`, `Forwarded` and `Via`, which of it is believed, and the values
 //! that this gateway sees itself.
 
-use http1::{FieldId, FieldSet, Headers};
+use message::{FieldId, FieldSet, Headers};
 use router::vars::Value;
 
 use super::Exchange;

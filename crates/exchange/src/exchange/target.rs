@@ -1,6 +1,6 @@
 //! What a request asks for, and how that is forwarded where a plugin or an upstream changed it.
 
-use http1::FieldId;
+use message::FieldId;
 
 /// The target of a request.
 #[derive(Default)]

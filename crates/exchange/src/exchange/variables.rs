@@ -35,7 +35,7 @@ impl RequestView for Exchange {
 
     #[inline]
     fn method_bit(&self) -> Option<u8> {
-        (self.request.method != http1::Method::Other).then(|| self.request.method.index())
+        (self.request.method != message::Method::Other).then(|| self.request.method.index())
     }
 
     #[inline]
@@ -70,7 +70,7 @@ impl VariableSource for Exchange {
 }
 
 /// A field's value; several fields of a name are one list (RFC 9110 section 5.3).
-fn joined<'a>(headers: &'a http1::Headers, name: &str) -> Option<Value<'a>> {
+fn joined<'a>(headers: &'a message::Headers, name: &str) -> Option<Value<'a>> {
     let mut values = headers.get_all(name);
     let first = values.next()?;
     let Some(second) = values.next() else { return Some(Value::borrowed(first)) };

@@ -9,7 +9,7 @@ mod destination;
 mod error;
 
 use bytes::Bytes;
-use http1::{Headers, Method};
+use message::{Headers, Method};
 pub use model::outbound::OutboundPolicy;
 
 pub use client::HttpClient;

@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use http1::{HeadError, HeadLimits, HeadStatus, Method, asks_for_head, is_still_partial, parse_request};
+use http1::{HeadError, HeadStatus, RequestWire, asks_for_head, is_still_partial, parse_request};
+use message::{HeadLimits, Method};
 use stdx::buffer::Buffer;
 use stdx::pooled::PooledBox;
 
@@ -251,8 +252,12 @@ async fn one_exchange(connection: &mut Connection, timer: &ConnectionTimer) -> A
     let local = &timer.context.local;
     let mut exchange = timer.context.exchanges.checkout();
     let exchange = &mut *exchange;
+    let mut wire = RequestWire::default();
     let refused = match read_head(timer, connection, exchange).await {
-        Ok(Arrived::Head) => None,
+        Ok(Arrived::Head(head)) => {
+            wire = head;
+            None
+        }
         Ok(Arrived::Part) => return After::HeadPartial,
         Ok(Arrived::Nothing) => return After::KeepAlive,
         Ok(Arrived::End) => return After::Close,
@@ -268,7 +273,7 @@ async fn one_exchange(connection: &mut Connection, timer: &ConnectionTimer) -> A
     exchange.connection = connection.context();
     let limits = &local.options.limits;
     let keep_alive = refused.is_none()
-        && exchange.request.keep_alive
+        && wire.keep_alive
         && !connection.is_closing(local.now_ms())
         && !local.shared.memory.sheds_idle()
         && (limits.max_requests_per_connection == 0
@@ -276,7 +281,7 @@ async fn one_exchange(connection: &mut Connection, timer: &ConnectionTimer) -> A
     if limits.request_timeout_ms != 0 {
         timer.deadline.set_cap(exchange.times.started_ns / 1_000_000 + limits.request_timeout_ms);
     }
-    let mut server = H1Server::new(connection, exchange, local.take_bytes(), keep_alive);
+    let mut server = H1Server::new(connection, exchange, wire, local.take_bytes(), keep_alive);
     let Served { outcome, log } = match refused {
         None => pipeline::run(&timer.context, exchange, &mut server, &timer.deadline).await,
         Some(failure) => {
@@ -308,7 +313,7 @@ async fn one_exchange(connection: &mut Connection, timer: &ConnectionTimer) -> A
 /// What came where a request was expected.
 enum Arrived {
     /// The head of a request.
-    Head,
+    Head(RequestWire),
     /// A part of one; the connection keeps it.
     Part,
     /// Nothing yet.
@@ -328,15 +333,16 @@ async fn read_head(
     let limits = &local.options.limits;
     let mut input = connection.input.take().unwrap_or_else(Connection::take_input);
     let before = connection.partial.take();
+    let mut wire = RequestWire::default();
     exchange.times.started_ns = before.map_or_else(|| local.clock_ns(), |partial| partial.started_ns);
     let result = poll_fn(|cx| {
         loop {
             if !input.filled().is_empty() {
-                match parse_request(input.filled(), &mut exchange.request, &limits.head) {
+                match parse_request(input.filled(), &mut exchange.request, &mut wire, &limits.head) {
                     Ok(HeadStatus::Complete { head_bytes }) => {
                         input.consume(head_bytes);
                         exchange.stats.request_bytes = head_bytes as u64;
-                        return Poll::Ready(Ok(Arrived::Head));
+                        return Poll::Ready(Ok(Arrived::Head(wire)));
                     }
                     Ok(HeadStatus::Partial) => make_room(&mut input, &limits.head),
                     Err(error) => return Poll::Ready(Err(head_failure(&error))),
@@ -347,12 +353,14 @@ async fn read_head(
                 Poll::Ready(Ok(0)) => {
                     // What came since the first look may be malformed; a look at all of it says so.
                     exchange.request.clear();
-                    let failure = match parse_request(input.filled(), &mut exchange.request, &limits.head) {
-                        Err(error) => head_failure(&error),
-                        Ok(_) => {
-                            Failure::new(Cause::BadRequest, "the connection closed inside the request head")
-                        }
-                    };
+                    let failure =
+                        match parse_request(input.filled(), &mut exchange.request, &mut wire, &limits.head) {
+                            Err(error) => head_failure(&error),
+                            Ok(_) => Failure::new(
+                                Cause::BadRequest,
+                                "the connection closed inside the request head",
+                            ),
+                        };
                     return Poll::Ready(Err(failure));
                 }
                 Poll::Ready(Ok(count)) => input.advance(count),

@@ -6,7 +6,8 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use http1::{HeadLimits, HeadStatus, Headers, ResponseFraming, ResponseHead, parse_response};
+use http1::{HeadStatus, ResponseFraming, ResponseWire, parse_response};
+use message::{HeadLimits, Headers, ResponseHead};
 use stdx::buffer::Buffer;
 use stdx::pooled::PooledBox;
 
@@ -52,6 +53,7 @@ pub(crate) struct OriginStream {
     writer: Writer,
     reader: BodyReader,
     limits: HeadLimits,
+    wire: ResponseWire,
     request_is_head: bool,
     answered: bool,
     may_serve_again: bool,
@@ -67,6 +69,7 @@ impl OriginStream {
             writer: Writer::new(buffer),
             reader: BodyReader::Done,
             limits,
+            wire: ResponseWire::default(),
             request_is_head: false,
             answered: false,
             may_serve_again: false,
@@ -100,8 +103,8 @@ impl OriginStream {
         (tunnel, self.writer.into_buffer())
     }
 
-    fn begin_body(&mut self, head: &ResponseHead) {
-        (self.reader, self.length) = match head.framing {
+    fn begin_body(&mut self) {
+        (self.reader, self.length) = match self.wire.framing {
             ResponseFraming::None => (BodyReader::Done, BodyLength::None),
             ResponseFraming::Length(bytes) => (BodyReader::Length(bytes), BodyLength::Known(bytes)),
             ResponseFraming::Chunked => {
@@ -109,7 +112,7 @@ impl OriginStream {
             }
             ResponseFraming::UntilClose => (BodyReader::UntilClose, BodyLength::Unknown),
         };
-        self.may_serve_again = head.keep_alive && !self.reader.ends_by_close();
+        self.may_serve_again = self.wire.keep_alive && !self.reader.ends_by_close();
     }
 
     /// Takes what was passed on of what was looked at.
@@ -132,7 +135,7 @@ impl OriginStream {
 
 impl UpstreamStream for OriginStream {
     fn start_request(&mut self, exchange: &Exchange, length: BodyLength) {
-        self.request_is_head = exchange.request.method == http1::Method::Head;
+        self.request_is_head = exchange.request.method == message::Method::Head;
         forward::encode_request(exchange, length, self.writer.head());
         self.writer.begin_body(match length {
             BodyLength::None => Framing::Empty,
@@ -167,10 +170,16 @@ impl UpstreamStream for OriginStream {
     ) -> Poll<Result<(), Failure>> {
         loop {
             if !self.input.buffer.filled().is_empty() {
-                match parse_response(self.input.buffer.filled(), head, &self.limits, self.request_is_head) {
+                match parse_response(
+                    self.input.buffer.filled(),
+                    head,
+                    &mut self.wire,
+                    &self.limits,
+                    self.request_is_head,
+                ) {
                     Ok(HeadStatus::Complete { head_bytes }) => {
                         self.input.buffer.consume(head_bytes);
-                        self.begin_body(head);
+                        self.begin_body();
                         if head.status == 101 {
                             // The tunnel reads on from where the head ends.
                             self.release()?;
@@ -205,13 +214,6 @@ impl UpstreamStream for OriginStream {
                 Err(error) => return Poll::Ready(Err(self.failure(Cause::NoResponse, error.to_string()))),
             }
         }
-    }
-
-    fn fault_in_head(&mut self, head: &mut ResponseHead) -> Option<Failure> {
-        head.clear();
-        let error =
-            parse_response(self.input.buffer.filled(), head, &self.limits, self.request_is_head).err()?;
-        Some(self.failure(Cause::BadResponse, error.reason()))
     }
 
     fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>, room: &mut PollCapacity<'_>) -> Poll<BodyEvent<'a>> {

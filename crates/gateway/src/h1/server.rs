@@ -4,7 +4,8 @@
 use std::io;
 use std::task::{Context, Poll, ready};
 
-use http1::{Headers, RequestFraming, ResponseHead, Version, encode};
+use http1::{RequestFraming, RequestWire, encode};
+use message::{Headers, ResponseHead, Version};
 use stdx::buffer::{Buffer, LARGE_BYTES};
 use stdx::pooled::PooledBox;
 
@@ -69,11 +70,11 @@ impl<'c> H1Server<'c> {
     pub(crate) fn new(
         connection: &'c mut Connection,
         exchange: &Exchange,
+        wire: RequestWire,
         buffer: Vec<u8>,
         keep_alive: bool,
     ) -> Self {
-        let request = &exchange.request;
-        let (reader, length) = match request.framing {
+        let (reader, length) = match wire.framing {
             RequestFraming::None => (BodyReader::Done, BodyLength::None),
             RequestFraming::Length(0) => (BodyReader::Done, BodyLength::Known(0)),
             RequestFraming::Length(bytes) => (BodyReader::Length(bytes), BodyLength::Known(bytes)),
@@ -92,16 +93,16 @@ impl<'c> H1Server<'c> {
             taken_bytes: 0,
             ends_by_close: false,
             // A client of HTTP/1.0 must not be sent an interim response (RFC 9110 section 15.2).
-            continue_due: request.expect_continue && request.version == Version::Http11,
+            continue_due: wire.expect_continue,
             writer: Writer::new(buffer),
             room,
-            version: request.version,
+            version: exchange.request.version,
             keep_alive,
             head_sent: false,
             aborted: None,
             lost_track: false,
             half_closed: false,
-            is_last: !request.keep_alive,
+            is_last: !wire.keep_alive,
         };
         // Who waits for the answer holds no memory for what may come after the request.
         server.rest_input();
@@ -310,7 +311,7 @@ impl DownstreamStream for H1Server<'_> {
     fn start_response(&mut self, exchange: &mut Exchange, length: BodyLength) {
         debug_assert!(!self.head_sent, "one response per request");
         self.head_sent = true;
-        let head_only = exchange.request.method == http1::Method::Head;
+        let head_only = exchange.request.method == message::Method::Head;
         let framing = match length {
             _ if head_only => Framing::Empty,
             BodyLength::None => Framing::Empty,

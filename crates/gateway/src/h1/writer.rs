@@ -5,7 +5,8 @@
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
 
-use http1::{Headers, encode};
+use http1::encode;
+use message::Headers;
 
 use net::env::Stream;
 

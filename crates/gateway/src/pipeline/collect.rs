@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use http1::Headers;
+use message::Headers;
 use stdx::pooled::PooledBox;
 
 use super::Run;
@@ -242,7 +242,7 @@ impl<S: DownstreamStream> DownstreamStream for TryBody<'_, S> {
         !self.rest_taken
     }
 
-    fn send_informational(&mut self, head: &http1::ResponseHead) {
+    fn send_informational(&mut self, head: &message::ResponseHead) {
         self.server.send_informational(head);
     }
 

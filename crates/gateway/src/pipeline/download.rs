@@ -4,7 +4,7 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-use http1::Headers;
+use message::Headers;
 use stdx::pooled::PooledBox;
 
 use super::attempt::HALF_CLOSE_GRACE_MS;
@@ -96,7 +96,7 @@ pub(super) async fn pass_on<S: DownstreamStream, O: UpstreamStream>(
     refuse_undecided(exchange)?;
     // A plugin may have changed the status to or from one whose responses have no body (RFC 9110 section 6.4.1).
     let may_have_body =
-        exchange.request.method != http1::Method::Head && !has_no_body(exchange.response.status);
+        exchange.request.method != message::Method::Head && !has_no_body(exchange.response.status);
     let length = match origin.body_length() {
         BodyLength::None if may_have_body => BodyLength::Known(0),
         BodyLength::Known(_) | BodyLength::Unknown if has_no_body(exchange.response.status) => {

@@ -1,7 +1,6 @@
 //! Forwarding one request: find its upstream, choose a node and try it, and on failure decide whether another try may be
 //! made. The one place where tries are counted and deadlines added up; how one goes is `attempt`'s business.
 
-use http1::RequestFraming;
 use smallvec::SmallVec;
 use stdx::pooled::PooledBox;
 
@@ -10,7 +9,7 @@ use super::collect::{self, TryBody};
 use super::phases::Chains;
 use super::retry::{self, AttemptReport, Next};
 use super::{Outcome, Run};
-use crate::body::DownstreamStream;
+use crate::body::{BodyLength, DownstreamStream};
 use crate::upstream::state::Selection;
 use crate::upstream::{Upstream, hash_key};
 use exchange::Exchange;
@@ -51,7 +50,7 @@ async fn tries<S: DownstreamStream>(
         run.permit
             .set(Some(run.context.upstreams.admit(upstream, priority).ok_or_else(|| overloaded(priority))?));
     }
-    exchange.decision.is_upgrade = wants_websocket(exchange, chains);
+    exchange.decision.is_upgrade = wants_websocket(exchange, chains, server.body_length());
     let key_hash = hash_key::key_hash(upstream, exchange);
     let mut failed =
         FailedAttempts { nodes: SmallVec::new(), last: None, repeat: None, repeated: false, started_ns };
@@ -160,10 +159,10 @@ fn find_upstream<'r>(run: &'r Run<'_>, chains: &Chains<'_>) -> Result<&'r Upstre
 
 /// Only a WebSocket handshake of a client that may is an upgrade; every other `Upgrade` field stays behind, `h2c` above
 /// all (RFC 9110 section 7.8 lets a server ignore it).
-fn wants_websocket(exchange: &Exchange, chains: &Chains<'_>) -> bool {
+fn wants_websocket(exchange: &Exchange, chains: &Chains<'_>, length: BodyLength) -> bool {
     chains.route().is_some_and(|route| route.enable_websocket)
-        && exchange.request.method == http1::Method::Get
-        && matches!(exchange.request.framing, RequestFraming::None | RequestFraming::Length(0))
+        && exchange.request.method == message::Method::Get
+        && matches!(length, BodyLength::None | BodyLength::Known(0))
         && exchange.request.upgrade_text().is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
 }
 

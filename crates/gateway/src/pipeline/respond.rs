@@ -104,7 +104,7 @@ pub(super) async fn reply<S: DownstreamStream>(
     } else {
         BodyLength::Known(body.len() as u64)
     };
-    if length == BodyLength::None || exchange.request.method == http1::Method::Head {
+    if length == BodyLength::None || exchange.request.method == message::Method::Head {
         body.clear();
     }
     exchange.note_response(&body);

@@ -1,7 +1,7 @@
 //! Whether a failed try may be made again at another node, or on another connection to the same one, without doubling
 //! work: RFC 9110 section 9.2.2. Pure.
 
-use http1::Method;
+use message::Method;
 
 use exchange::failure::{Blame, Cause, Failure, Sent};
 

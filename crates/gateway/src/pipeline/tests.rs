@@ -12,7 +12,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use http1::{HeadStatus, Headers, ResponseHead, parse_request};
+use message::{Headers, ResponseHead, Version};
 use model::catalog::{Catalog, PluginInfo};
 use model::snapshot::{Change, Policy, Snapshot};
 use model::{Key, Kind, Written};
@@ -29,7 +29,6 @@ use exchange::Local;
 use exchange::deadline::Deadline;
 use exchange::failure::{Blame, Cause, Failure};
 use exchange::observe::metrics::WorkerMetrics;
-use exchange::options::Limits;
 use exchange::options::Timeouts;
 use exchange::plugin::{BodyNeed, Flow, Phase, Plugin, PluginKind, Portion};
 
@@ -176,9 +175,8 @@ fn on_loop<T>(future: impl Future<Output = T>) -> T {
 
 /// Fills the head of a request of these words.
 fn request_head(exchange: &mut Exchange, method_and_path: &str) {
-    let head = format!("{method_and_path} HTTP/1.1\r\nHost: h\r\n\r\n");
-    let parsed = parse_request(head.as_bytes(), &mut exchange.request, &Limits::default().head);
-    assert!(matches!(parsed, Ok(HeadStatus::Complete { .. })));
+    let (method, path) = method_and_path.split_once(' ').unwrap();
+    exchange.request.set(Version::Http2, method.as_bytes(), b"h", path.as_bytes()).unwrap();
 }
 
 fn scripted(body: &[Option<&'static str>], length: BodyLength) -> Scripted {

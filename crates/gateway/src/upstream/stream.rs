@@ -4,7 +4,7 @@
 use std::io;
 use std::task::{Context, Poll};
 
-use http1::{Headers, ResponseHead};
+use message::{Headers, ResponseHead};
 use stdx::pooled::PooledBox;
 
 use crate::body::{BodyEvent, BodyLength, Piece, PollCapacity, UpstreamStream};
@@ -81,10 +81,6 @@ impl UpstreamStream for PooledStream {
         piece: Piece,
     ) -> Poll<Result<(), Failure>> {
         on_stream!(self, stream => stream.poll_head(cx, head, piece))
-    }
-
-    fn fault_in_head(&mut self, head: &mut ResponseHead) -> Option<Failure> {
-        on_stream!(self, stream => stream.fault_in_head(head))
     }
 
     #[inline]

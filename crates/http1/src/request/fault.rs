@@ -3,9 +3,11 @@
 
 use std::mem::MaybeUninit;
 
-use crate::limits::{HeadLimits, Limits};
+use message::{HeadLimits, syntax};
+
+use crate::HeadError;
+use crate::limits::Limits;
 use crate::line::{self, FieldSlots};
-use crate::{HeadError, syntax};
 
 /// The first fault of what has come, in the order of its bytes: what lies behind a limit is not looked at. `None` as long
 /// as more bytes decide. Parses anew, which only those wait for who are refused.

@@ -1,6 +1,8 @@
 //! The four forms of a request target (RFC 9112 section 3.2); it refuses to know which of them are served.
 
-use crate::{HeadError, Method, Span, syntax};
+use message::{Method, Span, syntax};
+
+use crate::HeadError;
 
 /// In which form a target was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -4,9 +4,10 @@
 use std::net::IpAddr;
 
 use http1::{
-    FieldId, FieldSet, HeadError, HeadLimits, HeadStatus, Method, RequestFraming, RequestHead,
-    ResponseFraming, ResponseHead, Version, encode, parse_request, parse_response,
+    HeadError, HeadStatus, RequestFraming, RequestWire, ResponseFraming, ResponseWire, encode, parse_request,
+    parse_response,
 };
+use message::{FieldId, FieldSet, HeadLimits, Method, RequestHead, ResponseHead, Version};
 
 use super::body::Body;
 use super::buffers::{Buffer, Buffers};
@@ -42,15 +43,24 @@ pub(super) struct Exchange {
     client: String,
     buffers: Buffers,
     request: RequestHead,
+    request_wire: RequestWire,
     response: ResponseHead,
+    response_wire: ResponseWire,
     /// Something of the answer has gone to the client.
     pub(super) answer_has_begun: bool,
 }
 
 impl Exchange {
     pub(super) fn new(client: IpAddr, buffers: Buffers) -> Self {
-        let (request, response) = (RequestHead::new(), ResponseHead::new());
-        Self { client: client.to_string(), buffers, request, response, answer_has_begun: false }
+        Self {
+            client: client.to_string(),
+            buffers,
+            request: RequestHead::new(),
+            request_wire: RequestWire::default(),
+            response: ResponseHead::new(),
+            response_wire: ResponseWire::default(),
+            answer_has_begun: false,
+        }
     }
 
     /// Reads the next request's head; `false` when the client has ended the connection instead.
@@ -58,7 +68,9 @@ impl Exchange {
         self.answer_has_begun = false;
         let Some(mut buffer) = source.next().await.map_err(|_| Fault::Client)? else { return Ok(false) };
         loop {
-            match parse_request(&buffer, &mut self.request, &HeadLimits::default()).map_err(Fault::Request)? {
+            match parse_request(&buffer, &mut self.request, &mut self.request_wire, &HeadLimits::default())
+                .map_err(Fault::Request)?
+            {
                 HeadStatus::Complete { head_bytes } => {
                     buffer.advance(head_bytes);
                     source.put_back(buffer);
@@ -76,7 +88,7 @@ impl Exchange {
         to_client: &mut Writer,
         upstream: &mut Upstream,
     ) -> Result<Ending, Fault> {
-        let mut body = Body::of_request(self.request.framing);
+        let mut body = Body::of_request(self.request_wire.framing);
         let head = self.request_head(client, &mut body)?;
         let Upstream { source: origin, writer: to_origin, .. } = upstream;
         to_origin.write(head).await.map_err(|_| Fault::Origin)?;
@@ -101,7 +113,7 @@ impl Exchange {
                 answered = &mut receiving => answered?,
             }
         };
-        let keep_upstream = is_sent && self.response.keep_alive && origin.is_quiet();
+        let keep_upstream = is_sent && self.response_wire.keep_alive && origin.is_quiet();
         Ok(Ending { keep_client: keep_client && is_sent, keep_upstream })
     }
 
@@ -123,7 +135,7 @@ impl Exchange {
         }
         out.extend_from_slice(self.client.as_bytes());
         out.extend_from_slice(b"\r\n");
-        if request.framing == RequestFraming::Chunked {
+        if self.request_wire.framing == RequestFraming::Chunked {
             out.extend_from_slice(CHUNKED);
         }
         out.extend_from_slice(encode::HEAD_END);
@@ -139,14 +151,15 @@ impl Exchange {
             if self.response.status == SWITCHING_PROTOCOLS {
                 return Err(Fault::Origin);
             }
-            let mut body = Body::of_response(self.response.framing);
+            let mut body = Body::of_response(self.response_wire.framing);
             // A client of HTTP/1.0 knows neither interim answers nor chunks.
             if is_old && self.response.is_interim() {
                 continue;
             }
-            let unpack = is_old && self.response.framing == ResponseFraming::Chunked;
-            let keep =
-                self.request.keep_alive && !unpack && self.response.framing != ResponseFraming::UntilClose;
+            let unpack = is_old && self.response_wire.framing == ResponseFraming::Chunked;
+            let keep = self.request_wire.keep_alive
+                && !unpack
+                && self.response_wire.framing != ResponseFraming::UntilClose;
             let head = self.response_head(origin, &mut body, keep, unpack)?;
             self.answer_has_begun |= !self.response.is_interim();
             to_client.write(head).await.map_err(|_| Fault::Client)?;
@@ -167,7 +180,13 @@ impl Exchange {
         let next = origin.next().await.map_err(|_| Fault::Origin)?;
         let mut buffer = next.ok_or(Fault::Origin)?;
         loop {
-            let status = parse_response(&buffer, &mut self.response, &HeadLimits::default(), was_head);
+            let status = parse_response(
+                &buffer,
+                &mut self.response,
+                &mut self.response_wire,
+                &HeadLimits::default(),
+                was_head,
+            );
             match status.map_err(|_| Fault::Origin)? {
                 HeadStatus::Complete { head_bytes } => {
                     buffer.advance(head_bytes);
@@ -192,7 +211,7 @@ impl Exchange {
         encode::status_line(out, response.status, response.reason_text());
         encode::fields(out, &response.headers);
         if !response.is_interim() {
-            if response.framing == ResponseFraming::Chunked && !unpack {
+            if self.response_wire.framing == ResponseFraming::Chunked && !unpack {
                 out.extend_from_slice(CHUNKED);
             }
             if !keep {

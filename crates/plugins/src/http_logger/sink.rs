@@ -3,7 +3,7 @@
 use exchange::plugin::batch::{Delivery, Entry, Sink};
 use exchange::plugin::outbound::{Destination, HttpClient, OutboundLimits, OutboundRequest};
 use exchange::plugin::services::Services;
-use http1::{Headers, Method};
+use message::{Headers, Method};
 use net::endpoint::KeepAlive;
 use serde::Deserialize;
 

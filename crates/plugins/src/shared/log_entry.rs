@@ -230,7 +230,7 @@ impl BodyPart {
 }
 
 /// The fields by name in lower case; several of a name are a list.
-fn fields(headers: &http1::Headers) -> Value {
+fn fields(headers: &message::Headers) -> Value {
     let mut all = Map::new();
     for field in headers {
         let name = String::from_utf8_lossy(field.name).to_ascii_lowercase();

@@ -10,7 +10,7 @@ use exchange::options::Timeouts;
 use exchange::options::{Limits, Options};
 use gateway::observe::access_log::{self, AccessLog, Format, JsonField};
 use gateway::observe::log_writer::{LogWriter, Target};
-use http1::HeadLimits;
+use message::HeadLimits;
 use router::vars::Template;
 
 use crate::settings::{AccessLogFormat, LogTarget, MemoryLimit, Overload, Settings};

@@ -1,7 +1,7 @@
 //! Variables that lie in the request body: arguments of forms, paths into JSON and forms, parts of a GraphQL request. It
 //! notes where a variable would have needed a body that nobody has read; who reads it then is not its business.
 
-use http1::{FieldId, Method};
+use message::{FieldId, Method};
 use router::vars::{GraphqlVariable, JsonPath, Value};
 use serde_json::{Map, Value as Json};
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use http1::{FieldId, Headers};
+use message::{FieldId, Headers};
 use percent_encoding::percent_decode;
 use router::vars::Value;
 

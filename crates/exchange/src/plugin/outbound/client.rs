@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, header};
 use http_body_util::{BodyExt, Full};
-use http1::{FieldId, Headers};
 use hyper::body::Incoming;
+use message::{FieldId, Headers};
 use stdx::hash::FastMap;
 
 use super::connection::Connection;

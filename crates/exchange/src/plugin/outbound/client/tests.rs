@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use http1::Method;
+use message::Method;
 use testkit::{Origin, Reply, Signal, Step};
 
 use super::*;

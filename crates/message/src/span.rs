@@ -19,7 +19,7 @@ impl Span {
     }
 
     /// Where `part`, a slice of `whole`, lies in it. An empty `part` may come from anywhere.
-    pub(crate) fn of(part: &[u8], whole: &[u8]) -> Self {
+    pub fn of(part: &[u8], whole: &[u8]) -> Self {
         if part.is_empty() {
             return Self::default();
         }

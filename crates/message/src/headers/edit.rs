@@ -1,8 +1,7 @@
 //! Changing a field list, with every name and value checked; it refuses to know who asks.
 
 use super::{FOLLOWS, Field, Headers, REMOVED, hop_by_hop_flag};
-use crate::limits::Limits;
-use crate::{FieldId, Span, syntax};
+use crate::{FieldId, HEADERS_BYTES_MAX, Span, syntax};
 
 /// Why a field was not added. The list is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,7 +10,7 @@ pub enum FieldError {
     Name,
     /// The value holds a control character other than HTAB (RFC 9110 section 5.5).
     Value,
-    /// The list would hold more than [`Limits::HEADERS_BYTES`].
+    /// The list would hold more than [`HEADERS_BYTES_MAX`].
     TooLarge,
 }
 
@@ -72,7 +71,7 @@ impl Headers {
     }
 
     /// Keeps a text that belongs to the head beside the fields; no field's line is touched. The caller has checked it.
-    pub(crate) fn keep_text(&mut self, text: &[u8]) -> Span {
+    pub fn keep_text(&mut self, text: &[u8]) -> Span {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(text);
         Span::new(start, self.bytes.len())
@@ -85,7 +84,7 @@ impl Headers {
         if !syntax::is_field_value(value) {
             return Err(FieldError::Value);
         }
-        if self.bytes.len() + name.len() + value.len() + b": \r\n".len() > Limits::HEADERS_BYTES {
+        if self.bytes.len() + name.len() + value.len() + b": \r\n".len() > HEADERS_BYTES_MAX {
             return Err(FieldError::TooLarge);
         }
         Ok(syntax::trim(value))
@@ -123,6 +122,7 @@ impl Headers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::FieldSet;
 
     /// Applies one edit to `A: 1`, `Host: h`, `a: 2`, `B: 3` and compares the lines that are left.
     fn check(edit: impl FnOnce(&mut Headers), expected: &[&str]) {
@@ -140,7 +140,10 @@ mod tests {
         assert_eq!(lines, expected);
         assert_eq!(headers.len(), expected.len());
         let mut written = Vec::new();
-        crate::encode::fields(&mut written, &headers);
+        headers.for_each_run(FieldSet::EMPTY, |run| {
+            written.extend_from_slice(run);
+            written.extend_from_slice(b"\r\n");
+        });
         let expected: String = expected.iter().map(|line| line.replacen('=', ": ", 1) + "\r\n").collect();
         assert_eq!(String::from_utf8(written).unwrap(), expected);
     }
@@ -180,7 +183,7 @@ mod tests {
         }
         assert_eq!(headers.append_known(FieldId::Other, b"1"), Err(FieldError::Name));
         assert!(headers.is_empty());
-        let large = vec![b'a'; Limits::HEADERS_BYTES];
+        let large = vec![b'a'; HEADERS_BYTES_MAX];
         assert_eq!(headers.append("a", &large), Err(FieldError::TooLarge));
     }
 

@@ -131,7 +131,7 @@ impl Headers {
 
     /// Calls `write` with the bytes of each run of fields that may be sent and are not in `skip`: neighbouring lines
     /// untouched since they were parsed come as one slice. A run lacks its final CRLF.
-    pub(crate) fn for_each_run(&self, skip: FieldSet, mut write: impl FnMut(&[u8])) {
+    pub fn for_each_run(&self, skip: FieldSet, mut write: impl FnMut(&[u8])) {
         let mut run: Option<Span> = None;
         for field in &self.fields {
             if field.flags & (REMOVED | HOP_BY_HOP) != 0 || skip.contains(field.id) {
@@ -158,14 +158,14 @@ impl Headers {
     }
 
     /// Starts a list over the bytes of a whole head; `start_line_end` is where the first field line begins.
-    pub(crate) fn adopt(&mut self, head: &[u8], start_line_end: usize) {
+    pub fn adopt(&mut self, head: &[u8], start_line_end: usize) {
         self.clear();
         self.bytes.extend_from_slice(head);
         self.tail = Span::new(0, start_line_end).end;
     }
 
     /// Adds a line that lies in the adopted bytes directly behind the one before it. The parser has checked it.
-    pub(crate) fn push_span(&mut self, name: Span, value: Span, id: FieldId) {
+    pub fn push_span(&mut self, name: Span, value: Span, id: FieldId) {
         // An empty value may come without a place of its own; its line still needs one to be copied.
         let value = if value.is_empty() { Span { start: name.end + 1, end: name.end + 1 } } else { value };
         let follows = if self.fields.is_empty() { 0 } else { FOLLOWS };
@@ -175,13 +175,13 @@ impl Headers {
     }
 
     /// Says where the last adopted line ends, so that appended lines join its run when they lie behind it.
-    pub(crate) fn seal(&mut self, last_line_end: usize) {
+    pub fn seal(&mut self, last_line_end: usize) {
         self.bytes.truncate(last_line_end);
         self.tail = Span::new(0, last_line_end).end;
     }
 
     /// Adds a line that the caller has checked.
-    pub(crate) fn push_raw(&mut self, name: &[u8], value: &[u8]) {
+    pub fn push_raw(&mut self, name: &[u8], value: &[u8]) {
         let follows =
             if !self.fields.is_empty() && self.tail as usize == self.bytes.len() { FOLLOWS } else { 0 };
         let id = FieldId::of(name);
@@ -193,7 +193,7 @@ impl Headers {
     }
 
     /// Marks every field of this name as hop-by-hop unless the name is protected from nomination.
-    pub(crate) fn nominate(&mut self, name: Span) {
+    pub fn nominate(&mut self, name: Span) {
         let id = FieldId::of(self.text(name));
         if id.ignores_nomination() {
             return;
@@ -206,19 +206,19 @@ impl Headers {
     }
 
     /// Marks the fields with this id as not to be sent on.
-    pub(crate) fn mark_hop_by_hop(&mut self, id: FieldId) {
+    pub fn mark_hop_by_hop(&mut self, id: FieldId) {
         for field in self.fields.iter_mut().filter(|field| field.id == id) {
             field.flags |= HOP_BY_HOP;
         }
     }
 
     /// Where the value of the first field with this id lies.
-    pub(crate) fn span_of(&self, id: FieldId) -> Option<Span> {
+    pub fn span_of(&self, id: FieldId) -> Option<Span> {
         self.fields.iter().find(|field| field.id == id && !field.is_removed()).map(|field| field.value)
     }
 
     /// Where the value of the `index`-th field with this id lies.
-    pub(crate) fn nth_span_of(&self, id: FieldId, index: usize) -> Option<Span> {
+    pub fn nth_span_of(&self, id: FieldId, index: usize) -> Option<Span> {
         self.fields
             .iter()
             .filter(|field| field.id == id && !field.is_removed())

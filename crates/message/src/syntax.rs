@@ -35,13 +35,13 @@ pub fn is_authority(text: &[u8]) -> bool {
 }
 
 /// True when a raw target may contain these bytes: visible ASCII without `#`, which no client sends.
-pub(crate) fn is_target(text: &[u8]) -> bool {
+pub fn is_target(text: &[u8]) -> bool {
     // A fold without early exit: targets are short and nearly always good, and this one vectorises.
     text.iter().fold(true, |good, &byte| good & (byte > b' ') & (byte < 0x7F) & (byte != b'#'))
 }
 
 /// `text` without spaces and tabs at both ends (OWS, RFC 9110 section 5.6.3).
-pub(crate) fn trim(mut text: &[u8]) -> &[u8] {
+pub fn trim(mut text: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = text {
         text = rest;
     }
@@ -52,12 +52,12 @@ pub(crate) fn trim(mut text: &[u8]) -> &[u8] {
 }
 
 /// The elements of a comma-separated list, trimmed; empty elements are kept for the caller to judge.
-pub(crate) fn list(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub fn list(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|&byte| byte == b',').map(trim)
 }
 
 /// 1*DIGIT as a number; `None` for anything else, signs, spaces and overflow included.
-pub(crate) fn decimal(text: &[u8]) -> Option<u64> {
+pub fn decimal(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
     }

@@ -2,7 +2,7 @@
 //! are passed on as they are.
 
 /// The phrase for a status; empty for one nobody has named.
-pub(crate) fn phrase(status: u16) -> &'static str {
+pub fn phrase(status: u16) -> &'static str {
     match status {
         100 => "Continue",
         101 => "Switching Protocols",

@@ -123,7 +123,7 @@ impl FieldId {
 
     /// True for end-to-end fields that a Connection field cannot take away, because the gateway or the
     /// origin relies on them: otherwise a client could strip what the gateway adds for the origin.
-    pub(crate) fn ignores_nomination(self) -> bool {
+    pub fn ignores_nomination(self) -> bool {
         matches!(
             self,
             Self::Host
@@ -157,7 +157,7 @@ impl FieldId {
 
     /// True for fields a trailer section must not carry (RFC 9110 section 6.5.1): framing, routing,
     /// authentication, request modifiers, and how to read the content.
-    pub(crate) fn is_forbidden_in_trailers(self) -> bool {
+    pub fn is_forbidden_in_trailers(self) -> bool {
         self.is_hop_by_hop()
             || matches!(
                 self,
@@ -191,7 +191,7 @@ impl FieldId {
     }
 
     /// The id's bit in a set of known ids; zero for [`FieldId::Other`].
-    pub(crate) fn bit(self) -> u128 {
+    pub fn bit(self) -> u128 {
         if self == Self::Other { 0 } else { 1 << (self as u8) }
     }
 }
@@ -221,7 +221,7 @@ impl FieldSet {
     }
 
     /// Whether one of the names is among the bits of `seen`.
-    pub(crate) fn meets(self, seen: u128) -> bool {
+    pub fn meets(self, seen: u128) -> bool {
         self.0 & seen != 0
     }
 }
