@@ -34,9 +34,10 @@ test: install lint ## Everything that must pass: format, lints, all tests, docum
 simulate: ## Run the seeded simulation (SEED=7, SEEDS=0..100000)
 	WEIR_SIMULATE=$(or $(SEED),$(SEEDS),$(TEST_SEEDS)) $(CARGO) test $(SIMULATION) -- --nocapture simulation::seeds::whatever
 
-lint: ## Format check and clippy, warnings denied
+lint: ## Format check, clippy with warnings denied, and the ratchet of the prose
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) test --quiet --package weir --test tidy
 	$(CARGO) clippy -p net -p exchange -p gateway --lib --tests --features gateway/simulation -- -D warnings
 
 fmt: ## Format the sources
