@@ -32,7 +32,7 @@ test: install lint ## Everything that must pass: format, lints, all tests, docum
 	$(MAKE) --no-print-directory doc
 
 simulate: ## Run the seeded simulation (SEED=7, SEEDS=0..100000)
-	WEIR_SIMULATE=$(or $(SEED),$(SEEDS),$(TEST_SEEDS)) $(CARGO) test $(SIMULATION) -- --nocapture simulation::seeds::whatever
+	WEIR_SIMULATE=$(or $(SEED),$(SEEDS),$(TEST_SEEDS)) $(CARGO) test $(SIMULATION) -- --nocapture simulation::seeds::seeds_give
 
 lint: ## Format check, clippy with warnings denied, and the ratchet of the prose
 	$(CARGO) fmt --all -- --check

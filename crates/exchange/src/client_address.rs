@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_list_the_last_counts_and_with_recursion_the_last_stranger() {
+    fn list_gives_last_or_last_untrusted_address() {
         let (last, recursive) = (options("X-Forwarded-For", false), options("X-Forwarded-For", true));
         let peer = "127.0.0.1:5";
         check(&last, peer, &["6.6.6.6, 1.1.1.1, 10.2.2.2"], "10.2.2.2");

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_is_the_authority_without_port_in_lower_case() {
+    fn host_is_lower_case_authority_without_port() {
         let cases: &[(&str, &str)] = &[
             ("Example.COM", "example.com"),
             ("example.com:8080", "example.com"),

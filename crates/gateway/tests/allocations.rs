@@ -100,7 +100,7 @@ static ALLOCATOR: Counting = Counting;
 
 // One test, so that nothing but what it measures runs meanwhile.
 #[test]
-fn a_warm_request_allocates_nothing_and_a_slow_client_holds_little() {
+fn warm_request_allocates_nothing() {
     IS_COUNTED.set(Some(false));
     IS_GATEWAY_RUNNING.store(true, Ordering::SeqCst);
     check_warm_requests();

@@ -59,7 +59,7 @@ fn workers_share_a_port_and_strangers_do_not() {
 }
 
 #[test]
-fn every_adopted_socket_belongs_to_one_worker_and_every_worker_gets_one() {
+fn adopted_sockets_are_spread_over_workers() {
     let check = |bound: usize, workers: usize, adopted: &[usize], completed: &[usize]| {
         let old = Listener::bind(loopback(0), bound).unwrap();
         let new = Listener::adopt(loopback(0), old.descriptors().unwrap(), workers).unwrap();
@@ -77,7 +77,7 @@ fn every_adopted_socket_belongs_to_one_worker_and_every_worker_gets_one() {
 }
 
 #[test]
-fn sockets_that_do_not_belong_together_are_not_adopted() {
+fn mismatched_sockets_are_not_adopted() {
     let two = [Listener::bind(loopback(0), 1).unwrap(), Listener::bind(loopback(0), 1).unwrap()];
     let mixed = two.iter().flat_map(|listener| listener.descriptors().unwrap()).collect();
     Listener::adopt(loopback(0), mixed, 2).unwrap_err();
@@ -85,7 +85,7 @@ fn sockets_that_do_not_belong_together_are_not_adopted() {
 }
 
 #[test]
-fn what_is_wanted_again_is_kept_and_the_rest_bound_or_removed() {
+fn unchanged_listeners_are_kept() {
     type Pick = fn(u16, u16) -> Vec<Wanted>;
     // The ports of `a` and `b`, both asked for as 0; which of them are kept, how many are new, which are removed.
     let check = |wanted: Pick, kept: &[usize], added: usize, removed: &[usize]| {
@@ -113,7 +113,7 @@ fn what_is_wanted_again_is_kept_and_the_rest_bound_or_removed() {
 }
 
 #[test]
-fn one_that_cannot_be_bound_keeps_everything_as_it_was() {
+fn failed_bind_changes_nothing() {
     let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = stranger.local_addr().unwrap();
     let engine = engine(2);
@@ -173,7 +173,7 @@ fn an_engine_that_ends_listens_no_more() {
 }
 
 #[test]
-fn sockets_that_were_handed_over_are_served_by_the_successor() {
+fn inherited_sockets_are_served_by_the_successor() {
     let (old, new) = (engine(3), engine(2));
     let address = old.listen(&[loopback(0)]).unwrap().added[0];
     let sockets = old.listeners()[0].descriptors().unwrap();

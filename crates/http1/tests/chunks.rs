@@ -152,7 +152,7 @@ fn a_decoder_starts_again() {
 
 proptest! {
     #[test]
-    fn encoded_chunks_come_back_wherever_the_bytes_are_cut(
+    fn encoded_chunks_round_trip_at_every_cut(
         chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..40), 0..6),
         mut cuts in prop::collection::vec(0usize..300, 0..6),
     ) {
@@ -172,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn garbage_never_panics_and_cuts_never_change_the_verdict(
+    fn garbage_never_panics_and_cuts_keep_the_verdict(
         input in "([0-9a-fA-F]{0,3}(;[a-z]{0,3})?\r?\n?[a-z]{0,5}\r?\n?){0,5}(0\r\n\r\n)?",
         mut cuts in prop::collection::vec(0usize..80, 0..4),
     ) {

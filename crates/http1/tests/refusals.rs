@@ -51,7 +51,7 @@ fn assert_refused(input: &[u8], limits: &HeadLimits, expected: HeadError) {
 }
 
 #[test]
-fn a_request_line_is_refused_for_the_same_wherever_it_is_cut() {
+fn cut_request_line_has_the_same_fault() {
     use HeadError::{EmptyLines, FieldName, LineEnd, RequestLine, TargetBytes, Version};
     let table: [(&[u8], HeadError); 37] = [
         // A version that exists elsewhere, or could, in a line that is good otherwise.
@@ -103,7 +103,7 @@ fn a_request_line_is_refused_for_the_same_wherever_it_is_cut() {
 }
 
 #[test]
-fn what_is_too_large_and_malformed_is_refused_for_what_comes_first() {
+fn first_of_size_and_syntax_fault_is_reported() {
     use HeadError::{FieldName, HeadTooLarge, LineTooLong, RequestLine, TooManyFields, Version};
     let small = HeadLimits { max_head_bytes: 100, max_line_bytes: 30, max_fields: 2 };
     // A limit on lines that no head can reach.
@@ -142,7 +142,7 @@ const SOUND: &[u8] =
 
 proptest! {
     #[test]
-    fn cuts_do_not_change_the_verdict_on_a_request_that_is_damaged_twice(
+    fn cut_twice_damaged_request_has_the_same_verdict(
         damage in prop::collection::vec((0..SOUND.len(), any::<u8>()), 1..3),
         cuts in prop::collection::vec(0..SOUND.len(), 0..4),
         max_head_bytes in 20usize..120,

@@ -157,7 +157,7 @@ proptest! {
     }
 
     #[test]
-    fn cuts_do_not_change_the_verdict_on_a_damaged_request(at in 0usize..90, byte in any::<u8>(), cut in 0usize..90) {
+    fn cut_damaged_request_has_the_same_verdict(at in 0usize..90, byte in any::<u8>(), cut in 0usize..90) {
         let mut input = REQUEST.to_vec();
         let at = at.min(input.len() - 1);
         input[at] = byte;

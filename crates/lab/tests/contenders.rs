@@ -77,7 +77,7 @@ fn everyone_of_whom_the_laboratory_speaks_is_there() {
 }
 
 #[test]
-fn a_folder_has_a_program_or_is_a_variant_of_one_that_has() {
+fn contender_folder_has_program_or_is_variant() {
     let scripts = scripts();
     for (name, definition) in definitions() {
         let of = definition.variant_of.as_deref().unwrap_or(&name);
@@ -88,7 +88,7 @@ fn a_folder_has_a_program_or_is_a_variant_of_one_that_has() {
 }
 
 #[test]
-fn a_script_can_be_run_and_refuses_what_it_does_not_know() {
+fn script_runs_and_refuses_unknown_arguments() {
     let cache = TempDir::new().unwrap();
     for (name, script) in scripts() {
         assert_ne!(fs::metadata(&script).unwrap().permissions().mode() & 0o111, 0, "{name}");

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_has_a_whole_schema_with_a_title_and_descriptions() {
+    fn every_kind_has_a_described_schema() {
         for kind in Kind::ALL {
             let schema = of(kind);
             assert!(schema["title"].is_string() && schema["description"].is_string(), "{kind}");

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_references_of_an_object_are_found_where_they_stand() {
+    fn object_references_are_found_with_their_paths() {
         let check = |kind: Kind, object: Value, expected: &[(&str, &str)]| {
             let resource = Resource::read(kind, &object).unwrap();
             let found = of(&resource);

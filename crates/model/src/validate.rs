@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_asked_for_a_while_is_given_up_and_made_again() {
+    fn unused_counters_are_dropped_and_remade() {
         let validator = Validator::new(json!({"type": "integer"}));
         let is_held = || validator.held().compiled.is_some();
         assert!(!is_held(), "nothing is compiled before it is asked");

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_place_is_the_same_endpoint_as_long_as_somebody_holds_it() {
+    fn same_address_is_same_endpoint_while_held() {
         let endpoints = Endpoints::default();
         let key = |port| EndpointKey {
             address: SocketAddr::from(([127, 0, 0, 1], port)),

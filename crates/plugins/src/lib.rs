@@ -68,7 +68,7 @@ mod tests {
 
     /// Every attribute of every plugin, one letter short: refused, with the right name in the words.
     #[test]
-    fn a_misspelt_attribute_is_refused_with_the_one_that_was_meant() {
+    fn misspelt_attribute_is_refused_with_nearest() {
         for kind in ALL {
             let mut uses = vec![(SchemaType::Plugin, (kind.schema)(), example(kind))];
             if let Some(schema) = kind.consumer_schema {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn authentication_plugins_say_how_consumers_are_told_apart() {
+    fn auth_plugins_declare_their_consumer_key() {
         for kind in ALL {
             assert_eq!(
                 kind.auth,
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn every_plugin_is_documented_with_a_configuration_that_it_accepts() {
+    fn every_plugin_documents_a_valid_example() {
         for kind in ALL {
             assert_eq!(kind.documentation.lines().next(), Some(format!("//! # {}", kind.name).as_str()));
             let example = example(kind);

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_octet_that_some_would_read_as_octal_is_refused_with_a_prefix_too() {
+    fn octal_looking_octet_is_refused_with_prefix() {
         for bad in ["010.0.0.1", "010.0.0.0/8", "10.0.00.0/16", "::ffff:010.0.0.0/104"] {
             assert_eq!(network(bad), None, "{bad}");
             assert!(CidrSet::parse(&[bad]).is_err(), "{bad}");

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn shrinking_keeps_the_bytes_and_no_more_than_they_need() {
+    fn shrink_keeps_bytes_in_the_least_capacity() {
         for (filled, capacities) in [
             (0, [0, 0]),
             (1, [SMALL_BYTES, SMALL_BYTES]),

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_sees_a_change_once_and_gets_the_old_value_back() {
+    fn reader_sees_change_once_and_returns_old_value() {
         let cell = Arc::new(Published::new(Arc::new("a")));
         let mut reader = Reader::new(Arc::clone(&cell));
         assert_eq!((**reader.get(), reader.generation(), reader.refresh()), ("a", 1, None));
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_on_other_threads_never_see_a_value_of_another_generation() {
+    fn readers_never_see_another_generations_value() {
         let cell = Arc::new(Published::new(Arc::new(1u64)));
         std::thread::scope(|scope| {
             for _ in 0..3 {

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_released_timer_is_silent_and_its_slot_safe_to_use_again() {
+    fn released_timer_never_fires_and_slot_is_reusable() {
         let mut timers = Timers::new(0);
         let old = timers.register();
         timers.set(old, 100, Waker::noop());

@@ -1,7 +1,8 @@
 //! The ratchet of the prose: counts comment blocks and Markdown blocks that break the project's style, and test names that
 //! are too long, and fails when a count rises. A count that has fallen is lowered here, so that it cannot rise again.
 //!
-//! `cargo test -p weir --test tidy -- --nocapture` prints the counts and where most of them are.
+//! `cargo test -p weir --test tidy -- --nocapture` prints the counts as they are to stand in [`MOST`].
+#![allow(clippy::print_stdout, reason = "the counts are for the person who runs it")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,19 +15,19 @@ const TEST_NAME_MAX: usize = 50;
 /// The most that each group may have: blocks with a person as a stand-in for a thing, blocks that begin with a relative
 /// clause, and test names over [`TEST_NAME_MAX`]. Lower a number when a change lets you; never raise one.
 const MOST: &[(&str, [usize; 3])] = &[
-    ("crates/control", [127, 178, 29]),
-    ("crates/exchange", [62, 79, 16]),
-    ("crates/gateway", [105, 133, 38]),
-    ("crates/http1", [9, 16, 7]),
-    ("crates/lab", [84, 181, 16]),
+    ("crates/control", [127, 178, 0]),
+    ("crates/exchange", [62, 79, 0]),
+    ("crates/gateway", [105, 133, 0]),
+    ("crates/http1", [9, 16, 0]),
+    ("crates/lab", [84, 181, 0]),
     ("crates/message", [3, 1, 0]),
-    ("crates/model", [30, 78, 12]),
-    ("crates/net", [37, 29, 6]),
-    ("crates/plugins", [24, 48, 9]),
-    ("crates/router", [11, 27, 2]),
-    ("crates/stdx", [13, 6, 5]),
-    ("crates/testkit", [9, 12, 1]),
-    ("crates/weir", [90, 146, 100]),
+    ("crates/model", [30, 78, 0]),
+    ("crates/net", [37, 29, 0]),
+    ("crates/plugins", [24, 48, 0]),
+    ("crates/router", [11, 27, 0]),
+    ("crates/stdx", [13, 6, 0]),
+    ("crates/testkit", [9, 12, 0]),
+    ("crates/weir", [90, 146, 0]),
     ("docs", [110, 50, 0]),
     ("fuzz", [12, 35, 0]),
     ("lab", [18, 17, 0]),
@@ -129,8 +130,9 @@ fn blocks_of(file: &Path, text: &str) -> Vec<(usize, String)> {
             is_open = false;
             continue;
         };
-        let begins = is_markdown && ["- ", "* ", "|", "#", "> "].iter().any(|mark| prose.starts_with(mark))
-            || is_markdown && prose.starts_with(|first: char| first.is_ascii_digit());
+        let is_item = ["- ", "* ", "|", "#", "> "].iter().any(|mark| prose.starts_with(mark))
+            || prose.starts_with(|first: char| first.is_ascii_digit());
+        let begins = is_markdown && is_item;
         if !is_open || begins {
             blocks.push((number + 1, String::new()));
         }

@@ -14,7 +14,7 @@ fn upstream() -> Value {
 }
 
 #[test]
-fn writes_survive_and_are_published_again_at_the_next_start() {
+fn writes_are_published_again_after_restart() {
     let directory = tempfile::tempdir().unwrap();
     let rig = Rig::store(directory.path());
     rig.json("PUT", "/apisix/admin/upstreams/1", &upstream());
@@ -303,7 +303,7 @@ fn a_file_that_cannot_be_taken_over_does_not_start() {
 }
 
 #[test]
-fn a_file_is_read_through_the_admin_api_but_not_written() {
+fn admin_api_reads_file_source_but_refuses_writes() {
     let mut file = File::new(false);
     file.check(GOOD, &[], &["/a"]);
     let rig = file.rig.as_ref().unwrap();
@@ -346,7 +346,7 @@ fn hand_over(rig: &Rig) -> HandOver {
 }
 
 #[test]
-fn a_store_that_was_lent_comes_back_with_what_was_written_meanwhile() {
+fn returned_store_has_writes_made_meanwhile() {
     let directory = tempfile::tempdir().unwrap();
     let lock = DirectoryLock::take(directory.path()).unwrap();
     let rig = Rig::locked_store(lock.try_clone().unwrap());
@@ -371,7 +371,7 @@ fn a_store_that_was_lent_comes_back_with_what_was_written_meanwhile() {
 }
 
 #[test]
-fn a_store_that_was_given_away_is_not_written_any_more() {
+fn released_store_is_not_written() {
     let directory = tempfile::tempdir().unwrap();
     let lock = DirectoryLock::take(directory.path()).unwrap();
     let rig = Rig::locked_store(lock.try_clone().unwrap());
@@ -387,7 +387,7 @@ fn a_store_that_was_given_away_is_not_written_any_more() {
 }
 
 #[test]
-fn secrets_are_sealed_in_the_store_and_open_everywhere_else() {
+fn secrets_are_encrypted_in_the_store_only() {
     let directory = tempfile::tempdir().unwrap();
     let records = || Store::open(directory.path()).unwrap().load().unwrap();
     let text_of = |records: &[(String, crate::source::store::Record)], path: &str| {

@@ -15,7 +15,7 @@ fn secrets() -> Secrets {
 }
 
 #[test]
-fn references_to_the_environment_are_resolved_as_they_are_met() {
+fn environment_references_are_resolved_in_place() {
     let check = |reference: &str, expected: Result<&str, &str>| match (secrets().value(reference), expected) {
         (Ok(value), Ok(expected)) => assert_eq!(value, expected),
         (Err(reason), Err(expected)) => assert!(reason.contains(expected), "{reference}: {reason}"),
@@ -36,7 +36,7 @@ fn references_to_the_environment_are_resolved_as_they_are_met() {
 }
 
 #[test]
-fn nothing_runs_and_nothing_is_counted_without_a_reference_to_a_manager() {
+fn without_reference_no_manager_runs() {
     let secrets = secrets();
     let applied = model::Snapshot::empty().apply(&crate::testing::catalog(), &[], 1, model::Policy::Lenient);
     secrets.follow(&applied);

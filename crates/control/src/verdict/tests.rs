@@ -80,7 +80,7 @@ fn faulty(rig: &Rig, query: &str) -> (u64, Vec<String>) {
 }
 
 #[test]
-fn a_bad_object_of_the_store_blocks_no_other_in_any_kind() {
+fn bad_store_object_blocks_no_other() {
     let bad_texts: [fn(&Value) -> String; 3] = [
         |_| "{ this is not JSON".to_owned(),
         |_| "[1, 2]".to_owned(),
@@ -163,7 +163,7 @@ fn without_clash_of(kind: Kind, id: &str, value: Value) -> Value {
 }
 
 #[test]
-fn a_bad_object_of_a_file_keeps_its_last_good_form_and_blocks_no_other_in_any_kind() {
+fn bad_file_object_keeps_form_and_blocks_none() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("resources.json");
     std::fs::write(&path, file_of(&["good"], |_, _, value| value)).unwrap();
@@ -210,7 +210,7 @@ fn a_bad_object_of_a_file_keeps_its_last_good_form_and_blocks_no_other_in_any_ki
 }
 
 #[test]
-fn verdicts_are_asked_for_by_kind_and_by_object_on_both_listeners() {
+fn object_status_is_served_by_kind_and_by_object() {
     let directory = tempfile::tempdir().unwrap();
     let texts = [
         ("routes/r", "{}"),
@@ -252,7 +252,7 @@ fn verdicts_are_asked_for_by_kind_and_by_object_on_both_listeners() {
 }
 
 #[test]
-fn a_reference_that_leads_nowhere_is_told_and_changes_no_form() {
+fn dangling_reference_is_reported_form_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     let rig = Rig::store(directory.path());
     assert_eq!(rig.json("PUT", "/apisix/admin/upstreams/u", &good(Kind::Upstream).1).0, 201);

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_gateways_own_time_is_what_neither_client_nor_node_took() {
+    fn gateway_time_excludes_client_and_upstream() {
         let times = |body_waited_ns, upstream_started_ns| Times {
             started_ns: 1_000,
             body_waited_ns,

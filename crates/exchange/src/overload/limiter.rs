@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn three_times_the_capacity_is_shed_and_the_rest_stays_quick() {
+    fn threefold_load_is_shed_and_rest_stays_fast() {
         let mut origin = Origin::new();
         // One request a millisecond is half of what 80 servers of 40 ms take.
         let (_, usual_ms) = origin.run(5_000, 1, 80, 40 * MS);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_began_before_the_last_step_does_not_open_the_gate_again() {
+    fn earlier_write_does_not_reopen_the_gate() {
         let mut origin = Origin::new();
         origin.run(5_000, 1, 4, 3 * MS);
         // A backlog forms before the gate closes, and for a while all answers are to what waited there.

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_counts_before_the_resident_set_is_read_again() {
+    fn held_bytes_count_before_memory_is_read_again() {
         let level = MemoryLevel::default();
         assert!(level.try_reserve(usize::MAX) && level.try_reserve(usize::MAX), "without a limit");
         level.update(60, 100);

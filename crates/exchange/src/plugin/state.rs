@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_state_survives_a_rebuild_and_dies_with_its_last_holder() {
+    fn kept_state_survives_rebuild_until_last_holder() {
         let registry = StateRegistry::default();
         let first = registry.keep("limit-count/routes/1", || 5_u64);
         let second = registry.keep("limit-count/routes/1", || 6_u64);

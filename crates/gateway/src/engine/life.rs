@@ -121,7 +121,7 @@ mod tests {
     use crate::worker::Closing;
 
     #[test]
-    fn a_worker_that_cannot_run_is_tried_again_until_it_is_told_to_end() {
+    fn failed_worker_is_restarted_until_stopped() {
         let shared = Shared::new(&crate::testing::without_routes().0);
         let check = |told: &[fn() -> Command], wanted: bool| {
             let (handle, mut commands) = worker::channel();

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_looked_at_and_not_passed_on_is_still_there() {
+    fn peeked_bytes_stay_until_committed() {
         env::block_on(async {
             let (mut stream, mut peer) = pair();
             let mut reader = PeekReader::new(Buffer::none());

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_large_socket_is_believed_and_that_until_it_was_wrong() {
+    fn only_large_sockets_are_believed_until_wrong() {
         for (segment_bytes, is_large) in SEGMENTS_BYTES.into_iter().zip([false, true]) {
             env::block_on(async {
                 let (mut stream, _peer) = pair(segment_bytes);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_asked_for_the_first_bytes_but_who_has_refused() {
+    fn capacity_is_asked_first_only_after_refusal() {
         for (room, sent_bytes, expected) in [
             (SendCapacity::AfterShort, 0, Some(LOOK)),
             (
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_read_with_little_unless_much_is_known_or_expected() {
+    fn head_is_read_into_small_buffer_by_default() {
         let piece = |most_bytes, is_certain| Piece { most_bytes, is_certain };
         for (room, sent_bytes, expected) in [
             (SendCapacity::AfterShort, 0, piece(SMALL_BYTES, true)),
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lasts_from_one_exchange_to_the_next_is_no_promise() {
+    fn kept_capacity_is_no_promise() {
         let small = SMALL_BYTES as u64;
         for (room, sent_bytes, next) in [
             (SendCapacity::AfterShort, small, SendCapacity::AfterShort),

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn who_moves_nothing_or_too_little_is_given_up_on_time() {
+    fn idle_or_slow_client_is_closed_on_time() {
         let body = |timeout_ms, rate| MinRateGuard::new(timeout_ms, rate, 30_000, true);
         let response = |timeout_ms, rate| MinRateGuard::new(timeout_ms, rate, 30_000, false);
         assert_eq!(play(body(60_000, 0), true, |_| 0), Some((60_000, TooSlow::Idle)));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_as_the_wait_began_does_not_begin_it_anew() {
+    fn early_bytes_do_not_restart_the_wait() {
         let mut guard = MinRateGuard::new(60_000, 0, 30_000, true);
         assert_eq!(guard.look(5, false, false, || 0), Ok(Some(60_000)));
         assert_eq!(guard.look(5, true, false, || 100), Ok(None));

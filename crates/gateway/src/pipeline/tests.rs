@@ -184,7 +184,7 @@ fn scripted(body: &[Option<&'static str>], length: BodyLength) -> Scripted {
 }
 
 #[test]
-fn bodies_pass_both_ways_in_the_pieces_the_client_takes() {
+fn bodies_pass_both_ways_at_the_clients_pace() {
     let origin = Origin::start(|request| Reply::chunked(&["you said ", &request.text()], &[("X-Sum", "1")]));
     let (told, answer) =
         exchange(&origin, "POST /here", scripted(&[Some("hel"), Some("lo")], BodyLength::Unknown));
@@ -253,7 +253,7 @@ const TRAILER_MARK: PluginKind = PluginKind {
 };
 
 #[test]
-fn plugins_see_the_trailers_and_only_where_there_are_any() {
+fn plugins_see_trailers_where_there_are_any() {
     let mark = || json!({"trailer-mark": {}});
     let with = Origin::start(|_| Reply::chunked(&["hello"], &[("X-Sum", "1")]));
     let (told, answer) = exchange_through(mark(), &with, "GET /here", scripted(&[], BodyLength::None));
@@ -358,7 +358,7 @@ fn plugins_get_copies_of_bodies_that_pass_untouched() {
 }
 
 #[test]
-fn a_beginning_that_memory_has_no_room_for_goes_on_as_it_comes() {
+fn prefix_is_streamed_when_memory_is_short() {
     let origin = Origin::start(|request| Reply::ok(&request.text()));
     let answer = on_loop(async {
         let context = context(&[origin.address()], &json!({}));

@@ -105,7 +105,7 @@ fn patient(plan: &mut Plan) {
 const GET: &[u8] = b"GET /1 HTTP/1.1\r\nHost: h\r\nX-Id: 1\r\n\r\n";
 
 #[test]
-fn the_last_answer_survives_a_request_that_was_sent_behind_its_own() {
+fn last_response_survives_a_pipelined_request() {
     async fn client(mut peer: Peer, _: Rc<Gateway>) {
         peer.write(&[GET, GET, GET].concat()).await.unwrap();
         let head = peer.head().await.unwrap().unwrap();
@@ -117,7 +117,7 @@ fn the_last_answer_survives_a_request_that_was_sent_behind_its_own() {
 }
 
 #[test]
-fn a_last_answer_survives_what_was_sent_behind_the_request_that_asked_for_the_close() {
+fn last_response_survives_bytes_after_close_request() {
     async fn client(mut peer: Peer, _: Rc<Gateway>) {
         // Some clients end every request with a line more than it has.
         peer.write(b"GET /1 HTTP/1.0\r\nHost: h\r\nX-Id: 1\r\n\r\n").await.unwrap();
@@ -131,7 +131,7 @@ fn a_last_answer_survives_what_was_sent_behind_the_request_that_asked_for_the_cl
 }
 
 #[test]
-fn a_head_that_is_malformed_and_stops_is_a_bad_response_however_it_was_cut() {
+fn malformed_head_that_stops_is_bad_response() {
     async fn node(mut peer: Peer) {
         peer.head().await.unwrap();
         for piece in [&b"HTTP/1.1 200 OK\r\nA: b\r\n"[..], b"C\0: d\r\n"] {
@@ -149,7 +149,7 @@ fn a_head_that_is_malformed_and_stops_is_a_bad_response_however_it_was_cut() {
 }
 
 #[test]
-fn a_tunnel_that_is_reset_on_one_side_is_reset_on_the_other() {
+fn tunnel_reset_passes_to_the_other_side() {
     async fn node(mut peer: Peer) {
         peer.head().await.unwrap();
         let answer = b"HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nhello";
@@ -178,7 +178,7 @@ fn a_try_whose_plugin_panics_is_over() {
 }
 
 #[test]
-fn a_head_request_that_comes_too_late_is_refused_without_a_body() {
+fn late_head_request_is_refused_without_body() {
     async fn client(mut peer: Peer, _: Rc<Gateway>) {
         peer.write(b"HEAD /1 HTTP/1.1\r\nHost").await.unwrap();
         let head = peer.head().await.unwrap().unwrap();
@@ -189,7 +189,7 @@ fn a_head_request_that_comes_too_late_is_refused_without_a_body() {
 }
 
 #[test]
-fn a_client_that_stops_inside_its_head_is_told_what_is_wrong_with_it() {
+fn stopped_head_is_answered_with_its_fault() {
     async fn client(mut peer: Peer, _: Rc<Gateway>) {
         // More than is read at once, so that the fault is not in what is looked at first.
         let request = format!("GET /{} HTTP/2.0\r\nHost: h", "a".repeat(5_000));
@@ -201,7 +201,7 @@ fn a_client_that_stops_inside_its_head_is_told_what_is_wrong_with_it() {
 }
 
 #[test]
-fn requests_that_were_sent_ahead_of_a_half_close_are_answered() {
+fn pipelined_requests_before_half_close_are_served() {
     async fn client(mut peer: Peer, _: Rc<Gateway>) {
         peer.write(&[GET, GET, GET].concat()).await.unwrap();
         peer.shut().await.unwrap();
@@ -215,7 +215,7 @@ fn requests_that_were_sent_ahead_of_a_half_close_are_answered() {
 }
 
 #[test]
-fn who_sent_ahead_of_a_half_close_is_waited_for_however_that_was_cut() {
+fn pipelined_half_close_is_served_at_every_cut() {
     async fn client(mut peer: Peer, pieces: &[&[u8]]) {
         for piece in pieces {
             peer.write(piece).await.unwrap();
@@ -243,7 +243,7 @@ fn who_sent_ahead_of_a_half_close_is_waited_for_however_that_was_cut() {
 }
 
 #[test]
-fn who_sends_nothing_behind_a_request_and_closes_is_given_up_soon() {
+fn half_closed_client_is_closed_soon() {
     async fn client(mut peer: Peer, request: &[u8]) {
         peer.write(request).await.unwrap();
         peer.shut().await.unwrap();
@@ -333,7 +333,7 @@ fn client_that_left_is_not_waited_for_at_next_node() {
 }
 
 #[test]
-fn an_answer_on_its_way_survives_the_cut_of_the_next_one() {
+fn response_in_flight_survives_cut_of_the_next() {
     async fn client(_: Peer, _: Rc<Gateway>) {
         // Far away, so that the first answer is on its way when the second is cut.
         let far = Link { latency_ns: (5_000_000, 10_000_000), ..Link::default() };
@@ -366,7 +366,7 @@ fn route_to(weights: &[u64]) -> Value {
 }
 
 #[test]
-fn a_try_that_failed_is_told_though_no_other_node_is_left_meanwhile() {
+fn failed_attempt_is_reported_without_other_endpoint() {
     async fn client(mut peer: Peer, gateway: Rc<Gateway>) {
         gateway.publish(Kind::Route, "1", Some(&route_to(&[1, 1])));
         peer.write(GET).await.unwrap();
@@ -381,7 +381,7 @@ fn a_try_that_failed_is_told_though_no_other_node_is_left_meanwhile() {
 }
 
 #[test]
-fn a_node_set_that_changes_before_a_repetition_leaves_nothing_counted() {
+fn changed_node_set_leaves_no_attempt_counted() {
     async fn client(mut peer: Peer, gateway: Rc<Gateway>) {
         let mut other = Peer::new(connect_from(client_address(1, 0), proxy_address()).await.unwrap(), 1_000);
         for wait_ms in [0, 100] {

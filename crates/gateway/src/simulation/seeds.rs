@@ -50,7 +50,7 @@ fn report(seed: u64, outcome: &Outcome) -> String {
 }
 
 #[test]
-fn whatever_happens_answers_are_right_and_nothing_is_left() {
+fn seeds_give_right_answers_and_leave_nothing() {
     let seeds = asked_for();
     let next = AtomicU64::new(seeds.start);
     let (requests, answers) = (AtomicU64::new(0), AtomicU64::new(0));

@@ -118,7 +118,7 @@ mod tests {
     use net::env;
 
     #[test]
-    fn a_pool_whose_connections_are_lent_at_every_sweep_keeps_its_room() {
+    fn pool_in_use_keeps_capacity_over_sweeps() {
         let node = env::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
         let address = node.local_addr().unwrap();
         let endpoint = Endpoints::default().intern(EndpointKey { address, keep_alive: KeepAlive::default() });

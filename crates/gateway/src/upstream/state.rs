@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_neighbour_makes_nobody_forget_what_is_under_way() {
+    fn new_endpoint_keeps_in_flight_counts() {
         let upstream = upstream(Method::LeastConnections, &[1]);
         let mut state = UpstreamState::new(&upstream, 0);
         let busy: Vec<Selection> = (0..3).map(|_| state.choose(0, 0, 0, &[]).unwrap()).collect();

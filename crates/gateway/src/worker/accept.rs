@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_gives_way_to_others_and_the_less_often_the_longer_it_is() {
+    fn accept_pacer_yields_less_often_in_long_bursts() {
         let mut burst = AcceptPacer::default();
         // The last of each, and how often others had a turn by then.
         let rows = [(1, 0), (2, 1), (8, 7), (16, 11), (64, 20), (1_000, 79), (10_000, 642)];

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn deadlines_that_pass_together_hold_up_nobody_who_has_something_to_read() {
+    fn simultaneous_deadlines_do_not_delay_readers() {
         for (count, most) in [(1, 1), (6, 1), (20, 2), (1_000, 2 * WAKES_AT_ONCE)] {
             let before = served_before_a_byte(count);
             assert!(before <= most, "{before} of {count} ended before the byte was read");

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_come_in_at_once_are_compared_in_the_end() {
+    fn concurrent_responses_are_compared_at_the_end() {
         // The second begins while the first is kept, and ends behind or before it.
         let check = |second: &str, first_ends_first: bool, wanted: Verdict, early: u64| {
             let measure = Measure::new(expectation());
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_broke_off_leaves_its_place_to_another() {
+    fn cut_response_frees_its_slot() {
         let measure = Measure::new(expectation());
         let mut broken = Comparison::default();
         broken.take(&measure, 200, b"hel");

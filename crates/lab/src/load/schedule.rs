@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_due_at_their_time_whatever_the_answers_do() {
+    fn requests_are_due_whatever_the_responses_do() {
         let mut schedule = Schedule::new(4.0, 0, 1, SECOND, u64::MAX);
         let mut check = |now_ms: u64, wanted_ms: &[u64]| {
             schedule.advance(now_ms * 1_000_000);

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_count_by_kind_and_the_first_of_each_says_what_it_was() {
+    fn failures_count_by_kind_with_first_detail() {
         let mut tally = Tally::new(1.0);
         for status in [502, 503] {
             tally.answer(0, 0, &Verdict::Status(status));

@@ -163,7 +163,7 @@ fn a_cut_answer_is_a_broken_connection() {
 }
 
 #[test]
-fn a_server_that_hangs_up_at_once_is_a_broken_connection_too() {
+fn immediate_hangup_is_a_broken_connection() {
     let outcome = go(&Plan { requests: Some(6), ..plan(server(|_, stream| drop(request(stream)))) });
     let broken = Failures { broken: 6, ..Failures::default() };
     assert_eq!((outcome.requests, outcome.failures), (0, broken), "{:?}", outcome.notes);

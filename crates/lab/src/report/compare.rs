@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_slowdown_is_told_and_a_second_run_without_it_is_not() {
+    fn planted_slowdown_is_found_and_only_that() {
         let (before, same, slower) =
             (sample::small(1, 15, 1.0), sample::small(2, 15, 1.0), sample::small(3, 15, 1.08));
         assert!(of(&before, &same).slower(&weir()).is_empty());

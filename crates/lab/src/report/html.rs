@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_subject_is_drawn_large_and_told_beside_the_line() {
+    fn only_the_subject_is_drawn_large_and_labelled() {
         let mut report = sample::small(1, 5, 1.0);
         let large =
             |report: &Report| overview::section(report, &People::of(report)).matches("r=\"5.2\"").count();

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_scenarios_that_ask_alike_the_one_with_the_texts_contenders_counts() {
+    fn scenario_with_published_contenders_counts() {
         let mut report = sample::small(1, 3, 1.0);
         report.scenarios[0].scenario.load.connections = 100;
         let mut second = report.scenarios[0].clone();

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn every_round_has_another_order_and_every_contender_once() {
+    fn rounds_differ_in_order_and_hold_everyone_once() {
         let all = [contender("a", ""), contender("b", ""), contender("c", "")];
         let step = Step::new(&scenario(""), &all, &[], &Wishes::default());
         assert_eq!(step.order(0), [0, 1, 2]);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn starting_is_counted_once_for_scenarios_that_share_it() {
+    fn shared_start_is_counted_once() {
         let all = [contender("a", ""), contender("b", "warm_up_seconds: 8\n")];
         let step = |more: &str| Step::new(&scenario(more), &all, &[], &Wishes::default());
         let mut steps = [step("workers: 2\n"), step("together: true\n"), step("")];

@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_scheme_gives_the_port_and_the_defaults_are_those_of_the_contract() {
+    fn scheme_gives_port_and_defaults_match_contract() {
         let upstream: Upstream = serde_json::from_str(r#"{"nodes":{"a":1},"scheme":"https"}"#).unwrap();
         assert_eq!(upstream.nodes[0].port, 443);
         assert_eq!(upstream.balance, Balance::RoundRobin);

@@ -63,7 +63,7 @@ fn consumer(name: &str, secret: &str) -> Change {
 }
 
 #[test]
-fn of_two_consumers_with_one_key_the_second_waits_for_it() {
+fn second_consumer_with_same_key_waits() {
     let both = apply(&Snapshot::empty(), &[consumer("jack", "k"), consumer("jill", "k")]);
     check(&both, "consumers/jack", "consumers/jill", "consumers/jack");
     let fault = &both.faults[0];
@@ -153,7 +153,7 @@ fn closed_form_gives_way_to_a_good_one() {
 }
 
 #[test]
-fn one_batch_may_come_in_any_order_and_waits_reach_through() {
+fn batch_order_is_free_and_waits_are_transitive() {
     let service = put("services/s", json!({"upstream_id": "u"}));
     let route = put("routes/1", json!({"uri": "/", "service_id": "s"}));
     let applied = apply(&Snapshot::empty(), &[route.clone(), service.clone(), upstream("u")]);
@@ -169,7 +169,7 @@ fn one_batch_may_come_in_any_order_and_waits_reach_through() {
 }
 
 #[test]
-fn a_faulty_write_keeps_the_last_good_form_until_it_is_mended() {
+fn faulty_write_keeps_last_good_form() {
     let good = apply(&Snapshot::empty(), &[upstream("u"), route("1", "u")]);
     let bad = apply(&good.snapshot, &[put("routes/1", json!({"uri": "/x", "colour": "red"}))]);
     check(&bad, "upstreams/u routes/1", "routes/1", "");
@@ -223,7 +223,7 @@ fn a_credential_never_outlives_its_consumer() {
 }
 
 #[test]
-fn a_faulty_credential_keeps_its_form_only_with_its_consumer() {
+fn faulty_credential_keeps_form_with_its_consumer() {
     let consumer = put("consumers/jack", json!({"username": "jack"}));
     let credential = put("credentials/jack/credentials/c1", json!({"plugins": {"auth": {}}}));
     let good = apply(&Snapshot::empty(), &[credential, consumer]);
@@ -252,7 +252,7 @@ fn a_changed_upstream_touches_nothing_else() {
 }
 
 #[test]
-fn changes_that_are_read_on_several_threads_are_as_one_after_another() {
+fn concurrent_changes_read_as_if_in_order() {
     // Every tenth refers to nothing, every eleventh is faulty in itself, every twelfth is written twice,
     // and every thirteenth is deleted again.
     let mut many = vec![upstream("u")];
@@ -473,7 +473,7 @@ proptest! {
 }
 
 #[test]
-fn who_has_a_reference_to_a_secret_is_known_as_long_as_it_does() {
+fn secret_users_are_known_while_they_refer() {
     let with = |value: &str| {
         let plugins = json!({"split": {"a": value, "b": [value]}});
         put("services/s", json!({"plugins": plugins}))

@@ -61,7 +61,7 @@ fn addresses_need_no_lookup_and_names_are_settled() {
 }
 
 #[test]
-fn nodes_in_force_stay_until_every_new_name_was_asked_for() {
+fn nodes_stay_until_new_names_are_resolved() {
     struct Never;
     impl Lookup for Never {
         fn lookup(&self, _name: &str) -> Pending {

@@ -46,7 +46,7 @@ fn configurations() {
 }
 
 #[test]
-fn a_reference_to_a_secret_is_read_when_it_is_resolved() {
+fn secret_reference_is_read_when_resolved() {
     assert_eq!(check(&json!({"uri": "$env://AUTH_SERVER"})), Ok(()));
 }
 
@@ -70,7 +70,7 @@ fn compiled(config: &Value) -> ForwardAuth {
 }
 
 #[test]
-fn the_question_describes_the_request_and_nothing_a_client_makes_up() {
+fn auth_request_holds_no_forged_fields() {
     let check = |config: Value, head: &str, expected: &[&str], body: &str| {
         let mut scene = Scene::new();
         let mut config = config;
@@ -119,7 +119,7 @@ fn answer(status: u16, fields: &[(&str, &str)], body: &str) -> OutboundResponse 
 }
 
 #[test]
-fn a_refusal_is_the_servers_with_the_fields_that_are_listed() {
+fn refusal_is_the_servers_with_listed_fields() {
     let plugin = compiled(
         &json!({"uri": "http://127.0.0.1:1/", "client_headers": ["location", "Set-Cookie", "Connection", "Content-Length"]}),
     );
@@ -139,7 +139,7 @@ fn a_refusal_is_the_servers_with_the_fields_that_are_listed() {
 }
 
 #[test]
-fn a_request_that_passes_carries_what_the_server_vouches_for() {
+fn passed_request_carries_servers_fields() {
     let head = b"GET / HTTP/1.1\r\nHost: a\r\nX-User-ID: forged\r\nX-Role: forged\r\nX-Own: mine\r\n\r\n";
     let plugin =
         compiled(&json!({"uri": "http://127.0.0.1:1/", "upstream_headers": ["X-User-ID", "X-Role"]}));

@@ -81,7 +81,7 @@ fn entry(config: Value, metadata: Option<Value>) -> Value {
 }
 
 #[test]
-fn the_instances_format_counts_more_than_the_metadatas() {
+fn plugin_format_wins_over_metadata_format() {
     let metadata =
         || Some(json!({"log_format": {"who": "metadata"}, "log_format_extra": {"more": "metadata"}}));
     let chosen = entry(json!({"log_format": {"who": "instance", "n": "$arg_n"}}), metadata());

@@ -73,7 +73,7 @@ fn send(scene: &mut Scene, plugin: &dyn Plugin, head: &str) -> (u16, Vec<String>
 const PLAIN: &str = "GET / HTTP/1.1\r\n";
 
 #[test]
-fn requests_pass_until_the_limit_and_every_answer_tells_the_quota() {
+fn requests_pass_until_limit_with_quota_fields() {
     let mut scene = Scene::new();
     let config = json!({ "count": 2, "time_window": 60, "rejected_code": 429, "rejected_msg": "no more" });
     let plugin = scene.build(&KIND, &config);

@@ -132,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn behaves_like_a_table_and_reuses_the_first_free_slot(
+        fn behaves_like_table_and_reuses_first_free_slot(
             edits in prop::collection::vec((0u8..3, 0u32..700, any::<u8>()), 0..900),
         ) {
             let (mut slots, mut twin) = (ChunkedVec::new(), BTreeMap::new());

@@ -73,7 +73,7 @@ fn on_head_answers_before_the_body() {
 }
 
 #[test]
-fn on_accept_speaks_first_and_raw_exchange_reads_to_the_end() {
+fn on_accept_speaks_first_and_raw_reads_to_end() {
     let origin = Origin::on_accept(|number| Reply::raw(format!("hello {number}").as_bytes()).close());
     assert_eq!(raw_exchange(origin.address(), b""), b"hello 0");
     assert_eq!(raw_exchange(origin.address(), b""), b"hello 1");

@@ -175,7 +175,7 @@ fn text_that_is_not_yaml_is_told_with_its_line() {
 }
 
 #[test]
-fn every_fault_of_environment_and_flags_names_its_source() {
+fn faults_of_environment_and_flags_name_source() {
     let check = |environment: &[(&str, &str)], flags: &[&str], expected: &[&str]| {
         let faults = load("", environment, flags).unwrap_err();
         let lines: Vec<String> = faults.0.iter().map(ToString::to_string).collect();

@@ -71,7 +71,7 @@ fn a_viewer_reads_and_an_admin_does_everything() {
 }
 
 #[test]
-fn the_single_key_takes_the_place_of_every_other_admin() {
+fn single_key_replaces_every_other_admin() {
     let keys = format!("admin:{BOSS},viewer:{GUEST}");
     let weir = Weir::builder(BINARY).environment("WEIR_ADMIN_KEYS", &keys).start();
     let of = |key: &str| (answer(&weir, "GET", "routes", key).0, answer(&weir, "PUT", "routes/1", key).0);

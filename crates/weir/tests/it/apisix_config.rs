@@ -197,7 +197,7 @@ fn a_node_starts_from_a_realistic_file() {
 }
 
 #[test]
-fn a_data_plane_reads_the_file_beside_and_has_no_admin_api() {
+fn data_plane_reads_file_and_has_no_admin_api() {
     let origin = Origin::answering("served");
     let routes = |path: &str| {
         format!("routes:\n  - {{uri: {path}, upstream: {{nodes: {{'{}': 1}}}}}}\n#END\n", origin.address())
@@ -305,7 +305,7 @@ fn check_goes_on_to_the_resources_and_prints_warnings() {
 }
 
 #[test]
-fn a_control_plane_writes_to_etcd_and_a_data_plane_serves_it() {
+fn data_plane_serves_control_planes_etcd_writes() {
     let (etcd, origin) = (testkit::Etcd::start(1), Origin::answering("from a cluster"));
     let common = "apisix:
   node_listen: [{ip: 127.0.0.1, port: 0}]

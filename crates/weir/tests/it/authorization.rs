@@ -82,7 +82,7 @@ fn the_answer_decides() {
 }
 
 #[test]
-fn a_posted_body_is_shown_to_the_server_and_still_reaches_the_origin() {
+fn post_body_reaches_auth_server_and_origin() {
     let stage = Stage::new();
     let server = Origin::start(|request| match request.text().as_str() {
         "open" => Reply::ok(""),

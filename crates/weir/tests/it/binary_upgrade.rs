@@ -39,7 +39,7 @@ fn revision(weir: &Weir, id: &str) -> u64 {
 }
 
 #[test]
-fn nobody_is_refused_and_nothing_fails_over_upgrades_with_other_numbers_of_workers() {
+fn upgrades_with_other_worker_counts_fail_nothing() {
     let origin = Origin::answering("served");
     let mut weir = gateway("workers: 2\n", &["--upgrade-grace", "10"]);
     route_to(&weir, &origin);
@@ -89,7 +89,7 @@ fn nobody_is_refused_and_nothing_fails_over_upgrades_with_other_numbers_of_worke
 }
 
 #[test]
-fn what_was_acknowledged_is_there_afterwards_and_revisions_only_grow() {
+fn acknowledged_writes_stay_and_revisions_grow() {
     let weir = gateway("workers: 1\n", &["--upgrade-grace", "1"]);
     let stop = Arc::new(AtomicBool::new(false));
     let writer = std::thread::spawn({
@@ -251,7 +251,7 @@ fn what_cannot_take_over_leaves_the_old_one_serving() {
 }
 
 #[test]
-fn a_node_that_is_told_to_end_takes_back_an_upgrade_under_way() {
+fn stop_cancels_upgrade_in_progress() {
     let folder = tempfile::tempdir().unwrap();
     let binary = own_binary(folder.path());
     let mut weir = Weir::builder(binary.to_str().unwrap()).start();
@@ -333,7 +333,7 @@ fn old_tunnel_does_not_keep_data_and_ports() {
 }
 
 #[test]
-fn changed_listeners_are_handed_over_as_they_are_and_changed_settings_come_into_force() {
+fn upgrade_keeps_live_listeners_and_new_settings() {
     let mut weir = Weir::builder(BINARY)
         .settings("proxy: 127.0.0.1:0\nworkers: 2\n")
         .arguments(&["--grace", "1"])

@@ -115,7 +115,7 @@ fn forms_and_json_decide_the_route() {
 }
 
 #[test]
-fn a_body_too_long_for_variables_passes_on_as_it_comes() {
+fn body_too_long_for_variables_is_streamed() {
     let origin = Origin::answering("ok");
     let routes = [("long", "vars: [[post_arg.a, '==', '1']]")];
     let weir = gateway(&origin, &routes, &["--max-matched-body-bytes", "64"]);
@@ -178,7 +178,7 @@ fn bombs_are_no_requests_and_hurt_nobody() {
 }
 
 #[test]
-fn plugins_and_balancers_see_the_body_that_their_configuration_names() {
+fn plugins_and_balancers_see_the_named_body() {
     let origin = Origin::answering("ok");
     let other = Origin::answering("ok");
     let text = format!(

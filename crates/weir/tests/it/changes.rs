@@ -47,7 +47,7 @@ fn telling_origin() -> Origin {
 }
 
 #[test]
-fn a_route_changes_under_traffic_in_one_step_on_every_worker() {
+fn route_change_is_atomic_on_every_worker() {
     let origin = telling_origin();
     let weir = started_with_workers("3");
     weir.put("routes/1", route(&origin, 0));
@@ -171,7 +171,7 @@ fn tunnels_and_kept_connections_outlive_changes() {
 }
 
 #[test]
-fn turns_and_pools_are_not_reset_by_what_does_not_concern_them() {
+fn unrelated_change_keeps_turns_and_pools() {
     let origins: Vec<Origin> = ["a", "b", "c"].map(Origin::answering).into();
     let weir = Weir::start(BINARY);
     let nodes: serde_json::Map<String, Value> =
@@ -214,7 +214,7 @@ fn limits_are_not_reset_by_what_does_not_concern_them() {
 }
 
 #[test]
-fn nodes_come_and_go_under_traffic_without_a_failed_request() {
+fn node_changes_fail_no_request() {
     let origins: Arc<Vec<Origin>> = Arc::new(["a", "b", "c"].map(Origin::answering).into());
     let weir = started_with_workers("2");
     let put = |used: &[usize]| {

@@ -52,7 +52,7 @@ fn a_whole_set_comes_goes_and_survives() {
 }
 
 #[test]
-fn versions_and_indices_leave_alone_what_they_say_is_the_same() {
+fn equal_versions_leave_objects_alone() {
     let weir = Weir::start(BINARY);
     let indexed = |uri: &str, index: u64| {
         let mut route = route("r1", uri, "text");

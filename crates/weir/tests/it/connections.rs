@@ -122,7 +122,7 @@ fn late_stray_bytes_reach_nobody() {
 }
 
 #[test]
-fn what_comes_while_an_edited_answer_is_taken_reaches_nobody() {
+fn bytes_after_edited_response_are_dropped() {
     // It comes with its head, and a plugin makes more of it than the sockets to the client take.
     const BYTES: usize = 4_000;
     const TIMES: usize = 4_000;

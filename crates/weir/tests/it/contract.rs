@@ -4,7 +4,7 @@
 use crate::hardening::pages::{read, tests_of};
 
 #[test]
-fn each_sentence_of_the_contract_has_its_test_or_says_why_not() {
+fn contract_sentences_have_tests_or_reasons() {
     let page = read("docs/reference/apisix-contract.md");
     let (mut shown, mut not_met) = (0, 0);
     for row in page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| sentence |")) {

@@ -201,7 +201,7 @@ fn many_writes_at_once_are_all_there() {
 }
 
 #[test]
-fn writes_of_one_object_that_come_together_keep_each_other() {
+fn concurrent_writes_of_one_object_keep_each_other() {
     let (etcd, origin) = (Etcd::start(1), Origin::answering("served"));
     let (one, other) = (node(&etcd), node(&etcd));
     one.put("routes/shared", route("shared", &origin));

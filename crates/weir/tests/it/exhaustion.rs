@@ -106,7 +106,7 @@ fn metric(metrics: &mut Client, series: &str) -> u64 {
 }
 
 #[test]
-fn an_upstream_that_slows_down_is_asked_less_until_it_recovers() {
+fn slow_upstream_gets_less_until_it_recovers() {
     let slow = Arc::new(AtomicBool::new(false));
     let go = Signal::new();
     let origin = Origin::start({

@@ -46,7 +46,7 @@ fn a_changed_file_is_taken_over_by_itself() {
 }
 
 #[test]
-fn a_hangup_takes_the_file_over_and_touches_only_what_differs() {
+fn hangup_applies_file_and_changes_only_differences() {
     let origin = Origin::answering("origin");
     let weir = started_with(&routes(&origin, &[("1", "/a")]));
     let before = revision(&weir);
@@ -62,7 +62,7 @@ fn a_hangup_takes_the_file_over_and_touches_only_what_differs() {
 }
 
 #[test]
-fn a_faulty_object_keeps_its_last_good_form_and_the_rest_applies() {
+fn faulty_object_keeps_form_and_rest_applies() {
     let origin = Origin::answering("origin");
     let weir = started_with(&routes(&origin, &[("1", "/a"), ("2", "/b")]));
     let mut text = routes(&origin, &[("1", "/a"), ("2", "/b"), ("3", "/c")]);

@@ -44,7 +44,7 @@ fn wait_for_message(weir: &Weir, parts: &[&str]) {
 }
 
 #[test]
-fn listeners_come_and_go_under_load_without_a_failed_request() {
+fn listener_changes_fail_no_request() {
     let origin = Origin::answering("served");
     let weir = gateway_with("127.0.0.1:0", &everything_to(origin.address(), ""));
     let first = weir.proxy();
@@ -67,7 +67,7 @@ fn listeners_come_and_go_under_load_without_a_failed_request() {
 }
 
 #[test]
-fn busy_clients_of_a_removed_listener_move_without_a_failed_request() {
+fn busy_clients_leave_removed_listener_without_loss() {
     let origin = Origin::answering("served");
     let weir = gateway_with("[127.0.0.1:0, 127.0.0.1:0]", &everything_to(origin.address(), ""));
     let [kept, removed] = announced(&weir)[..] else { panic!("two listeners") };
@@ -90,7 +90,7 @@ fn busy_clients_of_a_removed_listener_move_without_a_failed_request() {
 }
 
 #[test]
-fn what_is_under_way_on_a_removed_listener_ends_in_its_own_time() {
+fn removed_listener_lets_requests_finish() {
     let (asked, go) = (Signal::new(), Signal::new());
     let origin = lasting_origin(&asked, &go);
     let resources = route("uri: /*, enable_websocket: true", &upstream(&[origin.address()], ""));

@@ -131,7 +131,7 @@ fn batches_are_filled_or_sent_in_time() {
 }
 
 #[test]
-fn what_is_queued_outlives_other_changes_and_goes_out_with_its_route() {
+fn queue_survives_other_changes_and_flushes_last() {
     let (stage, server) = (Stage::new(), Origin::answering(""));
     let waiting = json!({"batch_max_size": 3, "inactive_timeout": 3_600, "buffer_duration": 3_600});
     stage.log("1", &uri(&server), waiting.clone());
@@ -187,7 +187,7 @@ fn a_server_that_comes_back_gets_what_was_kept() {
 }
 
 #[test]
-fn a_server_that_does_not_keep_up_costs_entries_and_nothing_else() {
+fn slow_log_server_costs_entries_only() {
     let stage = Stage::new();
     let gate = Signal::new();
     let waiting = gate.clone();

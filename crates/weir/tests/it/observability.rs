@@ -32,7 +32,7 @@ fn ask(weir: &Weir, listener: &str, method: &str, path: &str, body: &str) -> Res
 }
 
 #[test]
-fn the_access_log_is_a_template_and_opened_anew_when_told() {
+fn access_log_is_template_and_reopens_on_signal() {
     let origin = Origin::answering("hello");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("access.log");

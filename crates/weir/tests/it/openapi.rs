@@ -25,7 +25,7 @@ fn check(run: &Output) {
 }
 
 #[test]
-fn the_document_is_valid_and_the_committed_one_is_what_the_node_serves() {
+fn committed_document_is_valid_and_served() {
     let weir = Weir::start(BINARY);
     let served = weir.admin_raw("GET", "openapi.json", &[("X-API-KEY", ADMIN_KEY)], b"");
     assert_eq!((served.status, served.header("content-type")), (200, Some("application/json")));

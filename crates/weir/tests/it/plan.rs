@@ -107,7 +107,7 @@ fn a_file_is_planned_applied_and_gone_back_from() {
 }
 
 #[test]
-fn what_cannot_be_used_is_told_by_its_line_and_nothing_is_done() {
+fn unusable_settings_are_reported_by_line() {
     let weir = Weir::start(BINARY);
     let user = User::of(&weir);
     weir.put("upstreams/u", json!({"nodes": {"127.0.0.1:1": 1}}));
@@ -141,7 +141,7 @@ fn what_cannot_be_used_is_told_by_its_line_and_nothing_is_done() {
 }
 
 #[test]
-fn what_runs_can_be_written_as_a_file_and_is_no_difference_to_itself() {
+fn exported_configuration_has_no_difference() {
     let weir = Weir::start(BINARY);
     let user = User::of(&weir);
     weir.put("upstreams/u", json!({"nodes": {"127.0.0.1:1": 1}}));
@@ -184,7 +184,7 @@ fn a_secret_is_in_no_plan() {
 }
 
 #[test]
-fn without_a_node_or_a_key_it_says_so_or_reads_the_folder() {
+fn without_instance_or_key_it_reads_the_folder() {
     let mut weir = Weir::builder(BINARY).own_admin_key().start();
     let user = User::of(&weir);
     let admin = user.admin.to_string();
@@ -274,7 +274,7 @@ fn stored(weir: &Weir) -> u64 {
 }
 
 #[test]
-fn killed_in_the_middle_of_applying_it_has_the_old_set_or_the_new() {
+fn kill_during_apply_leaves_old_or_new_set() {
     let mut weir = Weir::start(BINARY);
     let mut next = 1;
     for round in 0..ROUNDS {

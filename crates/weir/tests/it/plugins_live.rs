@@ -164,7 +164,7 @@ fn the_nearest_place_wins_with_its_whole_object() {
 }
 
 #[test]
-fn a_plugin_that_is_switched_off_nearer_by_does_not_run() {
+fn plugin_disabled_closer_does_not_run() {
     let stage = Stage::new();
     let off = json!({"headers": {"set": {"X-Mark": "off"}}, "_meta": {"disable": true}});
     let nodes = json!({stage.origin.address().to_string(): 1});

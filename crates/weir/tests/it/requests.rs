@@ -70,7 +70,7 @@ fn a_connection_ends_after_its_requests() {
 }
 
 #[test]
-fn responses_without_a_body_leave_the_connection_in_step() {
+fn bodiless_responses_keep_the_connection_in_step() {
     let check = |method: &str, reply: &'static str, status: u16, length: Option<&str>| {
         let origin = Origin::start(move |_| Reply::raw(reply.as_bytes()));
         let weir = in_front_of(&origin);
@@ -175,7 +175,7 @@ fn an_expectation_is_answered_when_the_body_is_wanted() {
 }
 
 #[test]
-fn a_refused_expectation_never_makes_a_request_of_the_body() {
+fn refused_expectation_never_reads_body_as_request() {
     let origin = Origin::answering("ok");
     let weir = in_front_of(&origin);
     let smuggled = "GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n";

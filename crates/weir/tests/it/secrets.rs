@@ -91,7 +91,7 @@ const REFERENCE: &str = "$secret://vault/1/jack/auth/key";
 const PATH: &str = "/v1/kv/apisix/jack/auth";
 
 #[test]
-fn a_key_at_the_vault_opens_and_its_rotation_comes_into_force_without_a_write() {
+fn vault_key_rotation_applies_without_write() {
     let (vault, origin) = (Vault::start(), Origin::answering("ok"));
     vault.holds(PATH, json!({"key": "first-key", "unused": 1}));
     let weir = builder("60000").start();
@@ -146,7 +146,7 @@ fn a_start_waits_for_the_vault_and_goes_on_without_it() {
 }
 
 #[test]
-fn a_vault_that_is_down_leaves_the_last_key_in_force_and_then_none() {
+fn vault_outage_keeps_last_key_then_none() {
     let (vault, origin) = (Vault::start(), Origin::answering("ok"));
     vault.holds(PATH, json!({"key": "first-key"}));
     let weir = builder("3000").start();
@@ -167,7 +167,7 @@ fn a_vault_that_is_down_leaves_the_last_key_in_force_and_then_none() {
 }
 
 #[test]
-fn hostile_and_broken_vaults_open_nothing_and_hold_up_nobody() {
+fn hostile_vault_opens_nothing_and_delays_nothing() {
     let (vault, origin) = (Vault::start(), Origin::answering("ok"));
     let elsewhere = Origin::answering(r#"{"data": {"key": "evil-key"}}"#);
     let weir = builder("60000").start();
@@ -226,7 +226,7 @@ fn hostile_and_broken_vaults_open_nothing_and_hold_up_nobody() {
 }
 
 #[test]
-fn a_vault_that_speaks_tls_is_asked_if_its_certificate_is_good() {
+fn vault_over_tls_needs_good_certificate() {
     let (vault, origin) = (Vault::start(), Origin::answering("ok"));
     vault.holds(PATH, json!({"key": "first-key"}));
     let certificates = Certificates::make();
@@ -258,7 +258,7 @@ fn a_vault_that_speaks_tls_is_asked_if_its_certificate_is_good() {
 }
 
 #[test]
-fn managers_that_are_not_supported_yet_are_told_and_open_nothing() {
+fn unsupported_managers_are_reported() {
     let origin = Origin::answering("ok");
     let weir = builder("60000").start();
     weir.put("secrets/aws/1", json!({"access_key_id": "a", "secret_access_key": "b"}));
@@ -321,7 +321,7 @@ fn two_references_to_one_key_are_the_first_consumers() {
 }
 
 #[test]
-fn nothing_on_the_disk_holds_a_secret_where_there_is_a_keyring() {
+fn keyring_keeps_secrets_off_the_disk() {
     const SECRETS: [&str; 2] = ["c0nsum3r-s3cr3t", "h34d3r-s3cr3t"];
     let origin = Origin::answering("ok");
     let mut weir = Weir::builder(BINARY).environment("WEIR_ENCRYPTION_KEYRING", KEYRING).start();

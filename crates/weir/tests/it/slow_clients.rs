@@ -104,7 +104,7 @@ fn a_head_in_pieces_is_served_like_any_other() {
 }
 
 #[test]
-fn a_body_by_the_byte_is_refused_and_a_steady_one_is_not() {
+fn body_by_the_byte_is_refused() {
     let origin = Origin::start(|request| Reply::ok(&request.body_length.to_string()));
     let rate = ["--client-min-body-rate", "20000", "--client-rate-window-ms", "300"];
     let weir = logging(&origin, &rate);
@@ -122,7 +122,7 @@ fn a_body_by_the_byte_is_refused_and_a_steady_one_is_not() {
 }
 
 #[test]
-fn who_begins_a_body_slowly_holds_no_connection_to_a_node() {
+fn slow_body_start_holds_no_upstream_connection() {
     let origin = Origin::start(|request| Reply::ok(&request.text()));
     let weir = logging(&origin, &[]);
     let head = b"POST /slow HTTP/1.1\r\nHost: h\r\nContent-Length: 6000\r\n\r\n";
@@ -153,7 +153,7 @@ fn who_begins_a_body_slowly_holds_no_connection_to_a_node() {
 }
 
 #[test]
-fn a_node_sees_a_body_from_its_first_byte_where_nothing_is_to_be_waited_for() {
+fn body_is_streamed_from_first_byte_without_prefix() {
     let asked = Signal::new();
     let origin = Origin::on_head({
         let asked = asked.clone();
@@ -200,7 +200,7 @@ fn steady_body(weir: &Weir, other: &mut Client) -> bool {
 const A_PAUSE: Duration = Duration::from_millis(100);
 
 #[test]
-fn a_body_by_the_byte_lives_where_no_rate_is_asked_for() {
+fn body_by_the_byte_passes_without_minimum_rate() {
     let origin = Origin::start(|request| Reply::ok(&request.body_length.to_string()));
     let weir =
         in_front_of_with(&origin, &["--client-min-body-rate", "0", "--client-body-timeout-ms", "1500"]);
@@ -261,7 +261,7 @@ fn a_response_that_nobody_reads_is_cut_off() {
 }
 
 #[test]
-fn a_request_ends_at_its_deadline_whatever_it_waits_for() {
+fn request_ends_at_deadline_in_every_wait() {
     let go = Signal::new();
     let origin = Origin::start({
         let go = go.clone();
@@ -351,7 +351,7 @@ fn a_line_of_the_log_says_why() {
 }
 
 #[test]
-fn a_client_that_sends_ahead_without_end_holds_up_nobody() {
+fn endless_pipelining_does_not_delay_others() {
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
     const TURNS: u64 = 50;
     let resources = "routes:\n  - {id: '1', uri: /*, plugins: {mocking: {response_example: a}}}\n";

@@ -22,7 +22,7 @@ fn nothing_lies_in_huge_pages() {
 
 #[test]
 #[allow(clippy::print_stdout, reason = "a figure to look at, not to assert on a shared machine")]
-fn it_announces_its_listeners_and_then_that_it_is_ready() {
+fn listeners_are_announced_before_ready() {
     let began = Instant::now();
     let weir = Weir::start(BINARY);
     println!("ready on an empty store after {:?} (debug build)", began.elapsed());
@@ -54,7 +54,7 @@ fn listeners_are_several_or_off() {
 }
 
 #[test]
-fn the_admin_key_is_made_once_and_only_its_place_is_told() {
+fn admin_key_is_made_once_and_only_path_printed() {
     let running = Weir::builder(BINARY).own_admin_key().start();
     let told = running.stderr().join("\n");
     let path = told.lines().find_map(|line| line.strip_prefix("Admin key: in ")).expect(&told).to_owned();

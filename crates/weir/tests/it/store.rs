@@ -17,7 +17,7 @@ use crate::command::{FREE_PORTS, weir};
 const BINARY: &str = env!("CARGO_BIN_EXE_weir");
 
 #[test]
-fn killed_in_the_middle_of_writes_it_loses_none_that_was_acknowledged() {
+fn kill_during_writes_loses_no_acknowledged_one() {
     let mut weir = Weir::start(BINARY);
     let mut expected: HashMap<String, Option<u64>> = HashMap::new();
     for round in 0..ROUNDS {
@@ -65,7 +65,7 @@ fn wait_for_writes(acknowledged: &AtomicUsize, enough: usize) {
 }
 
 #[test]
-fn told_to_stop_in_the_middle_of_writes_it_keeps_what_it_acknowledged() {
+fn stop_during_writes_keeps_acknowledged_ones() {
     let mut weir = Weir::start(BINARY);
     let acknowledged = Arc::new(AtomicUsize::new(0));
     let admin = weir.address("admin");

@@ -160,7 +160,7 @@ fn bytes_sent_before_the_switch_are_never_passed_raw() {
 }
 
 #[test]
-fn only_websocket_on_a_route_that_allows_it_is_an_upgrade() {
+fn only_allowed_websocket_is_an_upgrade() {
     let check = |allowed: bool, request: &str, want: Option<&str>| {
         let origin = Origin::start(|_| Reply::ok("plain"));
         let fields = if allowed { "uri: /*, enable_websocket: true" } else { "uri: /*" };

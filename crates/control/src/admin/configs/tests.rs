@@ -209,7 +209,7 @@ fn yaml_comes_and_goes() {
 }
 
 #[test]
-fn an_object_that_leans_on_nothing_is_reported_and_the_rest_applies() {
+fn dangling_object_is_reported_and_rest_applies() {
     let owner = Owner::new();
     let dangling = json!({"id": "r2", "uri": "/2", "upstream_id": "none"});
     owner.put(&json!({"routes": [route("r1", "/1"), dangling]}), (202, ""));

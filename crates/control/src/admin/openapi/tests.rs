@@ -20,7 +20,7 @@ fn walk(value: &Value, at: &str, visit: &mut dyn FnMut(&str, &Map<String, Value>
 }
 
 #[test]
-fn every_reference_leads_somewhere_and_no_name_stands_twice() {
+fn references_resolve_and_names_are_unique() {
     let document = document(&catalog());
     let mut references = 0;
     walk(&document, "", &mut |at, fields| {

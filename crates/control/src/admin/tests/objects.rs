@@ -176,7 +176,7 @@ fn verbs_that_are_off() {
 }
 
 #[test]
-fn stream_routes_are_stored_and_checked_unless_they_are_switched_off() {
+fn stream_routes_are_stored_unless_disabled() {
     let talk = Talk::new();
     let route = json!({"server_port": 9100, "upstream": upstream(), "plugins": {"count": {"count": 1}}});
     let stored = json!({"key": "/apisix/stream_routes/1", "value": with(&route, json!({"id": "1"}))});

@@ -68,7 +68,7 @@ const FILE: &str = "routes:\n- {id: a, uri: /a, upstream: {nodes: {\"h:1\": 1}, 
                     - {id: b, uri: /b, upstream: {nodes: {\"h:1\": 1}, type: roundrobin}}\n";
 
 #[test]
-fn a_plan_changes_nothing_and_applying_does_what_it_says() {
+fn plan_changes_nothing_and_apply_does_as_planned() {
     let talk = Talk::new();
     talk.put("routes/a", &route("/a"));
     talk.put("routes/gone", &route("/gone"));
@@ -131,7 +131,7 @@ fn a_set_with_a_fault_is_not_applied_at_all() {
 }
 
 #[test]
-fn an_object_that_was_faulty_before_is_faulty_in_the_set_too() {
+fn faulty_object_is_faulty_in_the_set_too() {
     let talk = Talk::new();
     talk.put("upstreams/u", &json!({"nodes": {"h:1": 1}}));
     talk.put("routes/uses", &json!({"uri": "/u", "upstream_id": "u"}));
@@ -183,7 +183,7 @@ fn versions_tell_what_was_done_and_lead_back() {
 }
 
 #[test]
-fn going_back_brings_objects_back_as_they_were_written() {
+fn rollback_restores_objects_as_written() {
     let talk = Talk::new();
     let text = r#"{"uri":"/ä","upstream":{"nodes":{"b:1":1,"a:1":1},"type":"roundrobin"}}"#;
     assert_eq!(talk.rig.ask("PUT", "/apisix/admin/routes/a", text).0, 201);
@@ -196,7 +196,7 @@ fn going_back_brings_objects_back_as_they_were_written() {
 }
 
 #[test]
-fn a_version_that_could_not_be_used_any_more_is_taken_by_force_only() {
+fn unusable_revision_is_restored_by_force_only() {
     let talk = Talk::new();
     talk.put("upstreams/u", &json!({"nodes": {"h:1": 1}}));
     talk.put("routes/uses", &json!({"uri": "/u", "upstream_id": "u"}));
@@ -208,7 +208,7 @@ fn a_version_that_could_not_be_used_any_more_is_taken_by_force_only() {
 }
 
 #[test]
-fn a_file_is_planned_against_and_neither_written_nor_told_the_past_of() {
+fn file_source_can_be_planned_but_not_written() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("weir.yaml");
     std::fs::write(&path, FILE).unwrap();

@@ -90,7 +90,7 @@ fn a_value_is_asked_for_again_and_a_new_one_is_told() {
 }
 
 #[test]
-fn the_last_value_counts_for_a_while_when_the_manager_fails() {
+fn last_secret_value_holds_while_manager_fails() {
     let mut stage = Stage::new(&[KEY]);
     stage.answer(Ok(&[("key", "one")]));
     stage.now += REFRESH;
@@ -127,7 +127,7 @@ fn what_the_manager_says_is_gone_is_gone_at_once() {
 }
 
 #[test]
-fn a_manager_that_changes_is_asked_anew_and_old_answers_do_not_count() {
+fn changed_secret_manager_is_asked_again() {
     let mut stage = Stage::new(&[KEY]);
     let old = stage.asked().pop().unwrap();
     stage.manager(Some(json!({"uri": "http://other"})));

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_builds_on_an_earlier_one_of_the_same_call() {
+    fn operation_builds_on_earlier_one_of_same_call() {
         let later = |text: Option<&str>| Operation {
             path: "a".to_owned(),
             place: Place::Data,

@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_only_yaml_counts_lead_to_no_line_behind_the_file() {
+    fn yaml_line_breaks_stay_inside_the_file() {
         check(
             "routes:\r- 7\r- 8",
             &[],

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_lock_is_held_until_the_last_holder_lets_go() {
+    fn shared_lock_is_held_until_last_release() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(DirectoryLock::holder(directory.path()).unwrap(), None);
         // What an earlier holder has left is not taken for a part of the name.

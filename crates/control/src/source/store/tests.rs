@@ -30,7 +30,7 @@ fn revisions_grow_and_survive_reopening() {
 }
 
 #[test]
-fn compare_and_swap_refuses_a_changed_object_and_leaves_the_rest() {
+fn compare_and_swap_refuses_a_changed_object() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();
     put(&mut store, "routes/1", "a");
@@ -104,7 +104,7 @@ fn what_is_not_our_store_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_store_of_another_program_or_of_a_newer_version_is_refused() {
+fn foreign_or_newer_store_is_refused() {
     let check = |change: fn(&WriteTransaction), reason: &str| {
         let directory = tempfile::tempdir().unwrap();
         drop(Store::open(directory.path()).unwrap());
@@ -184,7 +184,7 @@ fn a_killed_process_has_lost_no_acknowledged_write() {
 }
 
 #[test]
-fn after_a_fault_the_file_is_opened_anew_and_no_revision_is_given_twice() {
+fn reopened_store_reuses_no_revision() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();
     put(&mut store, "routes/1", "a");

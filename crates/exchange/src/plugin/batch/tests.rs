@@ -70,7 +70,7 @@ fn counted(services: &Services, result: &str) -> u64 {
 }
 
 #[test]
-fn a_full_batch_goes_at_once_and_the_rest_with_the_queue() {
+fn full_batch_is_sent_at_once_rest_with_queue() {
     let services = testing::services();
     let sink = Recorder::default();
     let queue = services.queue(QueueSettings { batch_max_entries: 3, ..settings() }, sink.clone()).unwrap();
@@ -102,7 +102,7 @@ fn what_is_left_alone_or_gets_old_goes_too() {
 }
 
 #[test]
-fn a_queue_holds_no_more_than_its_limits_and_never_waits() {
+fn queue_keeps_its_limits_and_never_waits() {
     let (services, gate) = (testing::services(), Signal::new());
     let sink = Recorder { gate: Some(gate.clone()), ..Recorder::default() };
     let bounded = QueueSettings { batch_max_entries: 1, max_pending_entries: 30, ..settings() };
@@ -140,7 +140,7 @@ fn failed_batches_are_repeated_and_then_given_up() {
 }
 
 #[test]
-fn many_workers_push_at_once_and_nothing_is_lost_or_doubled() {
+fn concurrent_pushes_lose_and_double_nothing() {
     let (services, sink) = (testing::services(), Recorder::default());
     let queue = services.queue(QueueSettings { batch_max_entries: 64, ..settings() }, sink.clone()).unwrap();
     std::thread::scope(|scope| {
@@ -162,7 +162,7 @@ fn many_workers_push_at_once_and_nothing_is_lost_or_doubled() {
 }
 
 #[test]
-fn the_end_holds_nothing_back_and_does_not_wait_for_ever() {
+fn stop_flushes_queues_within_its_time() {
     let (services, gate) = (testing::services(), Signal::new());
     let (quick, stuck) = (Recorder::default(), Recorder { gate: Some(gate.clone()), ..Recorder::default() });
     let queue = services.queue(settings(), quick.clone()).unwrap();
@@ -179,7 +179,7 @@ fn the_end_holds_nothing_back_and_does_not_wait_for_ever() {
 }
 
 #[test]
-fn when_memory_is_short_entries_are_dropped_and_counted() {
+fn short_memory_drops_and_counts_entries() {
     let services = testing::services();
     let queue = services.queue(settings(), Recorder::default()).unwrap();
     let overload = Arc::new(overload::Shared::default());

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_session_goes_no_further_and_is_logged_all_the_same() {
+    fn refused_session_stops_and_is_logged() {
         let told = Arc::default();
         let chain =
             StreamChain::new(vec![instance(&told, "after", 1, BOTH), instance(&told, "refuser", 2, BOTH)]);

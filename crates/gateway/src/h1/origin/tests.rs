@@ -55,7 +55,7 @@ async fn take(origin: &mut OriginStream, most: usize) -> (usize, Vec<u8>) {
 }
 
 #[test]
-fn an_answer_that_is_looked_at_is_passed_on_once_whatever_is_taken_of_it() {
+fn peeked_response_is_forwarded_exactly_once() {
     let length = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789".as_slice();
     let chunks =
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n6\r\n456789\r\n0\r\n\r\n";

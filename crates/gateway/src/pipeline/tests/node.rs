@@ -200,7 +200,7 @@ async fn exchange_on(
 }
 
 #[test]
-fn bodies_interim_answers_and_trailers_pass_between_two_protocols_that_are_not_http1() {
+fn scripted_protocols_pass_bodies_and_trailers() {
     use Step::{Data, End, Head, Wait};
     let script = [Wait, Head(103, false), Head(200, true), Data("hello"), Wait, Data("!"), End("sum")];
     let (context, told) = context_with(1, &[&script]);
@@ -232,7 +232,7 @@ fn one_connection_carries_many_exchanges_at_once() {
 }
 
 #[test]
-fn a_reset_stream_is_a_failed_try_and_a_cut_body_is_never_made_whole() {
+fn reset_stream_fails_attempt_cut_body_stays_cut() {
     use Step::{Data, Head, Reset};
     let cases: &[(&str, &[Step], &str)] = &[
         ("GET /here", &[Reset(Cause::NoResponse)], "start:502:"),
@@ -249,7 +249,7 @@ fn a_reset_stream_is_a_failed_try_and_a_cut_body_is_never_made_whole() {
 }
 
 #[test]
-fn a_stream_that_was_not_begun_is_tried_at_the_other_node_and_a_begun_one_is_not() {
+fn only_unstarted_stream_is_retried_elsewhere() {
     use Step::{Head, Reset};
     let cases: &[(Option<&'static str>, &str, usize)] =
         &[(None, "start:204:None finish:0", 2), (Some("abc"), "start:502:", 1)];

@@ -243,7 +243,7 @@ fn our_own_report_is_the_last_line() {
 }
 
 #[test]
-fn an_origin_that_fails_on_purpose_is_no_failure_of_anybody() {
+fn intended_origin_failure_is_not_counted() {
     let mut wrk = load("tool: wrk, connections: 1");
     wrk.expect = Expect { failing_one_in: 10, ..Expect::default() };
     // 72 of 932 are within one in ten and what chance adds.

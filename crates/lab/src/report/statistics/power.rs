@@ -49,7 +49,7 @@ fn shares(count: usize, slower: f64, noise: &Noise) -> (f64, f64) {
 }
 
 #[test]
-fn a_slowdown_of_five_percent_is_seen_in_nine_of_ten_runs() {
+fn five_percent_slowdown_is_seen_nine_of_ten_times() {
     // Scatter of a figure, share of disturbed runs, rounds that suffice, rounds that do not.
     let rows = [
         (0.005, 0.0, 4, 3),
@@ -80,7 +80,7 @@ fn without_a_slowdown_none_is_seen() {
 }
 
 #[test]
-fn two_runs_are_compared_by_their_ratios_to_the_baseline() {
+fn runs_are_compared_by_ratio_to_baseline() {
     // A second run beside the same baseline scatters as well, so that it takes about twice the rounds in each.
     let noise = Noise { scatter: 0.015, disturbed: 0.0 };
     for (count, slower, least, most) in [(12, 1.05, 0.9, 1.0), (12, 1.0, 0.0, 0.02), (5, 1.0, 0.0, 0.02)] {

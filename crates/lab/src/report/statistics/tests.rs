@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn a_median_is_the_middle_and_the_deviation_its_median() {
+fn median_and_median_deviation() {
     let rows: &[(&[f64], [f64; 4])] = &[
         (&[4.0], [4.0, 4.0, 4.0, 0.0]),
         (&[3.0, 1.0], [2.0, 1.0, 3.0, 1.0]),

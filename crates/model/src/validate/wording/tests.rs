@@ -101,7 +101,7 @@ fn the_wording_is_that_of_the_lua_validator() {
 }
 
 #[test]
-fn the_first_fault_is_the_one_lua_meets_first_and_all_are_listed() {
+fn first_fault_is_luas_first_and_all_are_listed() {
     let schema = json!({
         "properties": {"a": {"type": "string"}},
         "additionalProperties": false,
@@ -113,7 +113,7 @@ fn the_first_fault_is_the_one_lua_meets_first_and_all_are_listed() {
 }
 
 #[test]
-fn an_unknown_property_is_told_with_the_one_that_was_meant() {
+fn unknown_property_is_reported_with_nearest() {
     let schema = json!({"type": "object", "properties": {"weight": {}}, "additionalProperties": false});
     let faults = Validator::new(schema).faults(&json!({"wieght": 1}));
     let contract = "additional properties forbidden, found wieght";

@@ -166,7 +166,7 @@ fn time_jumps_where_everybody_waits() {
 }
 
 #[test]
-fn a_close_with_unread_data_resets_and_may_destroy_what_was_sent() {
+fn close_with_unread_data_resets() {
     let mut lost = 0;
     for seed in 0..200 {
         let (got, end) = run(seed, async {
@@ -187,7 +187,7 @@ fn a_close_with_unread_data_resets_and_may_destroy_what_was_sent() {
 }
 
 #[test]
-fn a_close_in_order_loses_nothing_and_a_late_write_is_answered_by_a_reset() {
+fn orderly_close_loses_nothing_late_write_is_reset() {
     let (got, write, late) = run(1, async {
         let (mut client, mut server) = pair(Link::default()).await;
         write_all(&mut server, b"answer").await.unwrap();
@@ -205,7 +205,7 @@ fn a_close_in_order_loses_nothing_and_a_late_write_is_answered_by_a_reset() {
 }
 
 #[test]
-fn connecting_fails_where_nobody_listens_and_spreads_where_many_do() {
+fn connect_fails_without_listener_else_spreads() {
     let spread = run(1, async {
         let refused = connect(place()).await.unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
@@ -242,7 +242,7 @@ fn connecting_fails_where_nobody_listens_and_spreads_where_many_do() {
 }
 
 #[test]
-fn a_worker_ends_with_its_body_and_a_planted_panic_only_its_task() {
+fn planted_panic_ends_only_its_task() {
     run(1, async {
         let held = Rc::new(());
         let inner = held.clone();

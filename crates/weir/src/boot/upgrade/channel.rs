@@ -188,7 +188,7 @@ mod tests {
     const FOR_EVER: Patience<'static> = Patience { deadline: None, abandoned: None };
 
     #[test]
-    fn messages_arrive_whole_in_order_and_with_their_descriptors() {
+    fn messages_arrive_in_order_with_descriptors() {
         let (one, other) = Channel::pair().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let asked = "127.0.0.1:0".parse().unwrap();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_ends_by_its_deadline_or_when_nobody_wants_it() {
+    fn wait_ends_at_deadline_or_when_cancelled() {
         let (one, _other) = Channel::pair().unwrap();
         let past = Patience { deadline: Some(Instant::now()), abandoned: None };
         assert!(matches!(one.receive(past), Err(ChannelFault::TimedOut)));

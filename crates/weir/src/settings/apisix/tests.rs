@@ -68,7 +68,7 @@ fn nothing_written_is_every_default() {
 }
 
 #[test]
-fn keys_that_do_not_exist_are_told_with_what_was_meant() {
+fn unknown_keys_are_reported_with_nearest() {
     told(
         "apisix:\n  node_lisen: 1\n  colour: blue\n  allow_admin: [0.0.0.0/0]\n  config_center: yaml\n\
          deploymnt: {}\netcd: {host: []}\nproxy: 0.0.0.0:1\nadmin_key: x\n",

@@ -88,7 +88,7 @@ fn a_client_that_goes_away_stops_the_upstream_work() {
 }
 
 #[test]
-fn a_client_that_goes_away_while_uploading_leaves_no_whole_request() {
+fn aborted_upload_never_looks_whole() {
     let length = "Content-Length: 10000\r\n\r\n".to_owned() + &"a".repeat(2_048);
     for framing in [&length, "Transfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n"] {
         let asked = Signal::new();

@@ -53,7 +53,7 @@ fn on(disk: &SmallDisk, node: WeirBuilder) -> Weir {
 }
 
 #[test]
-fn a_full_disk_under_the_store_refuses_writes_and_loses_none() {
+fn full_disk_refuses_writes_and_loses_none() {
     let Some(disk) = SmallDisk::mount() else { return };
     let origin = Origin::answering("served");
     let node = on(&disk, Weir::builder(BINARY));
@@ -89,7 +89,7 @@ fn a_full_disk_under_the_store_refuses_writes_and_loses_none() {
 }
 
 #[test]
-fn a_full_disk_under_the_copy_is_told_and_stops_nothing() {
+fn full_disk_under_the_copy_is_reported_only() {
     let Some(disk) = SmallDisk::mount() else { return };
     let (etcd, origin) = (Etcd::start(1), Origin::answering("served"));
     let node = on(&disk, node_at(&etcd.endpoints()));

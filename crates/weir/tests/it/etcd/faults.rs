@@ -70,7 +70,7 @@ fn without_etcd_and_without_a_copy_there_is_no_start() {
 }
 
 #[test]
-fn a_member_that_is_killed_costs_no_write_and_no_request() {
+fn killed_etcd_member_loses_no_write_or_request() {
     let (mut etcd, origin) = (Etcd::start(3), Origin::answering("served"));
     let node = node(&etcd);
     node.put("routes/base", route("base", &origin));
@@ -123,7 +123,7 @@ fn a_member_that_is_killed_costs_no_write_and_no_request() {
 }
 
 #[test]
-fn a_node_that_is_killed_while_it_writes_loses_no_acknowledged_write() {
+fn kill_during_writes_keeps_acknowledged_ones() {
     let (etcd, origin) = (Etcd::start(1), Origin::answering("served"));
     let mut node = node(&etcd);
     for round in 0..3 {

@@ -22,7 +22,7 @@ fn status_with(node: &Weir, key: &str) -> u16 {
 }
 
 #[test]
-fn what_apisix_encrypted_is_read_and_what_is_written_it_can_read() {
+fn encryption_is_compatible_with_apisix() {
     let (etcd, origin) = (Etcd::start(1), Origin::answering("served"));
     etcd.put("/apisix/consumers/jack", &consumer("jack", SEALED).to_string());
     let (one, other) = (sealing(&etcd, KEY), sealing(&etcd, KEY));
@@ -52,7 +52,7 @@ fn what_apisix_encrypted_is_read_and_what_is_written_it_can_read() {
 }
 
 #[test]
-fn what_cannot_be_decrypted_is_a_fault_of_its_object_and_keeps_the_last_good_form() {
+fn undecryptable_object_keeps_last_good_form() {
     let (etcd, origin) = (Etcd::start(1), Origin::answering("served"));
     let node = sealing(&etcd, "qeddd145sfvddff3");
     let mut protected = route("a", &origin);

@@ -24,7 +24,7 @@ fn with_id(id: &str, origin: &Origin) -> Value {
 }
 
 #[test]
-fn a_file_is_applied_everywhere_and_gone_back_from_by_any_node() {
+fn applied_file_can_be_rolled_back_by_any_instance() {
     let (etcd, origin) = (Etcd::start(1), Origin::answering("served"));
     let (one, other) = (node(&etcd), node(&etcd));
     one.put("routes/kept", route("kept", &origin));
@@ -90,7 +90,7 @@ fn what_is_compacted_is_not_gone_back_to() {
 }
 
 #[test]
-fn an_apply_that_was_overtaken_or_is_too_large_changes_nothing() {
+fn overtaken_or_large_apply_changes_nothing() {
     let (etcd, origin) = (Etcd::start(1), Origin::answering("served"));
     let node = node_at(&etcd.endpoints()).arguments(&["--etcd-max-operations", "3"]).start();
     node.put("routes/a", route("a", &origin));

@@ -44,7 +44,7 @@ fn upload(client: &mut Client) {
 }
 
 #[test]
-fn memory_stays_under_its_limit_in_a_flood_and_is_given_back_after_it() {
+fn memory_stays_under_limit_in_a_flood() {
     let origin = Origin::answering("hello");
     let weir = holding(&origin);
     let mut idle = weir.client();
@@ -122,7 +122,7 @@ fn expect_refusals(weir: &Weir, clients: &mut [Client], held_bytes: u64) {
 }
 
 #[test]
-fn memory_stays_under_its_limit_without_descriptors_too() {
+fn memory_limit_holds_without_descriptors() {
     const CLIENTS: u64 = 300;
     let origin = Origin::answering("hello");
     let weir = holding(&origin);
@@ -136,7 +136,7 @@ fn memory_stays_under_its_limit_without_descriptors_too() {
 }
 
 #[test]
-fn answers_that_are_held_back_stay_under_the_limit_too() {
+fn held_back_responses_stay_under_the_limit() {
     const PIECE_BYTES: usize = 64 << 10;
     const PIECES: usize = 64;
     // Each leaves out the end: held for the filter until it is given up.

@@ -12,7 +12,7 @@ use crate::support::{builder, everything_to};
 
 #[test]
 #[allow(clippy::print_stderr, reason = "who looks for a test that did nothing finds why")]
-fn without_a_local_port_new_requests_are_answered_503_and_the_others_go_on() {
+fn no_local_port_answers_503_and_keeps_others() {
     if std::env::var_os(INSIDE).is_some() {
         return with_few_ports();
     }
@@ -29,7 +29,7 @@ fn without_a_local_port_new_requests_are_answered_503_and_the_others_go_on() {
         .args(namespace)
         .args(["sh", "-c", "ip link set lo up && exec \"$0\" --exact \"$1\" --nocapture"])
         .arg(test)
-        .arg("exhaustion::ports::without_a_local_port_new_requests_are_answered_503_and_the_others_go_on")
+        .arg("exhaustion::ports::no_local_port_answers_503_and_keeps_others")
         .env(INSIDE, "1")
         .output()
         .unwrap();

@@ -6,7 +6,7 @@ const HEAD: &str = "POST /c HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\
 
 // Check 5.
 #[test]
-fn check_05_a_chunk_that_readers_measure_differently_never_completes_a_request() {
+fn check_05_ambiguous_chunk_never_completes_request() {
     let stand = Stand::new();
     for size in [
         "0x5",
@@ -81,7 +81,7 @@ fn check_05_a_chunk_that_readers_measure_differently_never_completes_a_request()
 
 // Check 6.
 #[test]
-fn check_06_extensions_and_trailers_are_bounded_over_the_whole_message() {
+fn check_06_extensions_and_trailers_are_bounded() {
     let stand = Stand::new();
     let half = "e".repeat(8 * 1024 + 1);
     stand.refused(format!("{HEAD}1;{half}\r\na\r\n1;{half}\r\nb\r\n0\r\n\r\n"), &[400]);
@@ -99,7 +99,7 @@ fn check_06_extensions_and_trailers_are_bounded_over_the_whole_message() {
 
 // Check 6.
 #[test]
-fn check_06_a_trailer_never_becomes_a_field_that_decides() {
+fn check_06_trailer_never_becomes_a_deciding_field() {
     let names = [
         "Content-Length",
         "Transfer-Encoding",

@@ -263,13 +263,13 @@ fn every_damaged_byte_is_read_as_the_oracle_reads_it() {
 
 // Check 10.
 #[test]
-fn every_damaged_byte_of_a_request_of_another_version_is_read_as_the_oracle_reads_it() {
+fn damaged_versions_agree_with_oracle() {
     all_agree(&damaged(UNSPOKEN), 1_000);
 }
 
 // Checks 1, 2, 3 and 4.
 #[test]
-fn every_pair_of_framing_fields_is_read_as_the_oracle_reads_it() {
+fn framing_field_pairs_agree_with_oracle() {
     all_agree(&framings(), 1_000);
 }
 

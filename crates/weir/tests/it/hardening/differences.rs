@@ -181,7 +181,7 @@ fn version_of(name: &str, said: &str) -> String {
 
 // Differential test of checks 1 to 16.
 #[test]
-fn every_difference_to_nginx_and_haproxy_has_its_reason() {
+fn differences_to_nginx_and_haproxy_have_reasons() {
     let Some(columns) = columns() else { return };
     let [ours, nginx, haproxy] = &columns;
     let mut unexplained = Vec::new();

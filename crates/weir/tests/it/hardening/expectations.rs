@@ -4,7 +4,7 @@ use super::stand::{HIDDEN, LAST, Stand, account_text, listen};
 
 // Check 8.
 #[test]
-fn check_08_an_expectation_never_makes_a_request_of_the_body() {
+fn check_08_expectation_never_smuggles() {
     let stand = Stand::new();
     let length = HIDDEN.len();
     let framings = [

@@ -58,7 +58,7 @@ fn check_11_a_long_name_stays_long() {
 
 // Checks 12 and 13: a nomination takes away what belongs to the connection, and nothing that others rely on.
 #[test]
-fn check_12_a_nomination_changes_nothing_that_others_rely_on() {
+fn check_12_nomination_keeps_fields_relied_on() {
     let stand = Stand::new();
     let fields = "Cookie: a=1\r\nAuthorization: Basic eA==\r\nContent-Type: text/plain\r\nX-Forwarded-For: 192.0.2.1\r\n\
                   X-Real-IP: 192.0.2.2\r\nX-Forwarded-Proto: https\r\nX-Request-Id: 7\r\napikey: k\r\nVia: 1.0 front\r\n\
@@ -104,7 +104,7 @@ fn check_12_a_nomination_changes_nothing_that_others_rely_on() {
 
 // Check 13.
 #[test]
-fn check_13_what_concerns_one_connection_stays_there_in_every_spelling() {
+fn check_13_hop_by_hop_fields_stay_in_every_spelling() {
     let stand = Stand::new();
     let own = "KEEP-ALIVE: timeout=5\r\nproxy-connection: keep-alive\r\nProxy-Authorization: x\r\nte: trailers\r\n\
                uPGRADE: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\nProxy-Authenticate: x\r\nX-Own: 1\r\nx-own: 2\r\n\
@@ -142,7 +142,7 @@ fn check_13_what_concerns_one_connection_stays_there_in_every_spelling() {
 
 // An underscore is a character of a token, and some origins turn it into a hyphen: who has such an origin can help it.
 #[test]
-fn a_field_with_an_underscore_passes_unless_a_plugin_removes_it() {
+fn field_with_underscore_passes() {
     let removing = "uri: /r/*, plugins: {proxy-rewrite: {headers: {remove: [X_Real_IP]}}}";
     let resources = |origin| {
         let upstream = upstream(&[origin], "");

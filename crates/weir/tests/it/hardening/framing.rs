@@ -28,7 +28,7 @@ const OBFUSCATED: [&str; 19] = [
 
 // Check 1.
 #[test]
-fn check_01_a_length_beside_a_coding_in_any_disguise_is_refused() {
+fn check_01_length_beside_coding_is_refused() {
     let stand = Stand::new();
     let mut codings =
         vec!["Transfer-Encoding: chunked", "transfer-encoding:chunked", "TRANSFER-ENCODING: Chunked"];
@@ -52,7 +52,7 @@ fn check_01_a_length_beside_a_coding_in_any_disguise_is_refused() {
 
 // Check 2.
 #[test]
-fn check_02_a_length_that_is_not_one_plain_number_is_refused() {
+fn check_02_malformed_length_is_refused() {
     let stand = Stand::new();
     for value in [
         "",
@@ -106,7 +106,7 @@ fn check_02_a_length_that_is_not_one_plain_number_is_refused() {
 
 // Check 3.
 #[test]
-fn check_03_a_coding_other_than_one_final_chunked_is_refused() {
+fn check_03_coding_other_than_chunked_is_refused() {
     let stand = Stand::new();
     let mut codings = OBFUSCATED.to_vec();
     codings.extend([
@@ -139,7 +139,7 @@ fn check_03_a_coding_other_than_one_final_chunked_is_refused() {
 
 // Check 4: the length is there for one reader only, and the body is a request for the other.
 #[test]
-fn check_04_a_length_that_only_some_see_never_makes_a_request_of_the_body() {
+fn check_04_hidden_length_never_smuggles() {
     let stand = Stand::new();
     let length = HIDDEN.len();
     for line in [

@@ -98,7 +98,7 @@ fn is_failure(answer: &Result<Response, Broken>) -> bool {
 
 // Check 27.
 #[test]
-fn check_27_every_damaged_answer_is_read_as_the_oracle_reads_it() {
+fn check_27_damaged_responses_agree_with_oracle() {
     let mut answers = Vec::new();
     for sound in SOUND.map(str::as_bytes) {
         for at in 0..sound.len() {
@@ -188,7 +188,7 @@ fn check_29_what_stands_behind_an_answer_is_nobodys() {
 
 // Check 30.
 #[test]
-fn check_30_a_switch_nobody_asked_for_is_a_502_however_it_is_said() {
+fn check_30_unrequested_switch_is_502() {
     for answer in [
         "HTTP/1.1 101 Switching Protocols\r\n\r\n",
         "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n",

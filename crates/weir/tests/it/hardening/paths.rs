@@ -153,7 +153,7 @@ fn is_denied(path: &str) -> bool {
 
 // Check 14; CVE-2021-43557, CVE-2026-73511, CVE-2026-73551, CVE-2019-9901.
 #[test]
-fn check_14_no_spelling_of_a_denied_path_reaches_the_origin() {
+fn check_14_denied_path_in_every_spelling() {
     let stand = stand(&[]);
     let mut denied = 0;
     for spelling in SPELLINGS {
@@ -201,7 +201,7 @@ fn check_14_an_encoded_slash_is_data_if_so_set() {
 
 // Check 14: the setting that closes the waiver for parameters.
 #[test]
-fn check_14_settings_make_the_origins_reading_the_gateways() {
+fn check_14_settings_follow_the_origins_reading() {
     let stand = stand(&["--normalize-uri-like-servlet=true"]);
     for spelling in [
         "/admin%2fx",
@@ -220,7 +220,7 @@ fn check_14_settings_make_the_origins_reading_the_gateways() {
 
 // Check 14: one normal form.
 #[test]
-fn check_14_matching_log_and_origin_agree_on_every_path() {
+fn check_14_match_log_and_origin_agree_on_paths() {
     agree_on_every_path(&[], false);
 }
 

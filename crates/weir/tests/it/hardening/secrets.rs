@@ -99,7 +99,7 @@ const RESOLVED: [&str; 4] =
     ["env-5up3r53cr3t", "vault-5up3r53cr3t", "vault-token-5up3r53cr3t", "0123456789abcdeF0123456789abcdeF"];
 
 #[test]
-fn no_log_error_or_dump_holds_what_a_reference_leads_to() {
+fn no_log_or_dump_holds_a_resolved_secret() {
     let vault = Origin::answering(&json!({"data": {"key": RESOLVED[1]}}).to_string());
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("access.log");

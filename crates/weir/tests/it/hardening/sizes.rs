@@ -7,7 +7,7 @@ use crate::support::{everything_to, in_front_of, memory_of};
 
 // Check 15.
 #[test]
-fn check_15_a_head_at_the_limit_passes_and_one_byte_more_does_not() {
+fn check_15_head_one_byte_over_limit_is_refused() {
     let sized = |more: usize| {
         let head = "GET /s HTTP/1.1\r\nHost: h\r\n";
         let filler = 64 * 1024 - head.len() - "\r\n".len() + more;
@@ -46,7 +46,7 @@ fn check_15_a_head_at_the_limit_passes_and_one_byte_more_does_not() {
 
 // Check 15.
 #[test]
-fn check_15_heads_without_end_cost_no_more_than_their_limit() {
+fn check_15_endless_heads_cost_their_limit() {
     // Time ends none of them while the machine is busy.
     let stand = Stand::of(|origin| everything_to(origin, ""), &["--head-timeout-ms", "120000"]);
     stand.passed("GET /s HTTP/1.1\r\nHost: h\r\n\r\n", &account_text("GET", "/s", "h", ""));

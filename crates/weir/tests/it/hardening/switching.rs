@@ -7,7 +7,7 @@ use crate::support::{gateway, route, upstream};
 
 // Check 7; CVE-2026-2833, CVE-2026-73548, CVE-2026-58055.
 #[test]
-fn check_07_bytes_behind_an_upgrade_are_a_request_of_their_own_or_refused() {
+fn check_07_bytes_after_upgrade_never_smuggle() {
     // An origin that consents to whatever it is asked for, and sends back every byte that comes then.
     for (allowed, protocol) in [
         (true, "websocket"),

@@ -70,7 +70,7 @@ fn a_tool_that_is_missing_is_named_with_its_package() {
 }
 
 #[test]
-fn ctrl_c_ends_the_children_and_keeps_what_was_measured() {
+fn ctrl_c_ends_children_and_keeps_measurements() {
     let (short, long) = (format!("{SCENARIO}rounds: 1\nseconds: 0.3\n"), format!("{SCENARIO}seconds: 600\n"));
     let scenarios = [("a-first", short.as_str()), ("b-second", long.as_str())];
     let laboratory = Laboratory::new(&scenarios, &[("one", StandIn::default())]);

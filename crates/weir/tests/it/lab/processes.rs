@@ -71,7 +71,7 @@ fn orphans_are_accounted_and_ended() {
 }
 
 #[test]
-fn who_is_held_up_stands_still_goes_on_and_hears_of_the_end() {
+fn stopped_process_resumes_and_learns_of_the_end() {
     let folder = tempfile::tempdir().unwrap();
     let script = "trap 'echo heard; exit 0' TERM; echo begun; while :; do echo .; sleep 0.001; done";
     let command = ["bash", "-c", script].map(ToOwned::to_owned);
@@ -102,7 +102,7 @@ fn state_of(stat: &str) -> char {
 }
 
 #[test]
-fn a_program_that_ends_is_told_with_its_code_its_cpu_and_its_last_words() {
+fn ended_program_reports_code_cpu_and_output() {
     let folder = tempfile::tempdir().unwrap();
     let command = ["bash", "-c", "echo gone wrong >&2; exit 7"].map(ToOwned::to_owned);
     let mut group = start(folder.path(), &command);

@@ -64,7 +64,7 @@ fn allowed(status: &str) -> Vec<usize> {
 }
 
 #[test]
-fn who_cannot_be_had_or_started_is_absent_and_the_rest_runs() {
+fn absent_contender_does_not_stop_the_rest() {
     let contenders = [
         ("good", StandIn::default()),
         ("missing", StandIn { install: "echo no such package >&2; exit 1", ..StandIn::default() }),
@@ -87,7 +87,7 @@ fn who_cannot_be_had_or_started_is_absent_and_the_rest_runs() {
 }
 
 #[test]
-fn who_dies_in_the_middle_drops_out_with_its_last_words_and_its_rounds_stay() {
+fn contender_that_crashes_keeps_its_finished_rounds() {
     // Every run has a folder for its load beside the contender's. The fifth is its second measured one: two contenders
     // were warmed up, and each was measured once.
     let dies = r#""$WEIR" origin --listen "$LISTEN" &
@@ -156,7 +156,7 @@ fn contenders_in_turns_are_told_by_their_cpu() {
 }
 
 #[test]
-fn who_dies_between_turns_drops_out_and_the_others_go_on() {
+fn contender_that_dies_between_turns_drops_out() {
     let dies = r#""$WEIR" origin --listen "$LISTEN" &
       until [ "$(ls -d "$DIRECTORY"/../load-* 2>/dev/null | wc -l)" -ge 3 ]; do sleep 0.01; done
       echo out of memory >&2

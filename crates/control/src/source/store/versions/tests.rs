@@ -68,7 +68,7 @@ fn a_version_tells_who_what_and_how_it_was() {
 }
 
 #[test]
-fn beyond_the_limits_the_oldest_go_and_the_newest_stays() {
+fn oldest_are_dropped_beyond_the_limits() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();
     store.log.limits = Limits { versions: 3, bytes: 10_000 };
@@ -134,7 +134,7 @@ fn a_log_with_a_gap_is_begun_anew() {
 }
 
 #[test]
-fn what_is_kept_beside_the_objects_is_of_the_same_transaction() {
+fn records_and_objects_share_a_transaction() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();
     assert_eq!(store.kept("configs").unwrap(), None);

@@ -74,7 +74,7 @@ fn uri(address: SocketAddr) -> String {
 }
 
 #[test]
-fn a_call_carries_its_request_and_brings_the_whole_answer() {
+fn call_sends_request_and_returns_whole_response() {
     let origin = Origin::start(|_| Reply::with(403, &[("X-A", "1"), ("X-A", "2")], b"no"));
     let answer = run(Bench::new(&[]).call(Method::Post, &uri(origin.address()))).unwrap();
     assert_eq!((answer.status, answer.body.as_slice()), (403, &b"no"[..]), "a refusal is an answer");
@@ -121,7 +121,7 @@ fn connections_are_kept_within_their_pool() {
 }
 
 #[test]
-fn a_kept_connection_that_dies_repeats_only_what_may_be_repeated() {
+fn dead_kept_connection_repeats_only_safe_requests() {
     // Every connection dies at its second request, before a byte of an answer.
     let served = std::sync::Mutex::new(std::collections::HashSet::new());
     let origin = Origin::start(move |request| match served.lock().unwrap().insert(request.connection) {
@@ -178,7 +178,7 @@ fn failures_say_what_where_and_on_whose_side() {
 }
 
 #[test]
-fn a_call_ends_with_its_time_or_its_future_and_takes_the_connection_along() {
+fn timed_out_or_dropped_call_closes_connection() {
     let never = Signal::new();
     let waiting = never.clone();
     let origin = Origin::start(move |_| Reply::new().wait(&waiting).then(Step::Close));
