@@ -1,4 +1,6 @@
-//! "Did you mean": the known name nearest to a misspelt one. Knows nothing of what the names are for.
+//! "Did you mean": the known name nearest to a misspelt one, by the edit distance of the crate `strsim`.
+
+use strsim::osa_distance;
 
 /// The candidate that is at most a third of its length away in single-letter edits, the nearest one first. Case does not
 /// count, nor does `-` for `_`.
@@ -8,7 +10,7 @@ pub fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>)
     let written = plain(written);
     candidates
         .into_iter()
-        .map(|candidate| (distance(&written, &plain(candidate)), candidate))
+        .map(|candidate| (osa_distance(&written, &plain(candidate)), candidate))
         // Two names of one letter are one edit apart and have nothing in common.
         .filter(|(distance, candidate)| {
             *distance <= (candidate.len() / 3).max(1) && *distance < candidate.len()
@@ -31,7 +33,7 @@ pub fn misspelt<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>
     candidates
         .into_iter()
         .filter(|candidate| candidate.len().abs_diff(written.len()) <= TYPING_ERRORS)
-        .map(|candidate| (distance(&found, &plain(candidate)), candidate))
+        .map(|candidate| (osa_distance(&found, &plain(candidate)), candidate))
         .filter(|(edits, candidate)| *edits <= TYPING_ERRORS && *edits * 2 < candidate.len())
         .min_by_key(|(edits, _)| *edits)
         .map(|(_, candidate)| candidate)
@@ -42,30 +44,6 @@ pub fn misspelt<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>
 const TYPING_ERRORS: usize = 2;
 /// Longer than every name of a field, plugin or setting.
 const NAME_BYTES_MAX: usize = 128;
-
-/// Insertions, deletions, replacements and swaps of neighbours that turn one text into the other.
-fn distance(one: &str, other: &str) -> usize {
-    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
-    let mut before_last: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=other.len()).collect();
-    for row in 1..=one.len() {
-        let mut current = vec![row];
-        for column in 1..=other.len() {
-            let same = usize::from(one[row - 1] != other[column - 1]);
-            let mut best = (last[column - 1] + same).min(last[column] + 1).min(current[column - 1] + 1);
-            let swapped = row > 1
-                && column > 1
-                && one[row - 1] == other[column - 2]
-                && one[row - 2] == other[column - 1];
-            if swapped {
-                best = best.min(before_last[column - 2] + 1);
-            }
-            current.push(best);
-        }
-        before_last = std::mem::replace(&mut last, current);
-    }
-    last[other.len()]
-}
 
 #[cfg(test)]
 mod tests {

@@ -9,6 +9,7 @@ mod check;
 mod completions;
 pub(crate) mod explain;
 mod history;
+#[cfg(feature = "lab")]
 mod lab;
 mod man;
 mod origin;
@@ -52,6 +53,7 @@ enum Command {
     /// Serve a built-in echo origin, to try the gateway with
     Origin(origin::OriginArguments),
     Upgrade(upgrade::UpgradeArguments),
+    #[cfg(feature = "lab")]
     /// Measure Weir beside other gateways on this machine
     Lab(lab::LabArguments),
     Completions(completions::CompletionsArguments),
@@ -83,6 +85,7 @@ impl Command {
             Self::Rollback(arguments) => rollback::run(&arguments),
             Self::Origin(arguments) => origin::run(arguments).map(|()| ExitCode::SUCCESS),
             Self::Upgrade(arguments) => upgrade::run(&arguments),
+            #[cfg(feature = "lab")]
             Self::Lab(arguments) => lab::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments, &mut CommandLine::command()),
             Self::Man(arguments) => man::run(&arguments, CommandLine::command()),

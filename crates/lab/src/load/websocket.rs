@@ -16,7 +16,7 @@ pub(super) fn handshake(host: &str, path: &str) -> Vec<u8> {
 }
 
 /// What a server makes of a key (RFC 6455 4.2.2).
-pub fn accept(key: &str) -> String {
+pub(super) fn accept(key: &str) -> String {
     let text = format!("{key}{GUID}");
     BASE64.encode(digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes()).as_ref())
 }

@@ -1,5 +1,8 @@
 //! A WebSocket server that says back what it hears (RFC 6455): handshake and frames, without extensions. Does no I/O.
 
+use aws_lc_rs::digest;
+use data_encoding::BASE64;
+
 use super::request::{Head, split_field};
 
 /// What a handshake is answered with.
@@ -32,10 +35,19 @@ pub(super) fn handshake(head: &Head<'_>) -> Handshake {
         return Handshake::Refused(426, "Sec-WebSocket-Version is to be 13\n");
     }
     match value(b"sec-websocket-key").and_then(|key| std::str::from_utf8(key).ok()) {
-        Some(key) if key.len() == KEY_LENGTH => Handshake::Accepted(lab::load::websocket::accept(key)),
+        Some(key) if key.len() == KEY_LENGTH => Handshake::Accepted(accept(key)),
         _ => Handshake::Refused(400, "Sec-WebSocket-Key is to be 16 bytes in base64\n"),
     }
 }
+
+/// The proof that this server has read `key` (RFC 6455 section 4.2.2).
+fn accept(key: &str) -> String {
+    let text = format!("{key}{GUID}");
+    BASE64.encode(digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes()).as_ref())
+}
+
+/// RFC 6455 section 1.3.
+const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// The frames of one client, as far as they came. A frame's payload is said back as it comes, whatever its length.
 #[derive(Debug, Default)]
