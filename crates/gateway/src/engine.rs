@@ -4,10 +4,11 @@
 mod life;
 mod watch;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -168,7 +169,7 @@ impl Engine {
     }
 
     fn listening(&self) -> MutexGuard<'_, Listens> {
-        self.listening.lock().unwrap_or_else(PoisonError::into_inner)
+        self.listening.lock()
     }
 
     /// The revision that each worker has taken up.
@@ -257,7 +258,7 @@ impl Engine {
     /// Stops at once and waits for the threads.
     pub fn stop(&self) {
         self.tell(|| Command::Stop);
-        for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        for thread in self.threads.lock().drain(..) {
             // A worker's panic was reported when it happened.
             let _ = thread.join();
         }
@@ -266,7 +267,7 @@ impl Engine {
     /// Appends all counters in the Prometheus text format.
     pub fn write_metrics(&self, text: &mut String) {
         exposition::write_status(self.workers.iter().map(|worker| &*worker.status), text);
-        let series = self.series.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let series = self.series.lock().clone();
         exposition::write_series(&series, text);
         self.services.write_metrics(text);
     }

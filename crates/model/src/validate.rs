@@ -2,7 +2,8 @@
 
 mod wording;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -52,7 +53,7 @@ impl Validator {
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
-        self.compiled.lock().unwrap_or_else(PoisonError::into_inner)
+        self.compiled.lock()
     }
 
     fn compiled(&self) -> Compiled {

@@ -1,10 +1,11 @@
 //! Endpoints: the identity of a place connections are opened to. Pools and averages are keyed by it, so that they
 //! survive every configuration change that does not change the place itself.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 /// What makes two endpoints the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -54,7 +55,7 @@ pub struct Endpoints {
 impl Endpoints {
     /// The endpoint for `key`, made if nobody holds it.
     pub fn intern(&self, key: EndpointKey) -> Arc<Endpoint> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if let Some(endpoint) = known.get(&key).and_then(Weak::upgrade) {
             return endpoint;
         }

@@ -4,10 +4,11 @@
 
 mod set;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::env::{self, BoundSocket};
 
@@ -152,7 +153,7 @@ impl Listener {
     }
 
     fn sockets(&self) -> MutexGuard<'_, Vec<Vec<BoundSocket>>> {
-        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sockets.lock()
     }
 }
 

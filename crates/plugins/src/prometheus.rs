@@ -141,7 +141,7 @@ mod tests {
             .local()
             .resource(WorkerMetrics::default)
             .shared();
-        let series = shared.lock().unwrap();
+        let series = shared.lock();
         let [series] = &series[..] else { panic!("one series, not {}", series.len()) };
         let counted: Vec<(u64, u64)> = series.statuses().collect();
         assert_eq!((&*series.labels.route, &*series.labels.service, &counted[..]), expected);

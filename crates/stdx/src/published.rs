@@ -1,8 +1,9 @@
 //! A value that one side replaces as a whole and many threads read without touching a shared count.
 //! It refuses to know what the value is and when it is worth replacing.
 
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The current value and its generation, which grows by one with every publication and starts at 1.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ impl<T> Published<T> {
 
     fn lock(&self) -> MutexGuard<'_, Arc<T>> {
         // Nothing panics while the lock is held; a poisoned one still holds a whole value.
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        self.current.lock()
     }
 }
 

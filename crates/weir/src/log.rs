@@ -3,10 +3,11 @@
 
 mod json;
 
+use parking_lot::Mutex;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal, Write};
 use std::panic::PanicHookInfo;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -176,8 +177,8 @@ fn one_line(event: &[u8]) -> std::borrow::Cow<'_, [u8]> {
 }
 
 /// A thread that panicked while it held one of these left a whole value behind: each is replaced in one step.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> parking_lot::MutexGuard<'_, T> {
+    mutex.lock()
 }
 
 /// The log of this process, for its end and for panics, which no handle reaches.

@@ -2,10 +2,11 @@
 //! sums them up on another thread. Series are found by number on the hot path and by label when first used; their
 //! count is bounded, and those of routes that are gone are given up.
 
+use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use stdx::hash::FastMap;
 
@@ -164,7 +165,7 @@ impl WorkerMetrics {
         let make = || {
             let series =
                 Arc::new(Series { labels: labels.clone(), route_id: route_id.into(), ..Series::default() });
-            shared.lock().unwrap_or_else(PoisonError::into_inner).push(series.clone());
+            shared.lock().push(series.clone());
             series
         };
         local.by_labels.entry(labels.clone()).or_insert_with(make).clone()
@@ -183,7 +184,7 @@ impl WorkerMetrics {
         local.by_labels.retain(|_, series| !gone(series));
         if local.by_labels.len() != before {
             local.by_key.clear();
-            self.shared.lock().unwrap_or_else(PoisonError::into_inner).retain(|series| !gone(series));
+            self.shared.lock().retain(|series| !gone(series));
         }
     }
 }

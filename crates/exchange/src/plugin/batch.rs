@@ -10,10 +10,11 @@ mod flush;
 mod metrics;
 mod pace;
 
+use parking_lot::Mutex;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -190,7 +191,7 @@ impl Queues {
             last_push_ms: AtomicU64::new(0),
             complaints: Complaints::default(),
         });
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         known.retain(|queue| queue.strong_count() > 0);
         known.push(Arc::downgrade(&shared));
         drop(known);
@@ -225,7 +226,7 @@ impl Queues {
     }
 
     fn each(&self, mut call: impl FnMut(&Shared)) {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         known.iter().filter_map(Weak::upgrade).for_each(|queue| call(&queue));
     }
 }

@@ -2,8 +2,9 @@
 //! delivered in the background. One for the process; instances are built with it and keep what they asked for. It knows
 //! no plugin.
 
+use parking_lot::Mutex;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::batch::{BatchQueue, QueueSettings, Queues, Sink};
@@ -56,7 +57,7 @@ impl Services {
     /// When the service thread cannot be started.
     pub fn queue(&self, settings: QueueSettings, sink: impl Sink) -> Result<BatchQueue, String> {
         let thread = |error: io::Error| format!("cannot start the service thread: {error}");
-        let mut running = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.thread.lock();
         let thread = match &mut *running {
             Some(running) => running,
             none => none.insert(ServiceThread::start().map_err(thread)?),

@@ -1,9 +1,10 @@
 //! State of plugins: what belongs to one request (a small typed store, reused between requests) and what outlives a
 //! configuration change (a registry keyed by identity). It knows no plugin.
 
+use parking_lot::Mutex;
 use std::any::Any;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use stdx::pooled::PooledBox;
 
@@ -49,7 +50,7 @@ pub struct StateRegistry {
 impl StateRegistry {
     /// The state under `key`, made by `make` if nobody holds one of this type.
     pub fn keep<T: Any + Send + Sync>(&self, key: &str, make: impl FnOnce() -> T) -> Arc<T> {
-        let mut entries = self.entries.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut entries = self.entries.lock();
         let held = entries.get(key).and_then(Weak::upgrade).and_then(|state| state.downcast::<T>().ok());
         held.unwrap_or_else(|| {
             // The table is swept when something new enters: it never holds more dead keys than were alive at once.

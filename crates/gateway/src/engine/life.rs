@@ -1,10 +1,11 @@
 //! A worker's thread from its start to its end: it runs the worker, and again when that breaks or cannot be run. What the
 //! worker does is its own business.
 
+use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use stdx::published::Published;
@@ -44,7 +45,7 @@ pub(super) fn keep_alive(seed: &Seed, commands: &mut UnboundedReceiver<Command>)
     }
     loop {
         let metrics = WorkerMetrics::default();
-        seed.series.lock().unwrap_or_else(PoisonError::into_inner).push(metrics.shared());
+        seed.series.lock().push(metrics.shared());
         let access_log =
             seed.access_log.as_ref().map(|(log, writer)| (log.clone(), LineWriter::new(writer.clone())));
         let parts = Parts {

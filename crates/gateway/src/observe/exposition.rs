@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use super::failures::Refusal;
@@ -44,7 +43,7 @@ pub fn write_series(workers: &[SharedSeries], text: &mut String) {
     let mut totals: BTreeMap<Labels, Totals> = BTreeMap::new();
     for worker in workers {
         // Held for as long as it takes to copy the pointers: the worker needs it only for a series it never saw.
-        let series = worker.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let series = worker.lock().clone();
         for one in series {
             totals.entry(one.labels.clone()).or_default().add(&one);
         }

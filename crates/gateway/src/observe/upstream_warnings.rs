@@ -1,8 +1,9 @@
 //! Warnings in the error log about attempts that failed at an endpoint: at most one line per endpoint and interval,
 //! shared by the workers. Attempts that succeed never come here.
 
+use parking_lot::Mutex;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use stdx::throttle::{Line, Throttle};
 
@@ -65,8 +66,8 @@ impl UpstreamWarnings {
     }
 
     /// Held for a look into a table, never while a line is written. A panic inside it leaves a whole table behind.
-    fn table(&self) -> std::sync::MutexGuard<'_, Throttle<SocketAddr, FailedAttempt>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> parking_lot::MutexGuard<'_, Throttle<SocketAddr, FailedAttempt>> {
+        self.0.lock()
     }
 }
 

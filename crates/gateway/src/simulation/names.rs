@@ -1,8 +1,9 @@
 //! The name service of a simulation: names whose answers change, come late or fail. It knows no upstreams.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use net::env;
@@ -48,7 +49,7 @@ pub(crate) enum Failure {
 
 impl Names {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
-        self.zone.lock().unwrap_or_else(PoisonError::into_inner)
+        self.zone.lock()
     }
 
     /// From now on `name` leads to `addresses`.

@@ -11,10 +11,11 @@ mod stream;
 mod tests;
 mod world;
 
+use parking_lot::{Condvar, Mutex};
 use std::future::{Future, poll_fn};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -155,7 +156,7 @@ pub fn wait_while<T>(
     mut unsettled: impl FnMut(&mut T) -> bool,
 ) {
     let deadline_ns = monotonic_ns() + u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX / 2);
-    let settled = || !unsettled(&mut value.lock().unwrap_or_else(PoisonError::into_inner));
+    let settled = || !unsettled(&mut value.lock());
     world().executor().run_until(deadline_ns, settled);
 }
 

@@ -11,7 +11,7 @@ struct Script(Mutex<VecDeque<Result<Answer, String>>>);
 
 impl Lookup for Script {
     fn lookup(&self, _name: &str) -> Pending {
-        let mut answers = self.0.lock().unwrap();
+        let mut answers = self.0.lock();
         let answer = if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() };
         Box::pin(async move { answer.unwrap_or_else(|| Err("the script is at its end".to_owned())) })
     }

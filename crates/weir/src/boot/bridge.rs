@@ -1,7 +1,8 @@
 //! Between the control side and the engine: what one publishes is compiled and handed to the other, and what control
 //! wants to know of the running gateway is asked of the engine.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use control::{Publisher, Reports, Secrets};
@@ -56,7 +57,7 @@ impl Gateway {
     }
 
     fn latest(&self) -> MutexGuard<'_, Option<Arc<Runtime>>> {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+        self.latest.lock()
     }
 }
 

@@ -2,12 +2,13 @@
 //! reads without looking at them. The check changes nothing on the disk: what the library would repair or record goes into
 //! memory, so that a damaged file stays as it is for whatever its owner wants to save of it.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use redb::StorageBackend;
 
@@ -104,7 +105,7 @@ impl Overlay {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock()
     }
 
     /// The bytes of the file at `offset`, zeros behind its end.

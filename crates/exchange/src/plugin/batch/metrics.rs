@@ -1,10 +1,11 @@
 //! The counters of queues: one series for each name and owner, kept for the life of the process so that a counter never
 //! goes back, within a bound. They are added to by whoever loses or delivers an entry.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use super::QueueSettings;
 use stdx::prometheus_text::{Escaped, header};
@@ -47,7 +48,7 @@ pub(super) struct Series {
 impl Series {
     /// The counters of a queue; the same as before for a queue that takes the place of another.
     pub(super) fn totals(&self, settings: &QueueSettings) -> Arc<Totals> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         let labels = (settings.name.clone(), route_id(&settings.owner).into());
         let is_full = known.len() >= SERIES_MAX && !known.contains_key(&labels);
         let labels = if is_full { ("other".into(), "".into()) } else { labels };
@@ -56,7 +57,7 @@ impl Series {
 
     /// Appends every series; `held` are the entries that queues hold now.
     pub(super) fn write(&self, held: &[(Arc<Totals>, usize)], text: &mut String) {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.known.lock().clone();
         if known.is_empty() {
             return;
         }

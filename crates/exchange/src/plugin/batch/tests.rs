@@ -45,7 +45,7 @@ impl Sink for Recorder {
                 return Err("the script says so".to_owned());
             }
             let texts = batch.iter().map(|entry| String::from_utf8_lossy(entry).into_owned()).collect();
-            self.batches.lock().unwrap().push(texts);
+            self.batches.lock().push(texts);
             Ok(())
         })
     }
@@ -53,7 +53,7 @@ impl Sink for Recorder {
 
 impl Recorder {
     fn sizes(&self) -> Vec<usize> {
-        self.batches.lock().unwrap().iter().map(Vec::len).collect()
+        self.batches.lock().iter().map(Vec::len).collect()
     }
 
     fn entries(&self) -> usize {
@@ -82,7 +82,7 @@ fn full_batch_is_sent_at_once_rest_with_queue() {
     drop(queue);
     wait_until("the rest is sent", || sink.entries() == 7);
     wait_until("nothing is held", || services.queued_entries() == 0);
-    let mut all = sink.batches.lock().unwrap().concat();
+    let mut all = sink.batches.lock().concat();
     all.sort();
     assert_eq!(all, ["0", "1", "2", "3", "4", "5", "6"]);
 }
@@ -154,7 +154,7 @@ fn concurrent_pushes_lose_and_double_nothing() {
         }
     });
     assert_eq!(services.settle(Instant::now() + Duration::from_secs(60), &|| false), 0);
-    let mut all = sink.batches.lock().unwrap().concat();
+    let mut all = sink.batches.lock().concat();
     assert_eq!(all.len(), 20_000);
     all.sort();
     all.dedup();

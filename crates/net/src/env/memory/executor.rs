@@ -2,13 +2,14 @@
 //! the next event. The set of runnable tasks has one order whoever woke them first, so that the same seed gives the same
 //! run in every process. It knows no sockets.
 
+use parking_lot::Mutex;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use super::random::Random;
@@ -50,7 +51,7 @@ impl Wake for TaskWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.runnable.lock().unwrap_or_else(PoisonError::into_inner).insert(self.id);
+        self.runnable.lock().insert(self.id);
     }
 }
 
@@ -200,7 +201,7 @@ impl Executor {
     }
 
     fn choose(&self) -> Option<u64> {
-        let mut runnable = self.runnable.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut runnable = self.runnable.lock();
         let mut random = self.random.borrow_mut();
         if runnable.is_empty() {
             return None;

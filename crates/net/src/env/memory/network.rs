@@ -1,12 +1,13 @@
 //! The network in memory: who listens where, how each place is reached, how connections come about and what harm comes
 //! to them. It carries bytes and understands none.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use super::connection::{Connection, Link};
@@ -46,7 +47,7 @@ struct Queue {
 }
 
 fn lock_queue(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
-    queue.lock().unwrap_or_else(PoisonError::into_inner)
+    queue.lock()
 }
 
 impl Network {

@@ -1,9 +1,10 @@
 //! A connected stream as the gateway and its peers hold it: one end of a connection, tied to the world's clock.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use crate::env::PeerEnd;
@@ -15,7 +16,7 @@ use super::world::{world, world_left};
 pub(super) type Shared = Arc<Mutex<Connection>>;
 
 pub(super) fn lock(connection: &Shared) -> MutexGuard<'_, Connection> {
-    connection.lock().unwrap_or_else(PoisonError::into_inner)
+    connection.lock()
 }
 
 /// A connected byte stream.

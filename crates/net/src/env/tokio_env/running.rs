@@ -1,9 +1,9 @@
 //! Tasks, threads, clocks and randomness of the real world.
 
+use parking_lot::{Condvar, Mutex};
 use std::future::Future;
 use std::io;
 use std::pin::pin;
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::task::Context;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -101,6 +101,5 @@ pub fn wait_while<T>(
     timeout: Duration,
     unsettled: impl FnMut(&mut T) -> bool,
 ) {
-    let guard = value.lock().unwrap_or_else(PoisonError::into_inner);
-    drop(changed.wait_timeout_while(guard, timeout, unsettled));
+    changed.wait_while_for(&mut value.lock(), unsettled, timeout);
 }

@@ -1,10 +1,9 @@
 //! The new process's side of an upgrade: what it is handed, and what it says in return. Serves nothing itself.
 
+use parking_lot::Mutex;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 
 use anyhow::{Context, bail};
 use control::WriteGate;
@@ -51,7 +50,7 @@ impl Predecessor {
         let channel = Channel::from_descriptor(line);
         let predecessor = Predecessor { channel, sockets: Mutex::default() };
         match predecessor.receive_sockets() {
-            Ok(sockets) => *predecessor.sockets.lock().unwrap_or_else(PoisonError::into_inner) = sockets,
+            Ok(sockets) => *predecessor.sockets.lock() = sockets,
             Err(error) => {
                 predecessor.fail(&error);
                 return Err(error);
@@ -86,7 +85,7 @@ impl Predecessor {
 
     /// The sockets that were handed over; none the second time.
     pub(in crate::boot) fn take_sockets(&self) -> Vec<Socket> {
-        std::mem::take(&mut *self.sockets.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.sockets.lock())
     }
 
     /// Asks for the data folder: everything that needs none of it is done. Gives its lock, if the old process held that
