@@ -1,53 +1,11 @@
-//! The parts that operations refer to: schemas of objects and plugins, headers, parameters, refusals, keys. It refuses
-//! to know which operation uses which.
+//! The schemas that operations refer to and that check what is written: those of objects and plugins. It knows no
+//! operation.
 
 use model::catalog::{CatalogPlugin, SchemaType, Subsystem};
 use model::{Catalog, Kind, schema as schemas};
 use serde_json::{Map, Value, json};
 
 use super::convert::to_2020_12;
-use super::operation::{headers, reference, schema};
-
-/// The id in all examples, so that they speak of the same objects.
-pub(super) const EXAMPLE_ID: &str = "example";
-
-/// Everything under `components`.
-pub(super) fn all(catalog: &Catalog) -> Value {
-    json!({
-        "schemas": all_schemas(catalog),
-        "headers": {
-            "Server": {
-                "description": "`APISIX/` and the version whose API this is, by which tools tell what they may ask.",
-                "required": true,
-                "schema": { "type": "string" },
-            },
-            "ApiVersion": {
-                "description": "The version of the Admin API.",
-                "required": true,
-                "schema": { "type": "string", "const": "v3" },
-            },
-            "Revision": {
-                "description": "The revision the answer is about: the one a write made, else the one in force. It only \
-                                grows.",
-                "required": true,
-                "schema": { "type": "string", "pattern": "^[0-9]+$" },
-            },
-            "Warning": {
-                "description": "On the answer to a write: something in the object that has no effect, such as an unknown \
-                                field of a plugin. One field for each warning.",
-                "required": false,
-                "schema": { "type": "string" },
-            },
-        },
-        "parameters": parameters(catalog),
-        "responses": responses(),
-        "securitySchemes": {
-            "KeyInHeader": { "type": "apiKey", "in": "header", "name": "X-API-KEY" },
-            "KeyInQuery": { "type": "apiKey", "in": "query", "name": "api_key" },
-            "KeyInCookie": { "type": "apiKey", "in": "cookie", "name": "x_api_key" },
-        },
-    })
-}
 
 /// The name of a kind's schemas: `ConsumerGroup`.
 pub(super) fn title(kind: Kind) -> String {
@@ -64,27 +22,26 @@ pub(super) fn camel(name: &str) -> String {
     name.split('_').map(capital).collect()
 }
 
-fn all_schemas(catalog: &Catalog) -> Map<String, Value> {
-    let mut all = Map::new();
+/// Adds the schemas of objects and plugins to those of the templates.
+pub(super) fn add(catalog: &Catalog, components: &mut Value) {
+    let Some(all) = components.as_object_mut() else { return };
     for kind in Kind::ALL {
-        let written = to_2020_12(schemas::of(kind));
-        add_kind(kind, &title(kind), written, &mut all);
+        add_kind(kind, to_2020_12(schemas::of(kind)), all);
     }
     for manager in schemas::secret_managers() {
         let (written, _) = schemas::secret_manager(manager).expect("it is in the list of managers");
-        let name = format!("Secret{}", camel(manager));
-        all.insert(name, as_body(Kind::Secret, to_2020_12(written)));
+        all.insert(format!("Secret{}", camel(manager)), as_body(Kind::Secret, to_2020_12(written)));
     }
-    add_plugins(catalog, &mut all);
-    all.insert("Error".to_owned(), error());
-    all.insert("KeyNotFound".to_owned(), key_not_found());
-    all.insert("Fault".to_owned(), fault());
-    all.insert("Verdict".to_owned(), verdict());
-    all
+    add_plugins(catalog, all);
 }
 
-/// A kind as it is written (`Route`), as it is shown (`RouteShown`), and its entry in answers (`RouteEntry`).
-fn add_kind(kind: Kind, name: &str, written: Value, all: &mut Map<String, Value>) {
+fn schema(name: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+/// A kind as it is written (`Route`), as it is shown (`RouteShown`).
+fn add_kind(kind: Kind, written: Value, all: &mut Map<String, Value>) {
+    let name = title(kind);
     let properties = written.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
     let body = as_body(kind, written);
     let own = body.get("properties").and_then(Value::as_object);
@@ -101,23 +58,11 @@ fn add_kind(kind: Kind, name: &str, written: Value, all: &mut Map<String, Value>
         Kind::Ssl => "As it is stored, without private keys.",
         _ => "As it is stored.",
     };
-    all.insert(name.to_owned(), body);
+    all.insert(name.clone(), body);
     all.insert(
         format!("{name}Shown"),
         json!({ "type": "object", "description": description, "properties": shown }),
     );
-    let entry = json!({
-        "type": "object",
-        "properties": {
-            "key": { "type": "string", "description": "Its key below the prefix, `/apisix/routes/1`." },
-            "value": schema(&format!("{name}Shown")),
-            "createdIndex": { "type": "integer", "minimum": 0, "description": "The revision that made it." },
-            "modifiedIndex": { "type": "integer", "minimum": 0, "description": "The revision that wrote it last." },
-        },
-        "required": ["key", "value", "createdIndex", "modifiedIndex"],
-        "additionalProperties": false,
-    });
-    all.insert(format!("{name}Entry"), entry);
 }
 
 /// The schema of what may be sent: the times are the gateway's own, the id may stand in the path alone, plugins have
@@ -188,180 +133,4 @@ fn component(plugin: &CatalogPlugin, schema_type: SchemaType) -> String {
         SchemaType::Metadata => ".metadata",
     };
     format!("plugin.{}{suffix}", plugin.info().name)
-}
-
-fn error() -> Value {
-    json!({
-        "type": "object",
-        "properties": {
-            "error_msg": { "type": "string", "description": "What is wrong and where." },
-            "description": { "type": "string", "description": "Why a key was refused." },
-            "req_body": { "type": "string", "description": "The body, where it is no JSON." },
-            "errors": { "type": "array", "description": "Every fault of a set.", "items": { "type": "object" } },
-        },
-        "required": ["error_msg"],
-        "additionalProperties": false,
-    })
-}
-
-fn key_not_found() -> Value {
-    json!({
-        "type": "object",
-        "properties": { "message": { "type": "string", "const": "Key not found" } },
-        "required": ["message"],
-        "additionalProperties": false,
-    })
-}
-
-fn fault() -> Value {
-    json!({
-        "type": "object",
-        "properties": {
-            "pointer": { "type": "string", "description": "The place in the object, a JSON pointer." },
-            "reason": { "type": "string", "description": "What is wrong there." },
-        },
-        "required": ["pointer", "reason"],
-        "additionalProperties": false,
-    })
-}
-
-fn verdict() -> Value {
-    let kinds: Vec<&str> = Kind::ALL.into_iter().map(Kind::collection).collect();
-    json!({
-        "type": "object",
-        "properties": {
-            "kind": { "type": "string", "enum": kinds },
-            "id": { "type": "string" },
-            "state": {
-                "type": "string",
-                "enum": ["in_force", "last_good", "out", "unplaced"],
-                "description": "in_force: as it was written last. last_good: an earlier form, for what was written last \
-                                is faulty. out: no form of it; its requests are answered 503. unplaced: none, of a \
-                                route whose match cannot be read.",
-            },
-            "revision_in_force": {
-                "type": ["integer", "null"],
-                "description": "The revision that wrote the form in force; null when that cannot be said.",
-            },
-            "revision_written": { "type": "integer", "description": "The revision that wrote it last." },
-            "faults": { "type": "array", "items": schema("Fault") },
-            "skipped_plugins": {
-                "type": "array",
-                "items": schema("Fault"),
-                "description": "Faulty plugins that `ignore_faulty_plugins` names; the object runs without them.",
-            },
-            "warnings": {
-                "type": "array",
-                "items": schema("Fault"),
-                "description": "What has no effect in it, such as unknown fields of plugins; at most 21.",
-            },
-        },
-        "required": [
-            "kind", "id", "state", "revision_in_force", "revision_written", "faults", "skipped_plugins", "warnings",
-        ],
-        "additionalProperties": false,
-    })
-}
-
-fn parameters(catalog: &Catalog) -> Value {
-    let plugins: Vec<String> = catalog.iter().map(|plugin| plugin.info().name.to_string()).collect();
-    let identifier =
-        json!({ "type": "string", "minLength": 1, "maxLength": 64, "pattern": "^[a-zA-Z0-9-_.]+$" });
-    let username =
-        json!({ "type": "string", "minLength": 1, "maxLength": 256, "pattern": "^[a-zA-Z0-9_-]+$" });
-    let path = |name: &str, description: &str, schema: &Value| json!({ "name": name, "in": "path", "required": true, "description": description, "schema": schema });
-    let with_example = |mut parameter: Value, example: Value| {
-        parameter["example"] = example;
-        parameter
-    };
-    let query = |name: &str, description: &str, schema: Value| json!({ "name": name, "in": "query", "description": description, "schema": schema });
-    json!({
-        "Id": with_example(path("id", "The object's id.", &identifier), json!(EXAMPLE_ID)),
-        "Username": with_example(path("username", "The consumer's name.", &username), json!(EXAMPLE_ID)),
-        "PluginName": with_example(
-            path("name", "The plugin.", &json!({ "type": "string", "enum": plugins })),
-            json!(plugins.first()),
-        ),
-        "SubPath": with_example(path(
-            "path",
-            "The place in the object, `methods`; deeper places have slashes (`upstream/nodes`), which this template \
-             cannot say.",
-            &json!({ "type": "string", "minLength": 1 }),
-        ), json!("labels")),
-        "Page": query("page", "Which page, from 1; together with page_size.", json!({ "type": "integer", "minimum": 1 })),
-        "PageSize": query(
-            "page_size",
-            "Objects on a page; together with page. A page is ordered by the revision that made its objects.",
-            json!({ "type": "integer", "minimum": 10, "maximum": 500 }),
-        ),
-        "Name": query("name", "A regular expression that the name has.", json!({ "type": "string" })),
-        "Uri": query("uri", "A regular expression that a path has.", json!({ "type": "string" })),
-        "Label": query("label", "A label that is there.", json!({ "type": "string" })),
-        "Filter": query(
-            "filter",
-            "What it refers to, a query within the query: `service_id=1` or `upstream_id=1`.",
-            json!({ "type": "string" }),
-        ),
-        "Ttl": query(
-            "ttl",
-            "Seconds until the object ends by itself.",
-            json!({ "type": "number", "exclusiveMinimum": 0 }),
-        ),
-        "Force": query(
-            "force",
-            "Exactly `true`: even if others refer to it.",
-            json!({ "type": "string" }),
-        ),
-        "KindFilter": query(
-            "kind",
-            "The collection's name: only the objects of this kind.",
-            json!({ "type": "string", "enum": Kind::ALL.map(Kind::collection) }),
-        ),
-        "Subsystem": query(
-            "subsystem",
-            "Whose plugins.",
-            json!({ "type": "string", "enum": ["http", "stream"], "default": "http" }),
-        ),
-        "SchemaType": query(
-            "schema_type",
-            "Which of the plugin's schemas: `consumer`, `metadata`, or with any other word the common one.",
-            json!({ "type": "string", "default": "plugin" }),
-        ),
-    })
-}
-
-fn responses() -> Value {
-    let refused = |description: &str, schema_name: &str| {
-        json!({
-            "description": description,
-            "headers": headers(),
-            "content": { "application/json": { "schema": schema(schema_name) } },
-        })
-    };
-    let not_admitted = |description: &str| {
-        json!({
-            "description": description,
-            "headers": { "Server": reference("headers", "Server") },
-            "content": { "application/json": { "schema": schema("Error") } },
-        })
-    };
-    json!({
-        "Refused": refused("What was sent is not right; nothing has changed.", "Error"),
-        "PageRefused": {
-            "description": "The page or its size is out of bounds or no whole number (a bare text, as APISIX answers it, \
-                            whatever its content type says), or another argument is not right (the envelope of errors).",
-            "headers": headers(),
-            "content": { "application/json": {} },
-        },
-        "Unauthorized": not_admitted("No key, a wrong one, or one whose role may not do this."),
-        "CrossSite": not_admitted(
-            "The key came in the cookie, and neither `Sec-Fetch-Site` nor `Origin` says that the request comes from a page \
-             of this origin.",
-        ),
-        "NotFound": refused("There is no such object.", "KeyNotFound"),
-        "Unknown": refused("There is no such thing.", "Error"),
-        "ReadOnly": refused("The configuration comes from a file, or the verb is switched off for the kind.", "Error"),
-        "TooSlow": { "description": "The body did not come in time." },
-        "Unavailable": refused("It cannot be stored now, was changed by another meanwhile, or another whole set is being worked on. Nothing has changed, unless the reason says that this is not known.", "Error"),
-    })
 }

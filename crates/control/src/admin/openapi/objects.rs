@@ -1,258 +1,169 @@
-//! The operations on objects, kind by kind: list, read, make, replace, patch, delete. Which verbs a kind lacks is asked
-//! of `kinds`.
+//! The operations on objects: the template `objects.json` for each place where objects of a kind are. `kinds` knows
+//! which verbs a kind lacks.
 
 use http::Method;
 use model::{Kind, schema as schemas};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::components::{camel, title};
-use super::examples;
-use super::operation::{Operation, schema};
+use super::template;
 use crate::admin::kinds;
 
-/// Adds the paths of a kind.
-pub(super) fn add(kind: Kind, paths: &mut Map<String, Value>) {
-    match kind {
-        Kind::Secret => {
-            paths.insert("/secrets".to_owned(), json!({ "get": list(kind, "", &[]) }));
-            for manager in schemas::secret_managers() {
-                let place = Place {
-                    kind,
-                    collection: format!("/secrets/{manager}"),
-                    suffix: camel(manager),
-                    own: &[],
-                    id: "Id",
-                };
-                place.add(paths);
+/// Adds the paths of every kind to a document, in short forms, and the schemas of their answers.
+pub(super) fn add(document: &mut Value) {
+    let examples = template::parse(include_str!("examples.json"));
+    let others = std::mem::replace(&mut document["paths"], json!({}));
+    for kind in Kind::ALL {
+        let of_kind = Place::new(kind, format!("/{}", kind.collection()), String::new());
+        let mut template = of_kind.template();
+        document["paths"][format!("/schema/validate/{}", kind.collection())]["post"] =
+            template["validate"].take();
+        add_fields(&mut document["components"]["schemas"], template["schemas"].take());
+        let places = match kind {
+            Kind::Secret => {
+                document["paths"]["/secrets"]["get"] = of_kind.operation("list", &mut template, &examples);
+                let of_manager = |name: &str| Place::new(kind, format!("/secrets/{name}"), camel(name));
+                schemas::secret_managers().map(of_manager).collect()
             }
+            Kind::Credential => {
+                vec![Place::new(kind, "/consumers/{username}/credentials".to_owned(), String::new())]
+            }
+            _ => vec![of_kind],
+        };
+        places.iter().for_each(|place| place.add(&examples, &mut document["paths"]));
+    }
+    add_fields(&mut document["paths"], others);
+    add_collections(&mut document["components"]["schemas"]);
+}
+
+/// Adds the collections to the schemas of whole sets, where credentials are among the consumers.
+fn add_collections(schemas: &mut Value) {
+    for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Credential) {
+        for set in ["CheckedSet", "ObjectSet", "Configs"] {
+            schemas[set]["properties"][kind.collection()] =
+                json!({ "type": "array", "items": { "type": "object" } });
         }
-        Kind::Credential => {
-            let collection = "/consumers/{username}/credentials".to_owned();
-            Place { kind, collection, suffix: String::new(), own: &["Username"], id: "Id" }.add(paths);
-        }
-        Kind::PluginMetadata => {
-            let collection = format!("/{}", kind.collection());
-            Place { kind, collection, suffix: String::new(), own: &[], id: "PluginName" }.add(paths);
-        }
-        Kind::Consumer => {
-            let collection = format!("/{}", kind.collection());
-            Place { kind, collection, suffix: String::new(), own: &[], id: "Username" }.add(paths);
-        }
-        _ => {
-            let collection = format!("/{}", kind.collection());
-            Place { kind, collection, suffix: String::new(), own: &[], id: "Id" }.add(paths);
-        }
+        schemas["Configs"]["properties"][format!("{}_conf_version", kind.collection())] =
+            json!({ "type": "integer", "minimum": 0 });
     }
 }
 
-/// Where the objects of a kind are.
+fn add_fields(target: &mut Value, more: Value) {
+    if let (Some(target), Value::Object(more)) = (target.as_object_mut(), more) {
+        target.extend(more);
+    }
+}
+
+/// Where objects of a kind are.
 struct Place {
     kind: Kind,
-    collection: String,
-    /// What tells its operations from those of another place of the kind.
+    /// The path of the collection.
+    path: String,
+    /// Tells the managers of secrets apart in the names of operations.
     suffix: String,
-    /// Parameters that the collection's path has.
-    own: &'static [&'static str],
-    /// The parameter that names one object.
-    id: &'static str,
+    /// The name of an object in the path: the component of the parameter, and the parameter.
+    id: (&'static str, &'static str),
 }
 
 impl Place {
-    fn add(&self, paths: &mut Map<String, Value>) {
-        let mut collection = Map::new();
-        collection.insert("get".to_owned(), list(self.kind, &self.suffix, self.own));
-        if !matches!(self.kind, Kind::PluginMetadata | Kind::Secret) {
-            collection.insert("put".to_owned(), self.put_collection());
-        }
-        if !kinds::is_off(self.kind, &Method::POST) {
-            collection.insert("post".to_owned(), self.post());
-        }
-        paths.insert(self.collection.clone(), Value::Object(collection));
-        let mut item = Map::new();
-        item.insert("get".to_owned(), self.get());
-        item.insert("put".to_owned(), self.put());
-        item.insert("delete".to_owned(), self.delete());
-        let path = format!("{}/{{{}}}", self.collection, self.id_name());
-        if !kinds::is_off(self.kind, &Method::PATCH) {
-            item.insert("patch".to_owned(), self.patch());
-            paths.insert(format!("{path}/{{path}}"), json!({ "patch": self.patch_part() }));
-        }
-        paths.insert(path, Value::Object(item));
+    fn new(kind: Kind, path: String, suffix: String) -> Place {
+        let id = match kind {
+            Kind::Consumer => ("Username", "username"),
+            Kind::PluginMetadata => ("PluginName", "name"),
+            _ => ("Id", "id"),
+        };
+        Place { kind, path, suffix, id }
     }
 
-    fn id_name(&self) -> &'static str {
-        match self.id {
-            "Username" => "username",
-            "PluginName" => "name",
-            _ => "id",
-        }
+    /// The template with the names of this place filled in.
+    fn template(&self) -> Value {
+        let (kind, collection) = (title(self.kind), self.kind.collection());
+        let place = format!("{kind}{}", self.suffix);
+        let source = if self.kind == Kind::Consumer { "its `username`" } else { "the body's `id`" };
+        let names = [
+            ("@tag", collection),
+            ("@Plural", &format!("{}{}", camel(collection), self.suffix)),
+            ("@plural", &collection.replace('_', " ")),
+            ("@Place", &place),
+            ("@Kind", &kind),
+            ("@kind", self.kind.in_words()),
+            ("@source", source),
+            ("@Id", self.id.0),
+            ("@id", self.id.1),
+        ];
+        let text = include_str!("objects.json").to_owned();
+        template::parse(&names.iter().fold(text, |text, (mark, name)| text.replace(mark, name)))
     }
 
-    fn operation(&self, verb: &str, summary: &str) -> Operation {
-        let id = format!("{verb}{}{}", title(self.kind), self.suffix);
-        Operation::new(self.kind.collection(), id, summary).parameters(self.own)
-    }
-
-    fn one(&self, verb: &str, summary: &str) -> Operation {
-        self.operation(verb, summary).parameters(&[self.id])
-    }
-
-    fn in_words(&self) -> &'static str {
-        self.kind.in_words()
-    }
-
-    /// The schema of what is sent.
-    fn body(&self) -> Value {
-        match self.kind {
-            Kind::Secret => schema(&format!("Secret{}", self.suffix)),
-            kind => schema(&title(kind)),
+    fn add(&self, examples: &Value, paths: &mut Value) {
+        let mut template = self.template();
+        let object = format!("{}/{{{}}}", self.path, self.id.1);
+        let part = format!("{object}/{{path}}");
+        let operations = [
+            (&self.path, "get", "list"),
+            (&self.path, "put", "putNamed"),
+            (&self.path, "post", "create"),
+            (&part, "patch", "patchPartOf"),
+            (&object, "get", "get"),
+            (&object, "put", "put"),
+            (&object, "delete", "delete"),
+            (&object, "patch", "patch"),
+        ];
+        for (path, verb, name) in operations.into_iter().filter(|(_, _, name)| self.has(name)) {
+            paths[path][verb] = self.operation(name, &mut template, examples);
         }
     }
 
-    /// The answer to a write.
-    fn written(&self) -> Value {
-        json!({
-            "type": "object",
-            "properties": {
-                "key": { "type": "string" },
-                "value": schema(&format!("{}Shown", title(self.kind))),
-            },
-            "required": ["key", "value"],
-            "additionalProperties": false,
-        })
+    fn has(&self, operation: &str) -> bool {
+        match operation {
+            "putNamed" => !matches!(self.kind, Kind::PluginMetadata | Kind::Secret),
+            "create" => !kinds::is_off(self.kind, &Method::POST),
+            "patch" | "patchPartOf" => !kinds::is_off(self.kind, &Method::PATCH),
+            _ => true,
+        }
     }
 
-    /// From the answer to a write to what can be done with the object.
-    fn links(&self, id: &str) -> Value {
-        let named = format!("{}{}", title(self.kind), self.suffix);
-        let mut parameters = json!({ self.id_name(): id });
+    /// An operation of the template with its example, and with what the kind has beyond others.
+    fn operation(&self, name: &str, template: &mut Value, examples: &Value) -> Value {
+        let mut operation = template[name].take();
+        let example = &examples[format!("{}{}", title(self.kind), self.suffix)];
+        match name {
+            "put" | "create" => operation["example"] = example["body"].clone(),
+            "patch" => operation["example"] = example["part"].clone(),
+            "putNamed" => {
+                operation["example"] = example["body"].clone();
+                if self.kind != Kind::Consumer {
+                    operation["example"]["id"] = "example".into();
+                }
+            }
+            "list" if kinds::refers_to_upstreams(self.kind) => {
+                operation["parameters"].as_array_mut().into_iter().for_each(|all| all.push("Filter".into()));
+            }
+            _ => {}
+        }
         if self.kind == Kind::Credential {
-            parameters["username"] = json!("$request.path.username");
+            below_consumer(name, &mut operation);
         }
-        json!({
-            "read": { "operationId": format!("get{named}"), "parameters": parameters },
-            "delete": { "operationId": format!("delete{named}"), "parameters": parameters },
-        })
-    }
-
-    fn get(&self) -> Value {
-        self.one("get", &format!("Read a {}", self.in_words()))
-            .answer("200", "The object.", schema(&format!("{}Entry", title(self.kind))))
-            .refusal("404", "NotFound")
-            .done()
-    }
-
-    fn put(&self) -> Value {
-        let links = self.links(&format!("$request.path.{}", self.id_name()));
-        let put = self
-            .one("put", &format!("Make or replace a {}", self.in_words()))
-            .parameters(&["Ttl"])
-            .body(&self.body())
-            .example(examples::of(self.kind, &self.suffix))
-            .answer_with_links("200", "It was replaced.", self.written(), &links)
-            .answer_with_links("201", "It was made.", self.written(), &links)
-            .write();
-        self.may_lack_its_consumer(put).done()
-    }
-
-    fn put_collection(&self) -> Value {
-        let id = if self.kind == Kind::Consumer { "its `username`" } else { "the body's `id`" };
-        let put = self
-            .operation("put", &format!("Make or replace a {} under {id}", self.in_words()))
-            .parameters(&["Ttl"])
-            .body(&self.body())
-            .example(examples::named(self.kind))
-            .answer("200", "It was replaced.", self.written())
-            .answer("201", "It was made.", self.written())
-            .write();
-        let mut put = self.may_lack_its_consumer(put).done();
-        put["operationId"] = json!(format!("putNamed{}", title(self.kind)));
-        put
-    }
-
-    fn may_lack_its_consumer(&self, operation: Operation) -> Operation {
-        if self.kind == Kind::Credential { operation.refusal("404", "Unknown") } else { operation }
-    }
-
-    fn post(&self) -> Value {
-        self.operation("create", &format!("Make a {} under an id of its own", self.in_words()))
-            .describe("The id is a revision, in twenty digits. The body must have none.")
-            .parameters(&["Ttl"])
-            .body(&self.body())
-            .example(examples::of(self.kind, &self.suffix))
-            .answer_with_links("201", "It was made.", self.written(), &self.links("$response.body#/value/id"))
-            .write()
-            .done()
-    }
-
-    fn patch(&self) -> Value {
-        self.one("patch", &format!("Merge a part into a {}", self.in_words()))
-            .describe(
-                "`null` deletes, objects merge, lists are replaced whole. The result is checked as a whole.",
-            )
-            .parameters(&["Ttl"])
-            .body(&json!({ "type": "object" }))
-            .example(examples::part(self.kind, &self.suffix))
-            .answer("200", "The object as it is now.", self.written())
-            .refusal("404", "NotFound")
-            .write()
-            .done()
-    }
-
-    fn patch_part(&self) -> Value {
-        self.one("patchPartOf", &format!("Replace what is at a place of a {}", self.in_words()))
-            .parameters(&["SubPath", "Ttl"])
-            .body(&json!({ "description": "Any JSON; `null` deletes what is there." }))
-            .example(json!({ "team": "example" }))
-            .answer("200", "The object as it is now.", self.written())
-            .refusal("404", "NotFound")
-            .write()
-            .done()
-    }
-
-    fn delete(&self) -> Value {
-        let deleted = json!({
-            "type": "object",
-            "properties": { "deleted": { "type": "string", "const": "1" }, "key": { "type": "string" } },
-            "required": ["deleted", "key"],
-            "additionalProperties": false,
-        });
-        self.one("delete", &format!("Delete a {}", self.in_words()))
-            .parameters(&["Force"])
-            .answer("200", "It is gone.", deleted)
-            .refusal("404", "NotFound")
-            .write()
-            .done()
+        operation
     }
 }
 
-/// The listing of a collection.
-fn list(kind: Kind, suffix: &str, own: &[&str]) -> Value {
-    let listing = json!({
-        "type": "object",
-        "properties": {
-            "list": { "type": "array", "items": schema(&format!("{}Entry", title(kind))) },
-            "total": {
-                "type": "integer",
-                "minimum": 0,
-                "description": "How many passed the filters, on all pages.",
-            },
-        },
-        "required": ["list", "total"],
-        "additionalProperties": false,
-    });
-    let id = format!("list{}{suffix}", camel(kind.collection()));
-    let summary = format!("List {}, filtered and by pages", kind.collection().replace('_', " "));
-    let mut operation = Operation::new(kind.collection(), id, summary)
-        .parameters(own)
-        .parameters(&["Page", "PageSize", "Name", "Uri", "Label"])
-        .answer("200", "The objects that passed every filter.", listing)
-        .refusal("400", "PageRefused");
-    if kinds::refers_to_upstreams(kind) {
-        operation = operation.parameters(&["Filter"]);
+/// A credential's path names its consumer, which may be missing.
+fn below_consumer(name: &str, operation: &mut Value) {
+    operation["parameters"].as_array_mut().into_iter().for_each(|all| all.insert(0, "Username".into()));
+    match name {
+        "list" => operation["responses"]["404"] = "NotFound".into(),
+        "put" | "putNamed" => operation["responses"]["404"] = "Unknown".into(),
+        _ => {}
     }
-    if kind == Kind::Credential {
-        operation = operation.refusal("404", "NotFound");
+    for response in operation["responses"].as_object_mut().into_iter().flat_map(|all| all.values_mut()) {
+        for link in response
+            .get_mut("links")
+            .and_then(Value::as_object_mut)
+            .into_iter()
+            .flat_map(|all| all.values_mut())
+        {
+            link["parameters"]["username"] = "$request.path.username".into();
+        }
     }
-    operation.done()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::*;
 use crate::testing::{Rig, ask, block_on, catalog};
@@ -63,6 +63,20 @@ fn every_parameter_of_a_path_is_described() {
             assert_eq!(found, wanted, "{verb} {path}");
         }
     }
+}
+
+#[test]
+fn templates_leave_no_gap() {
+    let mut document = document(&catalog());
+    document["components"]["schemas"].take();
+    walk(&document, "", &mut |at, fields| {
+        for (name, value) in fields {
+            assert!(!value.is_null() || at == "/components", "{at}/{name} is null");
+            let is_short = matches!(name.as_str(), "json" | "body" | "body_or_yaml" | "refusals");
+            assert!(!is_short || at.ends_with("/properties"), "{at}/{name} is not written out");
+        }
+    });
+    assert!(!document.to_string().contains('@'), "a name is not filled in");
 }
 
 #[test]
