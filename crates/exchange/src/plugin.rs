@@ -16,6 +16,7 @@
 
 pub mod batch;
 pub mod chain;
+pub mod ordered;
 pub mod outbound;
 mod service_thread;
 pub mod services;
@@ -28,6 +29,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use message::{Headers, ResponseHead};
+use model::catalog::{PluginInfo, RunPolicy, Subsystem};
 use serde_json::Value;
 
 use crate::exchange::Exchange;
@@ -201,6 +203,24 @@ pub enum Phase {
     Log,
 }
 
+impl Phase {
+    /// How many phases there are.
+    pub const COUNT: usize = Phase::Log as usize + 1;
+
+    /// The contract's name of the phase; none for one that the contract does not have.
+    fn contract_name(self) -> Option<&'static str> {
+        Some(match self {
+            Phase::Rewrite => "rewrite",
+            Phase::RequestBody => return None,
+            Phase::Access => "access",
+            Phase::BeforeProxy => "before_proxy",
+            Phase::ResponseHead | Phase::Informational => "header_filter",
+            Phase::ResponseBody => "body_filter",
+            Phase::Log => "log",
+        })
+    }
+}
+
 /// What a plugin's file declares: its name, order, phases, schemas, and how to build an instance.
 pub struct PluginKind {
     /// The name users write.
@@ -230,6 +250,87 @@ pub struct PluginKind {
     pub stream: Option<stream::StreamKind>,
     /// The module documentation, for the reference page.
     pub documentation: &'static str,
+}
+
+impl PluginKind {
+    /// A kind for HTTP that has no metadata, authenticates no consumer, and checks nothing beyond its schema.
+    pub const fn new(
+        name: &'static str,
+        priority: i32,
+        phases: &'static [Phase],
+        schema: fn() -> Value,
+        build: BuildPlugin,
+    ) -> PluginKind {
+        PluginKind {
+            name,
+            priority,
+            phases,
+            auth: false,
+            prefer_route: false,
+            schema,
+            consumer_schema: None,
+            metadata_schema: None,
+            check: |_| Ok(()),
+            consumer_key: None,
+            build,
+            stream: None,
+            documentation: "",
+        }
+    }
+
+    /// Checks what the schema cannot express with `check`.
+    #[must_use]
+    pub const fn checked(self, check: fn(&Value) -> Result<(), String>) -> PluginKind {
+        PluginKind { check, ..self }
+    }
+
+    /// Authenticates consumers, whose configurations have this schema and are found under the value of the field `key`.
+    #[must_use]
+    pub const fn authenticates(self, consumer_schema: fn() -> Value, key: &'static str) -> PluginKind {
+        PluginKind { auth: true, consumer_schema: Some(consumer_schema), consumer_key: Some(key), ..self }
+    }
+
+    /// Has metadata of this schema.
+    #[must_use]
+    pub const fn with_metadata(self, schema: fn() -> Value) -> PluginKind {
+        PluginKind { metadata_schema: Some(schema), ..self }
+    }
+
+    /// Skips the copy of a global rule where the route has its own (contract section 2.5).
+    #[must_use]
+    pub const fn prefers_route(self) -> PluginKind {
+        PluginKind { prefer_route: true, ..self }
+    }
+
+    /// Serves layer 4 as well.
+    #[must_use]
+    pub const fn on_streams(self, stream: stream::StreamKind) -> PluginKind {
+        PluginKind { stream: Some(stream), ..self }
+    }
+
+    /// Has this source text, whose module documentation is the plugin's reference page.
+    #[must_use]
+    pub const fn documented(self, documentation: &'static str) -> PluginKind {
+        PluginKind { documentation, ..self }
+    }
+
+    /// The kind as the catalog shows it to the control side: data, and no way to run it.
+    pub fn info(&self) -> PluginInfo {
+        PluginInfo {
+            phases: self.phases.iter().filter_map(|phase| phase.contract_name()).collect(),
+            subsystems: match self.stream {
+                Some(_) => &[Subsystem::Http, Subsystem::Stream],
+                None => &[Subsystem::Http],
+            },
+            is_auth: self.auth,
+            run_policy: if self.prefer_route { RunPolicy::PreferRoute } else { RunPolicy::Both },
+            consumer_schema: self.consumer_schema.map(|schema| schema().into()),
+            metadata_schema: self.metadata_schema.map(|schema| schema().into()),
+            consumer_key: self.consumer_key,
+            check: self.check,
+            ..PluginInfo::new(self.name, i64::from(self.priority), (self.schema)())
+        }
+    }
 }
 
 /// Compiles a configuration that was checked; the error is a sentence.

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, Waker};
 
 use message::{RequestHead, Version};
-use model::catalog::{Catalog, PluginInfo, SchemaType};
+use model::catalog::{Catalog, SchemaType};
 use model::check::UnknownFields;
 use net::resolver::{Resolver, SystemLookup, TtlBounds};
 use router::path::{PathOptions, PathScratch};
@@ -247,11 +247,7 @@ pub fn decide(flow: Flow<'_>) -> Option<Reply> {
 /// # Panics
 /// When schema, check and build do not agree.
 pub fn accepts(kind: &'static PluginKind, schema_type: SchemaType, config: &Value) -> Result<(), String> {
-    let mut info = PluginInfo::new(kind.name, i64::from(kind.priority), (kind.schema)());
-    info.consumer_schema = kind.consumer_schema.map(|schema| schema().into());
-    info.metadata_schema = kind.metadata_schema.map(|schema| schema().into());
-    info.check = kind.check;
-    let catalog = Catalog::new(vec![info]).expect("the plugin's schemas are JSON Schemas");
+    let catalog = Catalog::new(vec![kind.info()]).expect("the plugin's schemas are JSON Schemas");
     let plugin = catalog.get(kind.name).expect("it was put in");
     let checked = plugin.check(schema_type, config, UnknownFields::Refuse);
     if let Some(fault) = checked.faults.first() {

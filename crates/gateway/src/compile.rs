@@ -46,7 +46,7 @@ pub struct CompileFault {
 
 /// See the module.
 pub struct Compiler {
-    kinds: &'static [&'static PluginKind],
+    kinds: FastMap<&'static str, &'static PluginKind>,
     states: StateRegistry,
     services: Arc<Services>,
     secrets: Arc<dyn SecretValues>,
@@ -96,7 +96,7 @@ impl Compiler {
             stream_routes: ShardedMap::new(),
         };
         Compiler {
-            kinds,
+            kinds: kinds.iter().map(|kind| (kind.name, *kind)).collect(),
             states: StateRegistry::default(),
             services,
             secrets: Arc::new(reference::NoValues),

@@ -6,7 +6,7 @@ use exchange::options::{Options, Timeouts};
 use exchange::plugin::PluginKind;
 use exchange::plugin::chain::Chain;
 use exchange::testing::{options, services};
-use model::catalog::{Catalog, PluginInfo, Subsystem};
+use model::catalog::Catalog;
 use model::snapshot::{Change, Policy, Snapshot};
 use model::{Key, Kind, Written};
 use router::{Mode, Router};
@@ -21,13 +21,8 @@ use crate::runtime::{Consumers, Runtime, StreamRoute};
 /// # Panics
 /// When it cannot be compiled.
 pub fn stream_route(kinds: &'static [&'static PluginKind], plugins: &Value) -> Arc<StreamRoute> {
-    let info = |kind: &&'static PluginKind| {
-        let mut info = PluginInfo::new(kind.name, i64::from(kind.priority), (kind.schema)());
-        info.subsystems = &[Subsystem::Stream];
-        info.check = kind.check;
-        info
-    };
-    let catalog = Catalog::new(kinds.iter().map(info).collect()).expect("the schemas are JSON Schemas");
+    let catalog =
+        Catalog::new(kinds.iter().map(|kind| kind.info()).collect()).expect("the schemas are JSON Schemas");
     let value = serde_json::json!({"server_port": 9100, "upstream": {"nodes": {"127.0.0.1:1": 1}}, "plugins": plugins});
     let key = Key::new(Kind::StreamRoute, "1").expect("an id");
     let text = value.to_string().into();

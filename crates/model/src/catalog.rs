@@ -70,7 +70,7 @@ pub struct PluginInfo {
     /// Its version, as the control API shows it.
     pub version: &'static str,
     /// The phases it takes part in.
-    pub phases: &'static [&'static str],
+    pub phases: Vec<&'static str>,
     /// What it serves.
     pub subsystems: &'static [Subsystem],
     /// Whether it finds out who calls (`"type": "auth"`).
@@ -105,7 +105,7 @@ impl PluginInfo {
             name: name.into(),
             priority,
             version: "0.1",
-            phases: &[],
+            phases: Vec::new(),
             subsystems: &[Subsystem::Http],
             is_auth: false,
             run_policy: RunPolicy::Both,

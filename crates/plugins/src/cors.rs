@@ -48,21 +48,11 @@ use crate::shared::config;
 use crate::shared::substitution::{Matcher, PatternOptions};
 
 /// What this plugin declares.
-pub(crate) const KIND: PluginKind = PluginKind {
-    name: "cors",
-    priority: 4000,
-    phases: &[Phase::Rewrite, Phase::ResponseHead],
-    auth: false,
-    prefer_route: false,
-    schema,
-    consumer_schema: None,
-    metadata_schema: Some(metadata_schema),
-    check: |config| compile(config, None).map(drop),
-    consumer_key: None,
-    build,
-    stream: None,
-    documentation: include_str!("cors.rs"),
-};
+pub(crate) const KIND: PluginKind =
+    PluginKind::new("cors", 4000, &[Phase::Rewrite, Phase::ResponseHead], schema, build)
+        .checked(|config| compile(config, None).map(drop))
+        .with_metadata(metadata_schema)
+        .documented(include_str!("cors.rs"));
 
 fn schema() -> Value {
     let patterns = |description: &str| {

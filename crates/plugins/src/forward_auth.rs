@@ -58,21 +58,15 @@ use settings::{
 };
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind {
-    name: "forward-auth",
-    priority: 2002,
-    phases: &[Phase::Rewrite, Phase::RequestBody, Phase::Access],
-    auth: false,
-    prefer_route: false,
+pub(crate) const KIND: PluginKind = PluginKind::new(
+    "forward-auth",
+    2002,
+    &[Phase::Rewrite, Phase::RequestBody, Phase::Access],
     schema,
-    consumer_schema: None,
-    metadata_schema: None,
-    check,
-    consumer_key: None,
     build,
-    stream: None,
-    documentation: include_str!("forward_auth.rs"),
-};
+)
+.checked(check)
+.documented(include_str!("forward_auth.rs"));
 
 /// The compiled plugin.
 struct ForwardAuth {

@@ -49,21 +49,16 @@ use crate::shared::{batch, config};
 use sink::{ConcatMethod, LogServer};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind {
-    name: "http-logger",
-    priority: 410,
-    phases: &[Phase::RequestBody, Phase::ResponseBody, Phase::Log],
-    auth: false,
-    prefer_route: false,
+pub(crate) const KIND: PluginKind = PluginKind::new(
+    "http-logger",
+    410,
+    &[Phase::RequestBody, Phase::ResponseBody, Phase::Log],
     schema,
-    consumer_schema: None,
-    metadata_schema: Some(metadata_schema),
-    check: |config| read(config).and_then(|(config, _)| compile(&config, None).map(drop)),
-    consumer_key: None,
     build,
-    stream: None,
-    documentation: include_str!("http_logger.rs"),
-};
+)
+.checked(|config| read(config).and_then(|(config, _)| compile(&config, None).map(drop)))
+.with_metadata(metadata_schema)
+.documented(include_str!("http_logger.rs"));
 
 fn schema() -> Value {
     let condition = |description: &str| json!({ "description": description, "type": "array", "minItems": 1, "items": { "type": "array" } });

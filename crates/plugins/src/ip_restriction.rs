@@ -34,21 +34,10 @@ use serde_json::{Value, json};
 use crate::shared::config;
 
 /// What this plugin declares.
-pub(crate) const KIND: PluginKind = PluginKind {
-    name: "ip-restriction",
-    priority: 3000,
-    phases: &[Phase::Access],
-    auth: false,
-    prefer_route: false,
-    schema,
-    consumer_schema: None,
-    metadata_schema: None,
-    check: |config| compile(config).map(drop),
-    consumer_key: None,
-    build,
-    stream: Some(StreamKind { phases: &[StreamPhase::Preread], build: build_stream }),
-    documentation: include_str!("ip_restriction.rs"),
-};
+pub(crate) const KIND: PluginKind = PluginKind::new("ip-restriction", 3000, &[Phase::Access], schema, build)
+    .checked(|config| compile(config).map(drop))
+    .on_streams(StreamKind { phases: &[StreamPhase::Preread], build: build_stream })
+    .documented(include_str!("ip_restriction.rs"));
 
 fn schema() -> Value {
     let addresses = |description: &str| {

@@ -54,21 +54,10 @@ use crate::shared::consumer::set_consumer_headers;
 use crate::shared::query::{arguments, decode};
 
 /// What this plugin declares.
-pub(crate) const KIND: PluginKind = PluginKind {
-    name: NAME,
-    priority: 2500,
-    phases: &[Phase::Rewrite],
-    auth: true,
-    prefer_route: false,
-    schema,
-    consumer_schema: Some(consumer_schema),
-    metadata_schema: None,
-    check: |config| compile(config).map(drop),
-    consumer_key: Some("key"),
-    build,
-    stream: None,
-    documentation: include_str!("key_auth.rs"),
-};
+pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2500, &[Phase::Rewrite], schema, build)
+    .checked(|config| compile(config).map(drop))
+    .authenticates(consumer_schema, "key")
+    .documented(include_str!("key_auth.rs"));
 
 fn schema() -> Value {
     json!({

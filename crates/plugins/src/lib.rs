@@ -39,7 +39,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use exchange::testing::accepts;
-    use model::catalog::{Catalog, PluginInfo, SchemaType};
+    use model::catalog::{Catalog, SchemaType};
     use serde_json::Value;
 
     use super::ALL;
@@ -95,12 +95,7 @@ mod tests {
     /// An unknown field in any object of a configuration is refused by the schema, or taken out before the plugin sees it.
     #[test]
     fn accepted_unknown_fields_reach_no_plugin() {
-        let info = |kind: &&'static exchange::plugin::PluginKind| {
-            let mut info = PluginInfo::new(kind.name, i64::from(kind.priority), (kind.schema)());
-            info.check = kind.check;
-            info
-        };
-        let catalog = Catalog::new(ALL.iter().map(info).collect()).unwrap();
+        let catalog = Catalog::new(ALL.iter().map(|kind| kind.info()).collect()).unwrap();
         let key = model::Key::new(model::Kind::Route, "r").unwrap();
         for kind in ALL {
             let example = example(kind);
@@ -153,13 +148,7 @@ mod tests {
 
     #[test]
     fn every_schema_is_one_and_describes_its_properties() {
-        let info = |kind: &&exchange::plugin::PluginKind| {
-            let mut info = PluginInfo::new(kind.name, i64::from(kind.priority), (kind.schema)());
-            info.consumer_schema = kind.consumer_schema.map(|schema| schema().into());
-            info.metadata_schema = kind.metadata_schema.map(|schema| schema().into());
-            info
-        };
-        let catalog = Catalog::new(ALL.iter().map(info).collect()).unwrap();
+        let catalog = Catalog::new(ALL.iter().map(|kind| kind.info()).collect()).unwrap();
         for plugin in catalog.iter() {
             assert_eq!(plugin.compile(), Ok(()), "{:?}", plugin.info());
         }

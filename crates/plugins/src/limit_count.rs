@@ -57,21 +57,11 @@ use rule::{Key, Rule, WrittenAmount, octets, rules_of};
 use window::{Counters, Quota, Taken, WindowType};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind {
-    name: "limit-count",
-    priority: 1002,
-    phases: &[Phase::Access, Phase::ResponseHead],
-    auth: false,
-    prefer_route: false,
-    schema,
-    consumer_schema: None,
-    metadata_schema: Some(metadata_schema),
-    check,
-    consumer_key: None,
-    build,
-    stream: None,
-    documentation: include_str!("limit_count.rs"),
-};
+pub(crate) const KIND: PluginKind =
+    PluginKind::new("limit-count", 1002, &[Phase::Access, Phase::ResponseHead], schema, build)
+        .checked(check)
+        .with_metadata(metadata_schema)
+        .documented(include_str!("limit_count.rs"));
 
 fn schema() -> Value {
     let amount = |description: &str| {

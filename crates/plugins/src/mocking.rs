@@ -39,21 +39,9 @@ use crate::shared::{config, fields};
 use generate::Generator;
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind {
-    name: "mocking",
-    priority: 10900,
-    phases: &[Phase::Access],
-    auth: false,
-    prefer_route: false,
-    schema,
-    consumer_schema: None,
-    metadata_schema: None,
-    check,
-    consumer_key: None,
-    build,
-    stream: None,
-    documentation: include_str!("mocking.rs"),
-};
+pub(crate) const KIND: PluginKind = PluginKind::new("mocking", 10900, &[Phase::Access], schema, build)
+    .checked(check)
+    .documented(include_str!("mocking.rs"));
 
 /// What `x-mock-by` says.
 const MOCKED_BY: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));

@@ -27,21 +27,11 @@ use serde_json::{Value, json};
 use crate::shared::config;
 
 /// What this plugin declares.
-pub(crate) const KIND: PluginKind = PluginKind {
-    name: "prometheus",
-    priority: 500,
-    phases: &[Phase::Log],
-    auth: false,
-    prefer_route: true,
-    schema,
-    consumer_schema: None,
-    metadata_schema: Some(metadata_schema),
-    check: |config| compile(config).map(drop),
-    consumer_key: None,
-    build,
-    stream: None,
-    documentation: include_str!("prometheus.rs"),
-};
+pub(crate) const KIND: PluginKind = PluginKind::new("prometheus", 500, &[Phase::Log], schema, build)
+    .checked(|config| compile(config).map(drop))
+    .with_metadata(metadata_schema)
+    .prefers_route()
+    .documented(include_str!("prometheus.rs"));
 
 fn schema() -> Value {
     json!({

@@ -57,21 +57,9 @@ use crate::shared::substitution::{Groups, PatternOptions, Substitution};
 use crate::shared::uri::{encode_path, location};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind {
-    name: "proxy-rewrite",
-    priority: 1008,
-    phases: &[Phase::Rewrite],
-    auth: false,
-    prefer_route: false,
-    schema,
-    consumer_schema: None,
-    metadata_schema: None,
-    check,
-    consumer_key: None,
-    build,
-    stream: None,
-    documentation: include_str!("proxy_rewrite.rs"),
-};
+pub(crate) const KIND: PluginKind = PluginKind::new("proxy-rewrite", 1008, &[Phase::Rewrite], schema, build)
+    .checked(check)
+    .documented(include_str!("proxy_rewrite.rs"));
 
 /// The methods APISIX lists.
 const METHODS: [&str; 14] = [

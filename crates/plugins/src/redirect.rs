@@ -35,21 +35,10 @@ use crate::shared::substitution::{PatternOptions, Substitution};
 use crate::shared::uri::{encode_path, location};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind {
-    name: "redirect",
-    priority: 900,
-    phases: &[Phase::Rewrite],
-    auth: false,
-    prefer_route: false,
-    schema,
-    consumer_schema: None,
-    metadata_schema: Some(metadata_schema),
-    check,
-    consumer_key: None,
-    build,
-    stream: None,
-    documentation: include_str!("redirect.rs"),
-};
+pub(crate) const KIND: PluginKind = PluginKind::new("redirect", 900, &[Phase::Rewrite], schema, build)
+    .checked(check)
+    .with_metadata(metadata_schema)
+    .documented(include_str!("redirect.rs"));
 
 /// Where the gateway serves HTTPS unless it is told otherwise.
 const HTTPS_PORT: u16 = 9443;

@@ -42,21 +42,10 @@ use crate::shared::config;
 use crate::shared::fields::is_token;
 
 /// What this plugin declares.
-pub(crate) const KIND: PluginKind = PluginKind {
-    name: "request-id",
-    priority: 12015,
-    phases: &[Phase::Rewrite, Phase::ResponseHead],
-    auth: false,
-    prefer_route: false,
-    schema,
-    consumer_schema: None,
-    metadata_schema: None,
-    check: |config| compile(config).map(drop),
-    consumer_key: None,
-    build,
-    stream: None,
-    documentation: include_str!("request_id.rs"),
-};
+pub(crate) const KIND: PluginKind =
+    PluginKind::new("request-id", 12015, &[Phase::Rewrite, Phase::ResponseHead], schema, build)
+        .checked(|config| compile(config).map(drop))
+        .documented(include_str!("request_id.rs"));
 
 fn schema() -> Value {
     json!({

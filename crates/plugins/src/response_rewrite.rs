@@ -40,21 +40,10 @@ use crate::shared::fields::{self, FieldOperations, FieldValue, Operation};
 use crate::shared::substitution::{PatternOptions, Substitution};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind {
-    name: "response-rewrite",
-    priority: 899,
-    phases: &[Phase::ResponseHead, Phase::ResponseBody],
-    auth: false,
-    prefer_route: false,
-    schema,
-    consumer_schema: None,
-    metadata_schema: None,
-    check,
-    consumer_key: None,
-    build,
-    stream: None,
-    documentation: include_str!("response_rewrite.rs"),
-};
+pub(crate) const KIND: PluginKind =
+    PluginKind::new("response-rewrite", 899, &[Phase::ResponseHead, Phase::ResponseBody], schema, build)
+        .checked(check)
+        .documented(include_str!("response_rewrite.rs"));
 
 /// The longest body that filters take unless `max_resp_body_size` says otherwise: as in APISIX.
 const MAX_RESP_BODY_SIZE_DEFAULT: usize = 64 * 1024 * 1024;

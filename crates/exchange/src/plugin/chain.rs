@@ -6,7 +6,8 @@ use std::sync::Arc;
 use router::vars::{Expression, VariableSource};
 use serde_json::Value;
 
-use super::{Phase, Plugin, PluginKind, Reply};
+use super::ordered::{ByPhase, Ordered};
+use super::{Phase, Plugin, Reply};
 use crate::exchange::Exchange;
 
 /// A plugin instance with what `_meta` says of it (contract section 2.3).
@@ -80,73 +81,61 @@ impl ErrorResponse {
     }
 }
 
-/// Instances in running order, and for each phase those that take part in it.
+/// The instances of one object, in running order and by phase.
 #[derive(Default)]
 pub struct Chain {
-    all: Box<[Arc<Instance>]>,
-    rewrite: Box<[u16]>,
-    request_body: Box<[u16]>,
-    access: Box<[u16]>,
-    before_proxy: Box<[u16]>,
-    response_head: Box<[u16]>,
-    response_body: Box<[u16]>,
-    informational: Box<[u16]>,
-    log: Box<[u16]>,
+    instances: ByPhase<Arc<Instance>, { Phase::COUNT }>,
     concerns_request: bool,
     reads_body: bool,
     reads_body_in_rewrite: bool,
 }
 
+impl Ordered for Arc<Instance> {
+    fn priority(&self) -> i64 {
+        self.priority
+    }
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn takes_part(&self, phase: usize) -> bool {
+        self.phases.iter().any(|own| *own as usize == phase)
+    }
+}
+
 impl Chain {
-    /// Sorts `instances` (higher priority first; the name decides between equals, so that the order never depends on
-    /// how they were written) and splits them by phase.
-    pub fn new(mut instances: Vec<Arc<Instance>>) -> Chain {
-        instances.sort_by(|a, b| b.priority.cmp(&a.priority).then_with(|| a.name.cmp(b.name)));
-        debug_assert!(instances.len() <= usize::from(u16::MAX));
-        let of = |phase: Phase| -> Box<[u16]> {
-            (0_u16..)
-                .zip(&instances)
-                .filter(|(_, one)| one.phases.contains(&phase))
-                .map(|(index, _)| index)
-                .collect()
-        };
-        let on_request = [Phase::Rewrite, Phase::RequestBody, Phase::Access, Phase::BeforeProxy];
+    /// Sorts `instances` and splits them by phase.
+    pub fn new(instances: Vec<Arc<Instance>>) -> Chain {
+        const ON_REQUEST: [Phase; 4] =
+            [Phase::Rewrite, Phase::RequestBody, Phase::Access, Phase::BeforeProxy];
+        let concerns_request =
+            |one: &Arc<Instance>| one.reads_body || ON_REQUEST.iter().any(|phase| one.phases.contains(phase));
+        let reads_in_rewrite = |one: &Arc<Instance>| one.reads_body && one.phases.contains(&Phase::Rewrite);
         Chain {
-            concerns_request: instances
-                .iter()
-                .any(|one| one.reads_body || on_request.iter().any(|phase| one.phases.contains(phase))),
-            rewrite: of(Phase::Rewrite),
-            request_body: of(Phase::RequestBody),
-            access: of(Phase::Access),
-            before_proxy: of(Phase::BeforeProxy),
-            response_head: of(Phase::ResponseHead),
-            response_body: of(Phase::ResponseBody),
-            informational: of(Phase::Informational),
-            log: of(Phase::Log),
+            concerns_request: instances.iter().any(concerns_request),
             reads_body: instances.iter().any(|one| one.reads_body),
-            reads_body_in_rewrite: instances
-                .iter()
-                .any(|one| one.reads_body && one.phases.contains(&Phase::Rewrite)),
-            all: instances.into(),
+            reads_body_in_rewrite: instances.iter().any(reads_in_rewrite),
+            instances: ByPhase::new(instances),
         }
     }
 
     /// All instances in running order.
     pub fn instances(&self) -> &[Arc<Instance>] {
-        &self.all
+        self.instances.all()
     }
 
     /// The instances of `phase` in running order.
     pub fn of(&self, phase: Phase) -> impl DoubleEndedIterator<Item = &Arc<Instance>> + ExactSizeIterator {
-        self.indices(phase).iter().map(|index| &self.all[usize::from(*index)])
+        self.instances.of(phase as usize)
     }
 
     /// Whether any instance takes part in `phase`.
     pub fn has(&self, phase: Phase) -> bool {
-        !self.indices(phase).is_empty()
+        self.instances.has(phase as usize)
     }
 
-    /// Whether anything in it looks at a request before a node is chosen.
+    /// Whether any instance runs on a request before an endpoint is selected.
     pub fn concerns_request(&self) -> bool {
         self.concerns_request
     }
@@ -160,22 +149,4 @@ impl Chain {
     pub fn reads_body_in_rewrite(&self) -> bool {
         self.reads_body_in_rewrite
     }
-
-    fn indices(&self, phase: Phase) -> &[u16] {
-        match phase {
-            Phase::Rewrite => &self.rewrite,
-            Phase::RequestBody => &self.request_body,
-            Phase::Access => &self.access,
-            Phase::BeforeProxy => &self.before_proxy,
-            Phase::ResponseHead => &self.response_head,
-            Phase::ResponseBody => &self.response_body,
-            Phase::Informational => &self.informational,
-            Phase::Log => &self.log,
-        }
-    }
-}
-
-/// Finds a kind by name in the list boot handed in.
-pub fn kind_named<'a>(kinds: &'a [&'static PluginKind], name: &str) -> Option<&'a &'static PluginKind> {
-    kinds.iter().find(|kind| kind.name == name)
 }

@@ -57,6 +57,11 @@ pub enum StreamPhase {
     Log,
 }
 
+impl StreamPhase {
+    /// How many phases there are.
+    pub const COUNT: usize = StreamPhase::Log as usize + 1;
+}
+
 /// What a kind declares for layer 4 (see [`super::PluginKind::stream`]): its name, priority, schema and check are those
 /// it has for HTTP, as in the contract.
 pub struct StreamKind {

@@ -15,7 +15,6 @@ use crate::runtime::ConsumerPlugins;
 use exchange::exchange::Consumer;
 use exchange::failure::Cause;
 use exchange::failure::Unavailable;
-use exchange::plugin::chain::kind_named;
 fn in_force_or_closed<'s>(snapshot: &'s Snapshot, key: &Key) -> Option<&'s Arc<Object>> {
     snapshot.get(key).or_else(|| Some(snapshot.closed(key)?.0))
 }
@@ -92,7 +91,7 @@ impl Compiler {
         make: impl Fn(&Value) -> Consumer,
     ) {
         for plugin in plugins.iter() {
-            let kind = kind_named(self.kinds, &plugin.name);
+            let kind = self.kinds.get(&*plugin.name).copied();
             let Some((kind, field)) = kind.and_then(|kind| kind.consumer_key.map(|field| (kind, field)))
             else {
                 continue;
@@ -129,7 +128,7 @@ impl Compiler {
     ) -> Option<ConsumerPlugins> {
         let (mut instances, mut disabled) = (Vec::new(), Vec::new());
         for effective in model::merge::consumer_plugins(&[], own, Some(group)) {
-            let name = match kind_named(self.kinds, effective.name) {
+            let name = match self.kinds.get(effective.name).copied() {
                 Some(kind) if kind.auth => continue,
                 kind => kind.map(|kind| kind.name),
             };

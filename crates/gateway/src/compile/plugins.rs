@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::body_variables::names_body;
 use super::{Compiler, reference};
-use exchange::plugin::chain::{ErrorResponse, Instance, kind_named};
+use exchange::plugin::chain::{ErrorResponse, Instance};
 use exchange::plugin::stream::chain::StreamInstance;
 use exchange::plugin::{Build, PluginKind};
 
@@ -38,7 +38,7 @@ impl Compiler {
         name: &str,
         config: &Value,
     ) -> Result<Option<Arc<Instance>>, String> {
-        let kind = kind_named(self.kinds, name);
+        let kind = self.kinds.get(name).copied();
         let version = self.secrets_version(snapshot, name, config);
         if let Some(shared) = kind.and_then(|kind| self.sharing.instance(snapshot, owner, kind.name, version))
         {
@@ -109,7 +109,7 @@ impl Compiler {
             return Ok(None);
         }
         let kind: &'static PluginKind =
-            kind_named(self.kinds, name).ok_or_else(|| format!("unknown plugin [{name}]"))?;
+            self.kinds.get(name).copied().ok_or_else(|| format!("unknown plugin [{name}]"))?;
         let owner = owner.path();
         let config = reference::resolve(config, &*self.secrets).config;
         let metadata = metadata(snapshot, name)

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use router::vars::Expression;
 
+use crate::plugin::ordered::{ByPhase, Ordered};
+
 use super::{StreamFlow, StreamPhase, StreamPlugin, StreamSession};
 
 /// An instance with what `_meta` says of it (contract section 2.3).
@@ -33,37 +35,40 @@ impl Drop for StreamInstance {
     }
 }
 
-/// Instances in running order, and for each phase those that take part in it.
+/// The instances of one stream route, in running order and by phase.
 #[derive(Default)]
 pub struct StreamChain {
-    all: Box<[StreamInstance]>,
-    preread: Box<[u16]>,
-    log: Box<[u16]>,
+    instances: ByPhase<StreamInstance, { StreamPhase::COUNT }>,
+}
+
+impl Ordered for StreamInstance {
+    fn priority(&self) -> i64 {
+        self.priority
+    }
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn takes_part(&self, phase: usize) -> bool {
+        self.phases.iter().any(|own| *own as usize == phase)
+    }
 }
 
 impl StreamChain {
-    /// Sorts `instances` (higher priority first; the name decides between equals) and splits them by phase.
-    pub fn new(mut instances: Vec<StreamInstance>) -> StreamChain {
-        instances.sort_by(|a, b| b.priority.cmp(&a.priority).then_with(|| a.name.cmp(b.name)));
-        debug_assert!(instances.len() <= usize::from(u16::MAX));
-        let of = |phase: StreamPhase| -> Box<[u16]> {
-            (0_u16..)
-                .zip(&instances)
-                .filter(|(_, one)| one.phases.contains(&phase))
-                .map(|(index, _)| index)
-                .collect()
-        };
-        StreamChain { preread: of(StreamPhase::Preread), log: of(StreamPhase::Log), all: instances.into() }
+    /// Sorts `instances` and splits them by phase.
+    pub fn new(instances: Vec<StreamInstance>) -> StreamChain {
+        StreamChain { instances: ByPhase::new(instances) }
     }
 
     /// All instances in running order.
     pub fn instances(&self) -> &[StreamInstance] {
-        &self.all
+        self.instances.all()
     }
 
     /// Runs the preread phase until one instance refuses the session, which then says why.
     pub fn preread(&self, session: &mut StreamSession) -> StreamFlow {
-        for instance in self.of(&self.preread) {
+        for instance in self.instances.of(StreamPhase::Preread as usize) {
             if instance.applies(session)
                 && let StreamFlow::Reject(reason) = instance.plugin.preread(session)
             {
@@ -76,13 +81,11 @@ impl StreamChain {
 
     /// Runs the log phase, of refused sessions too.
     pub fn log(&self, session: &StreamSession) {
-        for instance in self.of(&self.log).filter(|instance| instance.applies(session)) {
+        for instance in
+            self.instances.of(StreamPhase::Log as usize).filter(|instance| instance.applies(session))
+        {
             instance.plugin.log(session);
         }
-    }
-
-    fn of<'a>(&'a self, indices: &'a [u16]) -> impl Iterator<Item = &'a StreamInstance> {
-        indices.iter().map(|index| &self.all[usize::from(*index)])
     }
 }
 
