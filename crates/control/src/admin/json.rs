@@ -122,7 +122,7 @@ mod tests {
             prop_assert_eq!(escape_controls(good.as_bytes()), good.as_bytes());
             let raw = good.replace("\\n", "\n").replace("\\t", "\t");
             // An escaped backslash before an `n` is no line break.
-            if !value.contains('\\') {
+            if !value.contains('\\') && !other.contains('\\') {
                 prop_assert_eq!(from_slice::<Value>(raw.as_bytes()), Ok(json!({"a": value, "b": [other]})));
             }
         }
