@@ -16,6 +16,7 @@ use model::resource::Resource;
 use model::secret_reference::{self, SecretReference, SecretValues};
 use model::{Applied, Fault, Kind, Object};
 use parking_lot::{Condvar, Mutex};
+use stdx::prometheus_text::{header, sample};
 use tokio::sync::Notify;
 use tokio_rustls::TlsConnector;
 
@@ -175,10 +176,10 @@ impl Secrets {
         if fresh + stale + unresolved == 0 {
             return;
         }
-        text.push_str("# HELP weir_secret_references References to secret managers, by what is known of their values.\n");
-        text.push_str("# TYPE weir_secret_references gauge\n");
+        let name = "weir_secret_references";
+        header(text, name, "gauge", "References to secret managers, by what is known of their values.");
         for (state, count) in [("fresh", fresh), ("stale", stale), ("unresolved", unresolved)] {
-            text.push_str(&format!("weir_secret_references{{state=\"{state}\"}} {count}\n"));
+            sample(text, name, &[("state", &state)], count);
         }
     }
 }

@@ -2,13 +2,13 @@
 //! by the Admin API, the control API and the metrics. It refuses to know how a verdict comes about.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use model::{Fault, Key, Kind, Warning};
 use serde_json::{Value, json};
 use stdx::nearest::nearest;
+use stdx::prometheus_text::{header, sample, scalar};
 
 use crate::admin::{Target, respond};
 use crate::view::View;
@@ -183,30 +183,20 @@ pub(crate) fn write_metrics(view: &View, text: &mut String) {
         skipped += verdict.skipped.len();
         *counts.entry((verdict.key.kind, verdict.state)).or_default() += 1;
     }
-    // Writing to a text cannot fail.
-    let _ = writeln!(
-        text,
-        "# HELP weir_config_faulty_objects Objects that are not in force as they were written last.\n\
-         # TYPE weir_config_faulty_objects gauge"
-    );
+    let name = "weir_config_faulty_objects";
+    header(text, name, "gauge", "Objects that are not in force as they were written last.");
     // Every series is always there: an alert can tell a zero from a node that does not answer.
     for kind in Kind::ALL {
         for state in [State::LastGood, State::Out, State::Unplaced] {
             let count = counts.get(&(kind, state)).copied().unwrap_or_default();
             let (kind, state) = (kind.collection(), state.as_str());
-            let _ = writeln!(text, "weir_config_faulty_objects{{kind=\"{kind}\",state=\"{state}\"}} {count}");
+            sample(text, name, &[("kind", &kind), ("state", &state)], count);
         }
     }
-    let _ = writeln!(
-        text,
-        "# HELP weir_config_source_faults Faults of the configuration's source that belong to no object.\n\
-         # TYPE weir_config_source_faults gauge\n\
-         weir_config_source_faults {}\n\
-         # HELP weir_config_skipped_plugins Faulty plugins that ignore_faulty_plugins names and that objects run without.\n\
-         # TYPE weir_config_skipped_plugins gauge\n\
-         weir_config_skipped_plugins {skipped}",
-        view.faults.len()
-    );
+    let help = "Faults of the configuration's source that belong to no object.";
+    scalar(text, "weir_config_source_faults", "gauge", help, view.faults.len());
+    let help = "Faulty plugins that ignore_faulty_plugins names and that objects run without.";
+    scalar(text, "weir_config_skipped_plugins", "gauge", help, skipped);
 }
 
 /// Verdicts in one answer: the first thousand say what the rest would, and `total` says how many there are.

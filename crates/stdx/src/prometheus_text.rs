@@ -1,25 +1,71 @@
-//! The Prometheus text format: the lines in front of a metric, and values of labels.
+//! The Prometheus text exposition format, version 0.0.4: the lines in front of a metric, and its samples. It knows no
+//! metric.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 /// Appends the lines that announce a metric.
 pub fn header(text: &mut String, name: &str, kind: &str, help: &str) {
+    // Writing to a text cannot fail; this holds for every write of this file.
     let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
-/// A label's value with what the format reserves escaped.
-pub struct Escaped<'a>(pub &'a str);
+/// Appends one sample of a metric that was announced. The values of labels are escaped.
+pub fn sample(text: &mut String, name: &str, labels: &[(&str, &dyn Display)], value: impl Display) {
+    text.push_str(name);
+    for (index, (label, value)) in labels.iter().enumerate() {
+        let _ = write!(text, "{}{label}=\"", if index == 0 { '{' } else { ',' });
+        let _ = write!(Escaping(text), "{value}");
+        text.push('"');
+    }
+    if !labels.is_empty() {
+        text.push('}');
+    }
+    let _ = writeln!(text, " {value}");
+}
 
-impl std::fmt::Display for Escaped<'_> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for character in self.0.chars() {
+/// Appends a metric that has one sample and no labels.
+pub fn scalar(text: &mut String, name: &str, kind: &str, help: &str, value: impl Display) {
+    header(text, name, kind, help);
+    sample(text, name, &[], value);
+}
+
+/// Appends with a backslash in front of the characters that the format reserves in the value of a label.
+struct Escaping<'a>(&'a mut String);
+
+impl Write for Escaping<'_> {
+    fn write_str(&mut self, part: &str) -> std::fmt::Result {
+        for character in part.chars() {
             match character {
-                '\\' => formatter.write_str("\\\\")?,
-                '"' => formatter.write_str("\\\"")?,
-                '\n' => formatter.write_str("\\n")?,
-                other => formatter.write_char(other)?,
+                '\\' => self.0.push_str("\\\\"),
+                '"' => self.0.push_str("\\\""),
+                '\n' => self.0.push_str("\\n"),
+                other => self.0.push(other),
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sample_escapes_label_values_only() {
+        let check = |labels: &[(&str, &dyn Display)], expected: &str| {
+            let mut text = String::new();
+            sample(&mut text, "a_total", labels, 1.5);
+            assert_eq!(text, expected);
+        };
+        check(&[], "a_total 1.5\n");
+        check(&[("code", &200)], "a_total{code=\"200\"} 1.5\n");
+        check(&[("x", &"a\\b\"c\nd"), ("y", &"")], "a_total{x=\"a\\\\b\\\"c\\nd\",y=\"\"} 1.5\n");
+    }
+
+    #[test]
+    fn scalar_has_header_and_sample() {
+        let mut text = String::new();
+        scalar(&mut text, "a", "gauge", "Help.", 7);
+        assert_eq!(text, "# HELP a Help.\n# TYPE a gauge\na 7\n");
     }
 }

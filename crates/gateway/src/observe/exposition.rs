@@ -2,7 +2,7 @@
 //! thread; it sums the workers' series and never stops a worker.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::Display;
 use std::sync::atomic::Ordering;
 
 use super::failures::Refusal;
@@ -12,7 +12,7 @@ use exchange::failure::Cause;
 use exchange::observe::histogram::{BOUNDS_MS, Histogram, HistogramTotals};
 use exchange::observe::metrics::{Labels, Series, SharedSeries};
 use exchange::overload::capacity::Shortage;
-use stdx::prometheus_text::{Escaped, header};
+use stdx::prometheus_text::{header, sample, scalar};
 
 #[derive(Default)]
 struct Totals {
@@ -51,22 +51,22 @@ pub fn write_series(workers: &[SharedSeries], text: &mut String) {
     header(text, "apisix_http_status", "counter", "Requests by status, route, service, consumer and node.");
     for (labels, totals) in &totals {
         for (status, count) in &totals.statuses {
-            let _ = writeln!(
-                text,
-                "apisix_http_status{{code=\"{status}\",route=\"{}\",matched_uri=\"{}\",matched_host=\"{}\",service=\"{}\",consumer=\"{}\",node=\"{}\"}} {count}",
-                Escaped(&labels.route),
-                Escaped(&labels.matched_uri),
-                Escaped(&labels.matched_host),
-                Escaped(&labels.service),
-                Escaped(&labels.consumer),
-                Escaped(&labels.node),
-            );
+            let labels: [(&str, &dyn Display); 7] = [
+                ("code", status),
+                ("route", &labels.route),
+                ("matched_uri", &labels.matched_uri),
+                ("matched_host", &labels.matched_host),
+                ("service", &labels.service),
+                ("consumer", &labels.consumer),
+                ("node", &labels.node),
+            ];
+            sample(text, "apisix_http_status", &labels, count);
         }
     }
     header(text, "apisix_bandwidth", "counter", "Bytes received from and sent to clients.");
     for (labels, totals) in &totals {
         for (kind, bytes) in [("ingress", totals.ingress_bytes), ("egress", totals.egress_bytes)] {
-            let _ = writeln!(text, "apisix_bandwidth{{type=\"{kind}\",{}}} {bytes}", Common(labels));
+            sample(text, "apisix_bandwidth", &common(&kind, labels), bytes);
         }
     }
     header(
@@ -89,20 +89,24 @@ fn write_histogram(text: &mut String, kind: &str, labels: &Labels, totals: &Hist
     if count == 0 {
         return;
     }
-    let common = Common(labels);
+    let common = common(&kind, labels);
+    let mut bucket = |bound: &dyn Display, below: u64| {
+        let [kind, route, service, consumer, node] = common;
+        sample(
+            text,
+            "apisix_http_latency_bucket",
+            &[kind, route, service, consumer, node, ("le", bound)],
+            below,
+        );
+    };
     let mut below = 0;
     for (bound, samples) in BOUNDS_MS.iter().zip(&totals.counts) {
         below += samples;
-        let _ =
-            writeln!(text, "apisix_http_latency_bucket{{type=\"{kind}\",{common},le=\"{bound}\"}} {below}");
+        bucket(bound, below);
     }
-    let _ = writeln!(text, "apisix_http_latency_bucket{{type=\"{kind}\",{common},le=\"+Inf\"}} {count}");
-    let _ = writeln!(
-        text,
-        "apisix_http_latency_sum{{type=\"{kind}\",{common}}} {}",
-        totals.sum_us as f64 / 1_000.0
-    );
-    let _ = writeln!(text, "apisix_http_latency_count{{type=\"{kind}\",{common}}} {count}");
+    bucket(&"+Inf", count);
+    sample(text, "apisix_http_latency_sum", &common, totals.sum_us as f64 / 1_000.0);
+    sample(text, "apisix_http_latency_count", &common, count);
 }
 
 /// Appends the counters that every worker keeps whether or not anybody asked for more.
@@ -120,8 +124,7 @@ pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text:
         requests += worker.requests.load(Ordering::Relaxed);
         idle += worker.idle_upstream.load(Ordering::Relaxed);
     }
-    header(text, "apisix_http_requests_total", "gauge", "Requests served since the start.");
-    let _ = writeln!(text, "apisix_http_requests_total {requests}");
+    scalar(text, "apisix_http_requests_total", "gauge", "Requests served since the start.", requests);
     header(text, "apisix_nginx_http_current_connections", "gauge", "Client connections.");
     // As nginx counts them (ngx_http_stub_status_module): every active connection reads a request head, waits for one, or
     // does something else, which is called writing. The counters of a worker are not read at one moment.
@@ -135,15 +138,10 @@ pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text:
         ("writing", writing),
     ];
     for (state, count) in states {
-        let _ = writeln!(text, "apisix_nginx_http_current_connections{{state=\"{state}\"}} {count}");
+        sample(text, "apisix_nginx_http_current_connections", &[("state", &state)], count);
     }
-    header(
-        text,
-        "weir_upstream_idle_connections",
-        "gauge",
-        "Kept connections to nodes that wait for a request.",
-    );
-    let _ = writeln!(text, "weir_upstream_idle_connections {idle}");
+    let help = "Kept connections to nodes that wait for a request.";
+    scalar(text, "weir_upstream_idle_connections", "gauge", help, idle);
 }
 
 fn write_stalls<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
@@ -155,13 +153,13 @@ fn write_stalls<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mu
     );
     for (index, worker) in workers.clone().enumerate() {
         let is_stalled = u8::from(worker.is_stalled.load(Ordering::Relaxed));
-        let _ = writeln!(text, "weir_worker_stalled{{worker=\"{index}\"}} {is_stalled}");
+        sample(text, "weir_worker_stalled", &[("worker", &index)], is_stalled);
     }
     let help = "How often a worker was seen not to have turned its event loop for a second.";
     header(text, "weir_worker_stalls_total", "counter", help);
     for (index, worker) in workers.enumerate() {
         let stalls = worker.stalls.load(Ordering::Relaxed);
-        let _ = writeln!(text, "weir_worker_stalls_total{{worker=\"{index}\"}} {stalls}");
+        sample(text, "weir_worker_stalls_total", &[("worker", &index)], stalls);
     }
 }
 
@@ -171,13 +169,13 @@ fn write_failures<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &
     for cause in Cause::ALL {
         let count: u64 = workers.clone().map(|worker| worker.failures.failures(*cause)).sum();
         let (code, blame) = (cause.code(), cause.blame().as_str());
-        let _ = writeln!(text, "weir_failures_total{{cause=\"{code}\",blame=\"{blame}\"}} {count}");
+        sample(text, "weir_failures_total", &[("cause", &code), ("blame", &blame)], count);
     }
     let name = "weir_connections_refused_total";
     header(text, name, "counter", "Connections closed before a byte was read, by the limit they met.");
     for refusal in Refusal::ALL {
         let count: u64 = workers.clone().map(|worker| worker.failures.refusals(*refusal)).sum();
-        let _ = writeln!(text, "{name}{{limit=\"{}\"}} {count}", refusal.code());
+        sample(text, name, &[("limit", &refusal.code())], count);
     }
     let name = "weir_connections_evicted_total";
     let help = "Silent connections closed so that others could be served, by the limit that was reached.";
@@ -187,22 +185,18 @@ fn write_failures<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &
             let count: u64 =
                 workers.clone().map(|worker| worker.failures.evictions(*shortage, *silence)).sum();
             let (limit, state) = (shortage.code(), silence.code());
-            let _ = writeln!(text, "{name}{{limit=\"{limit}\",state=\"{state}\"}} {count}");
+            sample(text, name, &[("limit", &limit), ("state", &state)], count);
         }
     }
 }
 
-struct Common<'a>(&'a Labels);
-
-impl std::fmt::Display for Common<'_> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            formatter,
-            "route=\"{}\",service=\"{}\",consumer=\"{}\",node=\"{}\"",
-            Escaped(&self.0.route),
-            Escaped(&self.0.service),
-            Escaped(&self.0.consumer),
-            Escaped(&self.0.node)
-        )
-    }
+/// The labels that every metric of a series has after `type`.
+fn common<'a>(kind: &'a dyn Display, labels: &'a Labels) -> [(&'static str, &'a dyn Display); 5] {
+    [
+        ("type", kind),
+        ("route", &labels.route),
+        ("service", &labels.service),
+        ("consumer", &labels.consumer),
+        ("node", &labels.node),
+    ]
 }

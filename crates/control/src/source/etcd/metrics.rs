@@ -1,8 +1,7 @@
 //! What a scrape tells of etcd, under the names APISIX gives it (contract 2.6). It refuses to know how it came to be.
 
-use std::fmt::Write;
-
 use model::Kind;
+use stdx::prometheus_text::{header, sample, scalar};
 
 use crate::view::{EtcdState, View};
 
@@ -11,27 +10,21 @@ pub(crate) fn write_metrics(view: &View, text: &mut String) {
     let Some(etcd) = &view.etcd else { return };
     let reachable = u8::from(matches!(etcd.state, EtcdState::Following | EtcdState::Behind));
     let copied = u8::from(etcd.copy_fault.is_none());
-    // Writing to a text cannot fail.
-    let _ = write!(
-        text,
-        "# HELP apisix_etcd_reachable Whether etcd answers this node.\n\
-         # TYPE apisix_etcd_reachable gauge\n\
-         apisix_etcd_reachable {reachable}\n\
-         # HELP weir_etcd_copy_is_current Whether this node's disk has what is in force.\n\
-         # TYPE weir_etcd_copy_is_current gauge\n\
-         weir_etcd_copy_is_current {copied}\n\
-         # HELP apisix_etcd_modify_indexes Last revision that changed something below a key.\n\
-         # TYPE apisix_etcd_modify_indexes gauge\n"
-    );
+    let name = "apisix_etcd_reachable";
+    scalar(text, name, "gauge", "Whether etcd answers this node.", reachable);
+    let name = "weir_etcd_copy_is_current";
+    scalar(text, name, "gauge", "Whether this node's disk has what is in force.", copied);
+    let name = "apisix_etcd_modify_indexes";
+    header(text, name, "gauge", "Last revision that changed something below a key.");
     let mut newest = 0;
     for kind in Kind::ALL {
         let indices = view.snapshot.iter(kind).map(|object| object.written.modified_index);
         let index = indices.max().unwrap_or(0);
         newest = newest.max(index);
-        let _ = writeln!(text, "apisix_etcd_modify_indexes{{key=\"{}\"}} {index}", kind.collection());
+        sample(text, name, &[("key", &kind.collection())], index);
     }
-    let _ = writeln!(text, "apisix_etcd_modify_indexes{{key=\"max_modify_index\"}} {newest}");
-    let _ = writeln!(text, "apisix_etcd_modify_indexes{{key=\"x_etcd_index\"}} {}", etcd.revision);
+    sample(text, name, &[("key", &"max_modify_index")], newest);
+    sample(text, name, &[("key", &"x_etcd_index")], etcd.revision);
 }
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::QueueSettings;
-use stdx::prometheus_text::{Escaped, header};
+use stdx::prometheus_text::{header, sample};
 
 /// Series kept apart; queues beyond it count together under the name `other`, so that no number of routes makes a
 /// scrape grow without end.
@@ -70,22 +70,22 @@ impl Series {
         for (labels, totals) in &known {
             let of_it = held.iter().filter(|(other, _)| Arc::ptr_eq(other, totals));
             let entries: usize = of_it.map(|(_, entries)| entries).sum();
-            line(text, "apisix_batch_process_entries", labels, "", entries as u64);
+            sample(text, "apisix_batch_process_entries", &queue_labels(labels), entries);
         }
         header(text, "weir_batch_entries_total", "counter", "Entries of loggers by what became of them.");
         for (labels, totals) in &known {
             let results = [("sent", &totals.sent), ("dropped", &totals.dropped), ("failed", &totals.failed)];
             for (result, count) in results {
-                let more = format!(",result=\"{result}\"");
-                line(text, "weir_batch_entries_total", labels, &more, count.load(Ordering::Relaxed));
+                let [name, route_id] = queue_labels(labels);
+                let labels = [name, route_id, ("result", &result)];
+                sample(text, "weir_batch_entries_total", &labels, count.load(Ordering::Relaxed));
             }
         }
     }
 }
 
-fn line(text: &mut String, metric: &str, (name, owner): &Labels, more: &str, value: u64) {
-    let (name, owner) = (Escaped(name), Escaped(owner));
-    let _ = writeln!(text, "{metric}{{name=\"{name}\",route_id=\"{owner}\"{more}}} {value}");
+fn queue_labels((name, owner): &Labels) -> [(&'static str, &dyn Display); 2] {
+    [("name", name), ("route_id", owner)]
 }
 
 /// The label that the contract calls `route_id`: a route's id; of another object its path.
