@@ -14,6 +14,7 @@ use std::sync::Arc;
 use router::vars::{Template, Variable};
 use stdx::published::Published;
 
+use balance::BalancerKind;
 use exchange::options::Timeouts;
 use net::nodes::NodeSet;
 
@@ -24,7 +25,9 @@ pub struct Upstream {
     /// Its slot in the generation and in each worker's state table.
     pub slot: u32,
     /// How a node is chosen.
-    pub method: Method,
+    pub balancer: &'static BalancerKind,
+    /// The key of a request, for a balancer that uses one.
+    pub hash_key: Option<HashKey>,
     /// The nodes as they are known now.
     pub nodes: Arc<Published<NodeSet>>,
     /// Which Host the node sees.
@@ -40,10 +43,8 @@ pub struct Upstream {
 impl Upstream {
     /// Whether the choice of a node may depend on the request's body.
     pub(crate) fn reads_body(&self) -> bool {
-        match &self.method {
-            Method::ConsistentHash(HashKey::Template(key)) => {
-                key.variables().any(Variable::uses_request_body)
-            }
+        match &self.hash_key {
+            Some(HashKey::Template(key)) => key.variables().any(Variable::uses_request_body),
             _ => false,
         }
     }
@@ -58,18 +59,6 @@ pub enum PassHost {
     Node,
     /// This one.
     Rewrite(Box<str>),
-}
-
-/// How a node is chosen.
-pub enum Method {
-    /// By turns, in the proportion of the weights.
-    RoundRobin,
-    /// By a consistent hash of a key.
-    ConsistentHash(HashKey),
-    /// The one with the fewest requests under way for its weight.
-    LeastConnections,
-    /// The better of two, by response time weighted to the recent past and the load under way.
-    PeakEwma,
 }
 
 /// What a consistent hash is computed from.

@@ -11,11 +11,11 @@ use router::vars::Template;
 use stdx::published::Published;
 
 use super::{CompileFault, Compiler, route};
-use crate::upstream::balance::consistent_hash::derive_ring;
-use crate::upstream::{HashKey, Method, PassHost, Upstream};
+use crate::upstream::balance::{self, BalancerKind};
+use crate::upstream::{HashKey, PassHost, Upstream};
 use net::endpoint::KeepAlive;
 use net::nodes::NodeSet;
-use net::nodes::{Derive, Plan, PlannedNode};
+use net::nodes::{Plan, PlannedNode};
 
 impl Compiler {
     /// Compiles the upstream that `owner` is or embeds, or takes it out.
@@ -64,22 +64,23 @@ impl Compiler {
         written: &Written,
         slot: Option<u32>,
     ) -> Result<Upstream, String> {
-        let method = method(&written.balance)?;
+        let (balancer, hash_key) = balancer(&written.balance)?;
         let plan = Plan {
             nodes: written.nodes.iter().map(planned).collect(),
             keep_alive: keep_alive(written.keepalive_pool.as_ref()),
-            derive: matches!(method, Method::ConsistentHash(_)).then_some(derive_ring as Derive),
+            derive: balancer.derive,
         };
         let before = slot.and_then(|slot| self.current.upstreams.get(slot));
         // Another method is another state machine: it starts anew. The same method goes on with the new nodes.
         let cell =
-            before.filter(|before| same_method(&before.method, &method)).map(|before| before.nodes.clone());
+            before.filter(|before| before.balancer.name == balancer.name).map(|before| before.nodes.clone());
         let cell = cell.unwrap_or_else(|| Arc::new(Published::new(Arc::new(NodeSet::default()))));
         self.services.resolver().follow(&cell, plan);
         Ok(Upstream {
             identity: identity.into(),
             slot: slot.unwrap_or_default(),
-            method,
+            balancer,
+            hash_key,
             nodes: cell,
             pass_host: match &written.pass_host {
                 WrittenPassHost::Pass => PassHost::Pass,
@@ -115,13 +116,15 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn method(balance: &Balance) -> Result<Method, String> {
-    Ok(match balance {
-        Balance::RoundRobin => Method::RoundRobin,
-        Balance::LeastConnections => Method::LeastConnections,
-        Balance::Ewma => Method::PeakEwma,
-        Balance::ConsistentHash { on, key } => Method::ConsistentHash(hash_key(*on, key)?),
-    })
+/// The balancer that `balance` names, and the key it goes by.
+fn balancer(balance: &Balance) -> Result<(&'static BalancerKind, Option<HashKey>), String> {
+    let name = balance.name();
+    let kind = balance::named(name).ok_or_else(|| format!("there is no balancer {name}"))?;
+    let key = match balance {
+        Balance::ConsistentHash { on, key } => Some(hash_key(*on, key)?),
+        _ => None,
+    };
+    Ok((kind, key))
 }
 
 fn hash_key(on: HashOn, key: &str) -> Result<HashKey, String> {
@@ -136,8 +139,4 @@ fn hash_key(on: HashOn, key: &str) -> Result<HashKey, String> {
     };
     let template = Template::compile(&text).map_err(|error| format!("key: {error}"))?;
     Ok(HashKey::Template(template))
-}
-
-fn same_method(a: &Method, b: &Method) -> bool {
-    std::mem::discriminant(a) == std::mem::discriminant(b)
 }

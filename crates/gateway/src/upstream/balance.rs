@@ -6,7 +6,36 @@ pub mod least_connections;
 pub mod peak_ewma;
 pub mod round_robin;
 
-use net::nodes::NodeSet;
+use net::nodes::{Derive, NodeSet};
+
+/// All balancing methods. A method is a file of this folder and a line here.
+pub static ALL: &[&BalancerKind] =
+    &[&round_robin::KIND, &consistent_hash::KIND, &peak_ewma::KIND, &least_connections::KIND];
+
+/// A balancing method, as its file declares it.
+pub struct BalancerKind {
+    /// The name users write as an upstream's `type`.
+    pub name: &'static str,
+    /// Computes what it needs of a set of nodes, once per set and off the workers.
+    pub derive: Option<Derive>,
+    /// Makes its state in one worker for one set of nodes.
+    pub make: fn(&Tier<'_>) -> Box<dyn Balancer>,
+}
+
+/// The kind with this name.
+pub fn named(name: &str) -> Option<&'static BalancerKind> {
+    ALL.iter().copied().find(|kind| kind.name == name)
+}
+
+/// The nodes of one priority, for which a balancer is made.
+pub struct Tier<'a> {
+    /// The whole set; nodes of other priorities are excluded at each choice.
+    pub set: &'a NodeSet,
+    /// The priority.
+    pub priority: i64,
+    /// The worker's number, so that not all workers begin with the same node.
+    pub stagger: usize,
+}
 
 /// What a balancer may look at when it chooses.
 pub struct Choice<'a> {
@@ -47,6 +76,23 @@ pub trait Balancer {
     fn started(&mut self, _node: usize) {}
     /// A try at `node` ended after `latency_us`; `failed` tries count as slow ones where the method looks at time.
     fn finished(&mut self, _node: usize, _latency_us: u64, _now_ms: u64, _failed: bool) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_and_folder_and_model_agree() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/upstream/balance");
+        let files = std::fs::read_dir(folder).unwrap().count();
+        assert_eq!(files, ALL.len(), "one file for each kind");
+        let mut listed: Vec<&str> = ALL.iter().map(|kind| kind.name).collect();
+        let mut written: Vec<&str> = model::resource::Balance::NAMES.to_vec();
+        listed.sort_unstable();
+        written.sort_unstable();
+        assert_eq!(listed, written);
+    }
 }
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 use stdx::address_text::AddressText;
 
 use super::balance::consistent_hash;
-use super::{HashKey, Method, Upstream};
+use super::{HashKey, Upstream};
 use exchange::Exchange;
 
 /// The hash of the key an upstream with consistent hashing goes by; 0 for every other method.
 pub(crate) fn key_hash(upstream: &Upstream, exchange: &mut Exchange) -> u32 {
-    let Method::ConsistentHash(key) = &upstream.method else { return 0 };
+    let Some(key) = &upstream.hash_key else { return 0 };
     let mut scratch = std::mem::take(&mut exchange.scratch);
     scratch.clear();
     match key {

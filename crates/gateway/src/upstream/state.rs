@@ -4,15 +4,11 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use net::nodes::{Node, NodeSet};
+use net::nodes::NodeSet;
 use stdx::published::{Published, Reader};
 
-use super::balance::consistent_hash::ConsistentHash;
-use super::balance::least_connections::LeastConnections;
-use super::balance::peak_ewma::PeakEwma;
-use super::balance::round_robin::RoundRobin;
-use super::balance::{Balancer, Choice};
-use super::{Method, Upstream};
+use super::Upstream;
+use super::balance::{Balancer, Choice, Tier};
 use exchange::overload::limiter::Limiter;
 
 /// A chosen node.
@@ -159,36 +155,26 @@ fn tiers(upstream: &Upstream, set: &NodeSet, stagger: usize) -> Vec<(i64, Box<dy
     let mut priorities: Vec<i64> = set.nodes.iter().map(|node| node.priority).collect();
     priorities.sort_unstable_by(|a, b| b.cmp(a));
     priorities.dedup();
-    priorities.into_iter().map(|priority| (priority, balancer(upstream, set, priority, stagger))).collect()
-}
-
-fn balancer(upstream: &Upstream, set: &NodeSet, priority: i64, stagger: usize) -> Box<dyn Balancer> {
-    let count = set.nodes.len();
-    match upstream.method {
-        Method::RoundRobin => {
-            // The other tiers' nodes are excluded at each choice; they must not take part in the staggering either.
-            let weight = |node: &Node| if node.priority == priority { node.weight } else { 0 };
-            let weights: Vec<u32> = set.nodes.iter().map(weight).collect();
-            Box::new(RoundRobin::new(&weights, stagger))
-        }
-        Method::ConsistentHash(_) => Box::new(ConsistentHash),
-        Method::LeastConnections => Box::new(LeastConnections::new(count, stagger)),
-        Method::PeakEwma => Box::new(PeakEwma::new(count)),
-    }
+    priorities
+        .into_iter()
+        .map(|priority| (priority, (upstream.balancer.make)(&Tier { set, priority, stagger })))
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::PassHost;
     use super::super::balance::testing::set;
+    use super::super::balance::{BalancerKind, least_connections, round_robin};
     use super::*;
     use exchange::options::Timeouts;
 
-    fn upstream(method: Method, weights: &[u32]) -> Upstream {
+    fn upstream(balancer: &'static BalancerKind, weights: &[u32]) -> Upstream {
         Upstream {
             identity: "/upstreams/1".into(),
             slot: 0,
-            method,
+            balancer,
+            hash_key: None,
             nodes: Arc::new(Published::new(Arc::new(set(weights)))),
             pass_host: PassHost::Pass,
             retries: None,
@@ -199,7 +185,7 @@ mod tests {
 
     #[test]
     fn new_endpoint_keeps_in_flight_counts() {
-        let upstream = upstream(Method::LeastConnections, &[1]);
+        let upstream = upstream(&least_connections::KIND, &[1]);
         let mut state = UpstreamState::new(&upstream, 0);
         let busy: Vec<Selection> = (0..3).map(|_| state.choose(0, 0, 0, &[]).unwrap()).collect();
         upstream.nodes.publish(Arc::new(set(&[1, 1])));
@@ -217,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_node_that_was_tried_is_known_in_every_set() {
-        let upstream = upstream(Method::RoundRobin, &[1, 1]);
+        let upstream = upstream(&round_robin::KIND, &[1, 1]);
         let mut state = UpstreamState::new(&upstream, 0);
         let mut nodes = set(&[1, 1]);
         nodes.nodes.remove(0);
@@ -229,7 +215,7 @@ mod tests {
 
     #[test]
     fn lower_priorities_wait_until_no_higher_one_is_left() {
-        let upstream = upstream(Method::RoundRobin, &[1, 1, 1]);
+        let upstream = upstream(&round_robin::KIND, &[1, 1, 1]);
         let mut nodes = set(&[1, 1, 1]);
         nodes.nodes[0].priority = -1;
         upstream.nodes.publish(Arc::new(nodes));

@@ -61,6 +61,22 @@ pub enum Balance {
     LeastConnections,
 }
 
+impl Balance {
+    /// The names of all methods, as users write them in `type`.
+    pub const NAMES: [&'static str; 4] = ["roundrobin", "chash", "ewma", "least_conn"];
+
+    /// The name of the method.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Balance::RoundRobin => "roundrobin",
+            Balance::ConsistentHash { .. } => "chash",
+            Balance::Ewma => "ewma",
+            Balance::LeastConnections => "least_conn",
+        }
+    }
+}
+
 /// Where the key of consistent hashing is taken from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use stdx::hash::{crc32, crc32_continue};
 
-use super::{Balancer, Choice};
+use super::{Balancer, BalancerKind, Choice};
 use net::nodes::Node;
 
 /// Points per unit of reduced weight, as in nginx and APISIX.
@@ -16,6 +16,10 @@ const POINTS_PER_WEIGHT: u64 = 160;
 /// The most points a ring may have, whatever the weights: 8 bytes each. A ring that would need more has fewer points per
 /// weight, and no longer maps keys as APISIX does.
 const POINTS_MAX: u64 = 1_048_576;
+
+/// The same node for the same key.
+pub static KIND: BalancerKind =
+    BalancerKind { name: "chash", derive: Some(derive_ring), make: |_| Box::new(ConsistentHash) };
 
 /// Points on the ring, sorted: the hash, and the index of the node.
 #[derive(Default)]

@@ -1,7 +1,14 @@
 //! Least connections: the node with the fewest requests under way for its weight; among equals the turn goes round, so
 //! that idle nodes share the first requests. Counts are this worker's own.
 
-use super::{Balancer, Choice, Memory};
+use super::{Balancer, BalancerKind, Choice, Memory};
+
+/// The node with the fewest requests in flight for its weight.
+pub static KIND: BalancerKind = BalancerKind {
+    name: "least_conn",
+    derive: None,
+    make: |tier| Box::new(LeastConnections::new(tier.set.nodes.len(), tier.stagger)),
+};
 
 /// The state of one worker.
 pub struct LeastConnections {

@@ -2,13 +2,17 @@
 //! averaged with an exponential decay that follows a rise at once and forgets it slowly, times the requests under way.
 //! (The power of two choices after Mitzenmacher; the peak-sensitive average as in Finagle.) Averages are this worker's.
 
-use super::{Balancer, Choice, Memory};
+use super::{Balancer, BalancerKind, Choice, Memory};
 
 /// After this time an average has lost all but 1/e of its weight; the usual choice, long against a request and short
 /// against a deployment.
 const DECAY_MS: f64 = 10_000.0;
 /// What a failed try counts as, so that a node that refuses quickly does not look quick.
 const FAILURE_PENALTY_US: f64 = 5_000_000.0;
+
+/// The better of two nodes, by response time weighted to the recent past and by requests in flight.
+pub static KIND: BalancerKind =
+    BalancerKind { name: "ewma", derive: None, make: |tier| Box::new(PeakEwma::new(tier.set.nodes.len())) };
 
 /// The state of one worker.
 pub struct PeakEwma {

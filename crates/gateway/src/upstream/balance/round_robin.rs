@@ -1,7 +1,21 @@
 //! Smooth weighted round robin: each node gains its weight at every turn, the richest is chosen and pays the sum, so
 //! that a heavy node's turns are spread evenly among the others'. Workers start at different places.
 
-use super::{Balancer, Choice};
+use net::nodes::Node;
+
+use super::{Balancer, BalancerKind, Choice};
+
+/// Each node in turn, in the proportion of the weights.
+pub static KIND: BalancerKind = BalancerKind {
+    name: "roundrobin",
+    derive: None,
+    make: |tier| {
+        // Nodes of other priorities must not take part in the staggering, although they are excluded at each choice.
+        let weight = |node: &Node| if node.priority == tier.priority { node.weight } else { 0 };
+        let weights: Vec<u32> = tier.set.nodes.iter().map(weight).collect();
+        Box::new(RoundRobin::new(&weights, tier.stagger))
+    },
+};
 
 /// The state of one worker.
 pub struct RoundRobin {
