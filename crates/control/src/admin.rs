@@ -20,6 +20,7 @@ mod validate;
 mod weir;
 
 pub(crate) use kinds::secret_places;
+pub(crate) use listing::shown_key;
 pub(crate) use plugins::all as all_plugins;
 pub(crate) use query::{Query, segments};
 pub use respond::Dress;

@@ -12,7 +12,7 @@ use model::report::UpstreamHealth;
 use model::{Catalog, Key, Kind, Written, schema, secret_field};
 use serde_json::{Map, Value, json};
 
-use crate::admin::{Query, all_plugins, respond, segments};
+use crate::admin::{Query, all_plugins, respond, segments, shown_key};
 use crate::explain;
 use crate::log_level;
 use crate::reconcile::Reconcile;
@@ -48,7 +48,7 @@ impl ControlApi {
 impl Handler for ControlApi {
     fn admit(&self, head: &Parts, _peer: SocketAddr) -> Result<(), Refusal> {
         let known = matches!(head.method, Method::GET | Method::PUT | Method::POST);
-        if known { Ok(()) } else { Err(Box::new(not_found())) }
+        if known { Ok(()) } else { Err(Box::new(respond::not_found())) }
     }
 
     fn too_large(&self, _size: Option<u64>, _limit: usize) -> Response<Bytes> {
@@ -83,7 +83,7 @@ impl Handler for ControlApi {
                     parts.reconcile.reload().await;
                     respond::text(StatusCode::OK, "done")
                 }
-                _ => not_found(),
+                _ => respond::not_found(),
             };
             response.headers_mut().entry(header::CONTENT_TYPE).or_insert(JSON);
             response
@@ -117,7 +117,7 @@ impl ControlParts {
             ["weir", "log_level"] => log_level::get(self.reports.log_level.as_deref()),
             ["healthcheck"] => health(headers, self.reports.health.health(), Shape::List),
             ["healthcheck", kind, rest @ ..] => self.health_of(&view, kind, rest.first().copied(), headers),
-            _ => not_found(),
+            _ => respond::not_found(),
         }
     }
 
@@ -138,7 +138,7 @@ impl ControlParts {
         let has_domain =
             [value.get("nodes"), value.pointer("/upstream/nodes")].into_iter().flatten().any(names_domain);
         json!({
-            "key": format!("{KEY_PREFIX}{}", written.key.path()),
+            "key": shown_key(&written.key.path()),
             "value": value,
             "createdIndex": written.created_index,
             "modifiedIndex": written.modified_index,
@@ -197,7 +197,7 @@ impl ControlParts {
         };
         let kind = match Kind::from_collection(collection) {
             Some(kind @ (Kind::Route | Kind::Service | Kind::Upstream)) => kind,
-            _ => return respond::error(StatusCode::BAD_REQUEST, format!("invalid src type {collection}")),
+            _ => return respond::bad(format!("invalid src type {collection}")),
         };
         if find(view, kind, id).is_none() {
             return missing(&format!("{collection}[{id}] not found"));
@@ -251,7 +251,7 @@ fn health_value(upstream: &UpstreamHealth) -> Value {
         value
     };
     let nodes: Vec<Value> = upstream.nodes.iter().map(node).collect();
-    json!({ "name": format!("{KEY_PREFIX}{}", upstream.name), "type": upstream.check_type, "nodes": nodes })
+    json!({ "name": shown_key(&upstream.name), "type": upstream.check_type, "nodes": nodes })
 }
 
 /// A table for browsers. Names and addresses come from users, so everything is escaped.
@@ -317,16 +317,10 @@ fn missing(message: &str) -> Response<Bytes> {
     respond::error(StatusCode::NOT_FOUND, message)
 }
 
-fn not_found() -> Response<Bytes> {
-    respond::error(StatusCode::NOT_FOUND, "not found")
-}
-
 /// In place of a secret.
 const MASK: &str = "***";
 /// No body here is longer than a request that is to be explained.
 const MAX_BODY_BYTES: usize = 128 * 1024;
-/// The prefix of every key (contract 2.2).
-const KEY_PREFIX: &str = "/apisix";
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 #[cfg(test)]

@@ -48,8 +48,7 @@ impl Handler for Metrics {
         }
         let (metrics, view) = (Arc::clone(&self.metrics), self.view.load());
         Box::pin(async move {
-            // A scrape of many series takes milliseconds; the runtime's threads serve others meanwhile.
-            let text = tokio::task::spawn_blocking(move || {
+            let text = respond::blocking(move || {
                 let mut text = String::new();
                 metrics.write_metrics(&mut text);
                 etcd::write_metrics(&view, &mut text);
@@ -62,7 +61,7 @@ impl Handler for Metrics {
                     response.headers_mut().insert(header::CONTENT_TYPE, TEXT_FORMAT);
                     response
                 }
-                Err(_) => respond::empty(StatusCode::INTERNAL_SERVER_ERROR),
+                Err(refusal) => *refusal,
             }
         })
     }

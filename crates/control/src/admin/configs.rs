@@ -7,17 +7,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::HeaderName;
 use http::request::Parts;
-use http::{HeaderValue, Method, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use model::{Catalog, Key, Kind};
 use serde_json::{Map, Value};
 
 use super::auth::Role;
-use super::respond;
+use super::respond::{self, refused};
 use super::server::AdminParts;
 use super::validate::{INDEX, SAYS_OF_ITSELF, check_item, identity, index_of, is_yaml, parse};
 use super::weir::plan::refusal;
 use crate::reconcile::configs::{Collection, Item, Put};
 use crate::reconcile::{Author, Configs};
+use crate::serve::Refusal;
 use crate::source::file::compose::{collection_of, set, yaml};
 use crate::source::file::object;
 use crate::view::View;
@@ -30,14 +31,15 @@ pub(super) async fn answer(
     author: Author,
     role: Role,
 ) -> Response<Bytes> {
-    match head.method {
+    let answered = match head.method {
         Method::GET | Method::HEAD => get(parts, head, role).await,
         Method::PUT => put(parts, head, body, author).await,
-        _ => respond::error(StatusCode::NOT_FOUND, "not found"),
-    }
+        _ => Ok(respond::not_found()),
+    };
+    answered.unwrap_or_else(|refusal| *refusal)
 }
 
-async fn get(parts: &Arc<AdminParts>, head: &Parts, role: Role) -> Response<Bytes> {
+async fn get(parts: &Arc<AdminParts>, head: &Parts, role: Role) -> Result<Response<Bytes>, Refusal> {
     let view = parts.view.load();
     let mut response = if head.method == Method::HEAD {
         respond::empty(StatusCode::OK)
@@ -46,8 +48,7 @@ async fn get(parts: &Arc<AdminParts>, head: &Parts, role: Role) -> Response<Byte
         // A set that is to be put back needs its private keys; who may not put it does not see them.
         let with_keys = role == Role::Admin;
         let (view, catalog) = (Arc::clone(&view), Arc::clone(&parts.catalog));
-        let text = tokio::task::spawn_blocking(move || text(&view, &catalog, with_keys, as_yaml)).await;
-        let Ok(text) = text else { return respond::empty(StatusCode::INTERNAL_SERVER_ERROR) };
+        let text = respond::blocking(move || text(&view, &catalog, with_keys, as_yaml)).await?;
         let mut response = Response::new(Bytes::from(text));
         if as_yaml {
             response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(YAML));
@@ -61,7 +62,7 @@ async fn get(parts: &Arc<AdminParts>, head: &Parts, role: Role) -> Response<Byte
     if let Some(digest) = view.digest().and_then(|digest| HeaderValue::from_str(digest).ok()) {
         headers.insert(DIGEST, digest);
     }
-    response
+    Ok(response)
 }
 
 /// The set as text, with the version of every collection.
@@ -98,56 +99,54 @@ fn text(view: &View, catalog: &Catalog, with_keys: bool, as_yaml: bool) -> Strin
     if as_yaml { yaml(&whole) } else { format!("{whole}\n") }
 }
 
-async fn put(parts: &Arc<AdminParts>, head: &Parts, body: &Bytes, author: Author) -> Response<Bytes> {
-    let digest = match head.headers.get(DIGEST).map(HeaderValue::to_str) {
-        Some(Ok(digest)) if !digest.is_empty() && digest.len() <= MAX_DIGEST_BYTES => digest.to_owned(),
-        Some(Ok("")) | None => return bad("missing digest header"),
-        Some(_) => return bad(&format!("the digest is to be 1 to {MAX_DIGEST_BYTES} visible characters")),
-    };
+async fn put(
+    parts: &Arc<AdminParts>,
+    head: &Parts,
+    body: &Bytes,
+    author: Author,
+) -> Result<Response<Bytes>, Refusal> {
+    let digest = digest(&head.headers)?;
     if body.is_empty() {
-        return bad("invalid request body: empty request body");
+        return Err(refused("invalid request body: empty request body"));
     }
     let (headers, body) = (head.headers.clone(), body.clone());
-    let parsed = tokio::task::spawn_blocking(move || parse(&headers, &body)).await;
-    let whole = match parsed {
-        Ok(Ok(whole)) => Arc::new(whole),
-        Ok(Err(reason)) => return bad(&format!("invalid request body: {reason}")),
-        Err(_) => return respond::empty(StatusCode::INTERNAL_SERVER_ERROR),
-    };
+    let parsed = respond::blocking(move || parse(&headers, &body)).await?;
+    let whole = Arc::new(parsed.map_err(|reason| refused(format!("invalid request body: {reason}")))?);
     for _ in 0..MAX_TRIES {
         let view = parts.view.load();
         if view.digest() == Some(&digest) {
-            return respond::empty(StatusCode::NO_CONTENT);
+            return Ok(respond::empty(StatusCode::NO_CONTENT));
         }
         let (follows, catalog, whole) =
             (Arc::clone(&view.configs), Arc::clone(&parts.catalog), Arc::clone(&whole));
-        let read = tokio::task::spawn_blocking(move || collections(&catalog, &follows, &whole)).await;
-        let collections = match read {
-            Ok(Ok(collections)) => collections,
-            Ok(Err(reason)) => return bad(&reason),
-            Err(_) => return respond::empty(StatusCode::INTERNAL_SERVER_ERROR),
-        };
+        let read = respond::blocking(move || collections(&catalog, &follows, &whole)).await?;
+        let collections = read.map_err(refused)?;
         let items = collections.iter().flat_map(|collection| &collection.items);
         let keys: Vec<Key> = items.map(|(key, ..)| key.clone()).collect();
-        let put = Put {
-            digest: digest.clone(),
-            follows: Arc::clone(&view.configs),
-            collections,
-            author: Arc::clone(&author),
-        };
+        let (digest, follows, author) = (digest.clone(), Arc::clone(&view.configs), Arc::clone(&author));
+        let put = Put { digest, follows, collections, author };
         match parts.reconcile.change(move |reconciler| reconciler.put_configs(put)).await {
             Some(Ok(Ok(()))) => {
                 let mut response = respond::empty(StatusCode::ACCEPTED);
                 respond::warn_of(&mut response, &parts.view.load().snapshot, &keys);
-                return response;
+                return Ok(response);
             }
             // Another set came in between: what this one follows is looked at anew.
             Some(Ok(Err(_))) => {}
-            Some(Err(refused)) => return refusal(refused, None),
+            Some(Err(refused)) => return Err(Box::new(refusal(refused, None))),
             None => break,
         }
     }
-    respond::error(StatusCode::SERVICE_UNAVAILABLE, "too many writes are waiting")
+    Err(respond::busy())
+}
+
+/// The name that the caller gives the set.
+fn digest(headers: &HeaderMap) -> Result<String, Refusal> {
+    match headers.get(DIGEST).map(HeaderValue::to_str) {
+        Some(Ok(digest)) if !digest.is_empty() && digest.len() <= MAX_DIGEST_BYTES => Ok(digest.to_owned()),
+        Some(Ok("")) | None => Err(refused("missing digest header")),
+        Some(_) => Err(refused(format!("the digest is to be 1 to {MAX_DIGEST_BYTES} visible characters"))),
+    }
 }
 
 /// The collections of a set that are not as they were; the error is the contract's text.
@@ -223,10 +222,6 @@ fn items_of(catalog: &Catalog, kind: Kind, items: &[Value]) -> Result<Vec<Item>,
 
 fn version_name(kind: Kind) -> String {
     format!("{}{VERSION}", kind.collection())
-}
-
-fn bad(message: &str) -> Response<Bytes> {
-    respond::error(StatusCode::BAD_REQUEST, message)
 }
 
 const VERSION: &str = "_conf_version";

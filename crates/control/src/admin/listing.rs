@@ -24,6 +24,11 @@ pub(super) struct Entry<'a> {
     pub modified_index: u64,
 }
 
+/// The key of the object at `path`, as etcd users know it (contract 2.2).
+pub(crate) fn shown_key(path: &str) -> String {
+    format!("/apisix{path}")
+}
+
 /// The answer to a listing.
 #[derive(Debug, Serialize)]
 pub(super) struct Listing<'a> {

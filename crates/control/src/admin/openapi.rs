@@ -21,8 +21,8 @@ use super::server::AdminParts;
 /// Answers the document. It is made for each request, because half a megabyte for a rare request is not worth keeping.
 pub(super) async fn answer(parts: &Arc<AdminParts>) -> Response<Bytes> {
     let catalog = Arc::clone(&parts.catalog);
-    let made = tokio::task::spawn_blocking(move || respond::json(StatusCode::OK, &document(&catalog)));
-    made.await.unwrap_or_else(|_| respond::empty(StatusCode::INTERNAL_SERVER_ERROR))
+    let made = respond::blocking(move || respond::json(StatusCode::OK, &document(&catalog))).await;
+    made.unwrap_or_else(|refusal| *refusal)
 }
 
 /// The document for a gateway with these plugins.

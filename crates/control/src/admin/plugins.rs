@@ -30,7 +30,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
         }
         (&Method::GET, Some("list")) => list(&parts.catalog, &call.query),
         (&Method::GET, name) => get(&parts.catalog, name, &call.query),
-        _ => respond::error(StatusCode::NOT_FOUND, "not found"),
+        _ => respond::not_found(),
     }
 }
 
@@ -43,7 +43,7 @@ pub(super) fn get(catalog: &Catalog, name: Option<&str>, query: &Query) -> Respo
     if query.get("all") == Some("true") {
         return respond::json(StatusCode::OK, &all(catalog, subsystem));
     }
-    let Some(name) = name else { return respond::error(StatusCode::BAD_REQUEST, "not found plugin name") };
+    let Some(name) = name else { return respond::bad("not found plugin name") };
     let Some(plugin) = catalog.get(name).filter(|plugin| plugin.info().serves(subsystem)) else {
         let message = format!("plugin not found in subsystem {}", subsystem_name(subsystem));
         return respond::error(StatusCode::NOT_FOUND, message);
@@ -51,7 +51,7 @@ pub(super) fn get(catalog: &Catalog, name: Option<&str>, query: &Query) -> Respo
     let schema_type = SchemaType::from_name(query.get("schema_type").unwrap_or_default()).unwrap_or_default();
     match plugin.schema_for(schema_type) {
         Some(schema) => respond::json(StatusCode::OK, schema),
-        None => respond::error(StatusCode::BAD_REQUEST, "not found schema"),
+        None => respond::bad("not found schema"),
     }
 }
 
@@ -100,9 +100,7 @@ fn subsystem(query: &Query) -> Result<Subsystem, Refusal> {
     match query.get("subsystem") {
         None | Some("http") => Ok(Subsystem::Http),
         Some("stream") => Ok(Subsystem::Stream),
-        Some(other) => {
-            Err(Box::new(respond::error(StatusCode::BAD_REQUEST, format!("unsupported subsystem: {other}"))))
-        }
+        Some(other) => Err(respond::refused(format!("unsupported subsystem: {other}"))),
     }
 }
 

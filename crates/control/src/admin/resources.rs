@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 
 use super::auth::Role;
 use super::kinds;
-use super::listing::{self, Entry};
-use super::respond;
+use super::listing::{self, Entry, shown_key};
+use super::respond::{self, bad, refused};
 use super::server::{AdminParts, Call, REVISION};
 use super::target::Target;
 use crate::reconcile::{Author, Done, Part, Refused, Write};
@@ -34,7 +34,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, target: Target, call: Call) 
         Method::POST => post(&target, call),
         Method::PATCH => patch(&target, call),
         Method::DELETE => delete(&target, &call),
-        _ => return respond::error(StatusCode::NOT_FOUND, "not found"),
+        _ => return respond::not_found(),
     };
     match write {
         Ok(write) => finish(parts, write, author).await,
@@ -51,8 +51,7 @@ async fn get(parts: &Arc<AdminParts>, target: Target, call: Call) -> Response<By
         });
     }
     let catalog = Arc::clone(&parts.catalog);
-    // Serializing 100,000 objects takes long enough to be kept off the threads that serve others.
-    let listed = tokio::task::spawn_blocking(move || {
+    let listed = respond::blocking(move || {
         let mut all = view.all_written(target.kind);
         if let Some(parent) = &target.parent {
             all.retain(|written| written.key.id.split('/').next() == Some(parent.as_str()));
@@ -66,7 +65,7 @@ async fn get(parts: &Arc<AdminParts>, target: Target, call: Call) -> Response<By
             Err(fault) => respond::text(StatusCode::BAD_REQUEST, fault),
         }
     });
-    listed.await.unwrap_or_else(|_| respond::empty(StatusCode::INTERNAL_SERVER_ERROR))
+    listed.await.unwrap_or_else(|refusal| *refusal)
 }
 
 /// The write of a PUT; its refusals follow APISIX's order: is there a body, is the id right, is the content.
@@ -107,7 +106,7 @@ fn own_id(target: &Target, body: &mut Map<String, Value>) -> Result<String, Refu
     let from_path = if target.kind == Kind::Secret { whole } else { target.id.clone() };
     match (from_path, given) {
         (Some(id), Some(given)) if id != given => {
-            Err(refused(&format!("wrong {} id", target.kind.in_words())))
+            Err(refused(format!("wrong {} id", target.kind.in_words())))
         }
         (Some(id), _) => {
             body.insert("id".to_owned(), Value::String(id));
@@ -122,7 +121,7 @@ fn post(target: &Target, call: Call) -> Result<Write, Refusal> {
     let ttl_s = call.query.number("ttl");
     let body = object(call.body.ok_or_else(|| refused("missing configurations"))?)?;
     if target.id.is_some() || body.contains_key("id") {
-        return Err(refused(&format!("wrong {} id, do not need it", target.kind.in_words())));
+        return Err(refused(format!("wrong {} id, do not need it", target.kind.in_words())));
     }
     Ok(Write::Create { kind: target.kind, body, ttl_s })
 }
@@ -156,13 +155,13 @@ async fn finish(parts: &AdminParts, write: Write, author: Author) -> Response<By
         Ok(Done::Stored { key, text, created, revision }) => {
             let status = if created && !is_patch { StatusCode::CREATED } else { StatusCode::OK };
             let value = kinds::shown_as_stored(&parts.sealer, &key, &text);
-            let body = json!({ "key": shown_key(&key), "value": value });
+            let body = json!({ "key": shown_key(&key.path()), "value": value });
             let mut response = stamped(respond::json(status, &body), revision);
             respond::warn(&mut response, &warnings(parts, &key, &text));
             response
         }
         Ok(Done::Deleted { key, revision }) => {
-            let body = json!({ "deleted": "1", "key": shown_key(&key) });
+            let body = json!({ "deleted": "1", "key": shown_key(&key.path()) });
             stamped(respond::json(StatusCode::OK, &body), revision)
         }
         Err(refused) => refusal_of_write(refused),
@@ -185,7 +184,7 @@ pub(super) fn refusal_of_write(refused: Refused) -> Response<Bytes> {
     match refused {
         Refused::NotFound => respond::key_not_found(),
         Refused::NoConsumer => respond::error(StatusCode::NOT_FOUND, "consumer not found"),
-        Refused::Invalid(message) => bad(&message),
+        Refused::Invalid(message) => bad(message),
         Refused::ReadOnly(message) => {
             let mut response = respond::error(StatusCode::METHOD_NOT_ALLOWED, message);
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, OPTIONS"));
@@ -199,13 +198,13 @@ pub(super) fn refusal_of_write(refused: Refused) -> Response<Bytes> {
 fn content_refusal(parts: &AdminParts, kind: Kind, body: Map<String, Value>, otherwise: &str) -> Refusal {
     match check::value(&parts.catalog, kind, &Value::Object(body)) {
         Err(refusal) => refused(refusal.contract_message()),
-        Ok(()) => refused(&format!("invalid configuration: {otherwise}")),
+        Ok(()) => refused(format!("invalid configuration: {otherwise}")),
     }
 }
 
 fn entry<'w>(catalog: &Catalog, role: Role, written: &'w Written) -> Entry<'w> {
     Entry {
-        key: shown_key(&written.key),
+        key: shown_key(&written.key.path()),
         value: kinds::shown_to(role, catalog, &written.key, &written.text),
         created_index: written.created_index,
         modified_index: written.modified_index,
@@ -226,25 +225,9 @@ fn object(body: Value) -> Result<Map<String, Value>, Refusal> {
         Value::Bool(_) => "boolean",
         Value::Null => "null",
     };
-    Err(refused(&format!("invalid configuration: wrong type: expected object, got {found}")))
+    Err(refused(format!("invalid configuration: wrong type: expected object, got {found}")))
 }
 
 fn missing_id(kind: Kind) -> Refusal {
-    refused(&format!("missing {} id", kind.in_words()))
+    refused(format!("missing {} id", kind.in_words()))
 }
-
-fn refused(message: &str) -> Refusal {
-    Box::new(bad(message))
-}
-
-fn bad(message: &str) -> Response<Bytes> {
-    respond::error(StatusCode::BAD_REQUEST, message)
-}
-
-/// The key as etcd users know it.
-fn shown_key(key: &Key) -> String {
-    format!("{KEY_PREFIX}{}", key.path())
-}
-
-/// The prefix of every key (contract 2.2).
-const KEY_PREFIX: &str = "/apisix";

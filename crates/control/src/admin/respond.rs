@@ -8,6 +8,8 @@ use model::{Key, Snapshot, Warning};
 use serde::Serialize;
 use serde_json::json;
 
+use crate::serve::Refusal;
+
 /// Headers that every answer of one server carries (contract 2.1).
 #[derive(Debug, Clone)]
 pub struct Dress {
@@ -71,6 +73,34 @@ pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Response<Bytes>
 /// `{"error_msg": ...}`.
 pub(crate) fn error(status: StatusCode, message: impl AsRef<str>) -> Response<Bytes> {
     json(status, &json!({ "error_msg": message.as_ref() }))
+}
+
+/// 400 with the reason.
+pub(crate) fn bad(message: impl AsRef<str>) -> Response<Bytes> {
+    error(StatusCode::BAD_REQUEST, message)
+}
+
+/// As [`bad`], for handlers that give up with `?`.
+pub(crate) fn refused(message: impl AsRef<str>) -> Refusal {
+    Box::new(bad(message))
+}
+
+/// 404 for a path that names nothing.
+pub(crate) fn not_found() -> Response<Bytes> {
+    error(StatusCode::NOT_FOUND, "not found")
+}
+
+/// 503 because the queue of writes is full.
+pub(crate) fn busy() -> Refusal {
+    Box::new(error(StatusCode::SERVICE_UNAVAILABLE, "too many writes are waiting"))
+}
+
+/// Runs `work` on a thread for blocking work, because JSON of many objects takes milliseconds that other requests
+/// would wait for. A panic in it is answered 500.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Refusal> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| Box::new(empty(StatusCode::INTERNAL_SERVER_ERROR)))
 }
 
 /// The answer for a key that is not there.

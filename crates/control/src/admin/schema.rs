@@ -20,15 +20,15 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
         }
         (&Method::GET, [name]) => of_kind(name),
         (&Method::POST, ["validate", name]) => validate(parts, name, call),
-        (&Method::GET, []) => respond::error(StatusCode::BAD_REQUEST, "not found schema: "),
-        _ => respond::error(StatusCode::NOT_FOUND, "not found"),
+        (&Method::GET, []) => respond::bad("not found schema: "),
+        _ => respond::not_found(),
     }
 }
 
 fn of_kind(name: &str) -> Response<Bytes> {
     match Kind::from_singular(name) {
         Some(kind) => respond::json(StatusCode::OK, schema::of(kind)),
-        None => respond::error(StatusCode::BAD_REQUEST, format!("not found schema: {name}")),
+        None => respond::bad(format!("not found schema: {name}")),
     }
 }
 
@@ -36,7 +36,7 @@ fn of_kind(name: &str) -> Response<Bytes> {
 fn validate(parts: &AdminParts, collection: &str, call: &Call) -> Response<Bytes> {
     let Some(kind) = Kind::from_collection(collection) else { return unsupported(collection) };
     let Some(body) = &call.body else {
-        return respond::error(StatusCode::BAD_REQUEST, "invalid request body: empty request body");
+        return respond::bad("invalid request body: empty request body");
     };
     match check::value(&parts.catalog, kind, body) {
         Ok(()) => respond::empty(StatusCode::OK),
@@ -44,7 +44,7 @@ fn validate(parts: &AdminParts, collection: &str, call: &Call) -> Response<Bytes
             // Here the contract has the schema's words without the prefix that writes have.
             let message = refusal.contract_message();
             let message = message.strip_prefix("invalid configuration: ").unwrap_or(message);
-            respond::error(StatusCode::BAD_REQUEST, message)
+            respond::bad(message)
         }
     }
 }

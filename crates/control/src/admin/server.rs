@@ -106,7 +106,7 @@ impl Handler for Admin {
         let reason = format!(
             "invalid request body: request size {size} is greater than the maximum size {limit} allowed"
         );
-        self.parts.dress.finish(respond::error(StatusCode::BAD_REQUEST, reason))
+        self.parts.dress.finish(respond::bad(reason))
     }
 
     fn max_body_bytes(&self, head: &Parts) -> usize {
@@ -161,7 +161,7 @@ async fn route(parts: &Arc<AdminParts>, request: Request<Bytes>) -> Response<Byt
         [first, second, behind @ ..] if first == "apisix" && second == "admin" && known_method => {
             behind.to_vec()
         }
-        _ => return respond::error(StatusCode::NOT_FOUND, "not found"),
+        _ => return respond::not_found(),
     };
     if behind.iter().map(String::as_str).eq(["configs", "validate"]) && head.method == Method::POST {
         return validate::configs(parts, &head.headers, &body);
@@ -176,10 +176,10 @@ async fn route(parts: &Arc<AdminParts>, request: Request<Bytes>) -> Response<Byt
     };
     match (query.get("ttl"), query.number("ttl")) {
         (Some(_), None) => {
-            return respond::error(StatusCode::BAD_REQUEST, "invalid argument ttl: should be a number");
+            return respond::bad("invalid argument ttl: should be a number");
         }
         (_, Some(ttl)) if ttl <= 0.0 => {
-            return respond::error(StatusCode::BAD_REQUEST, "invalid argument ttl: should be positive");
+            return respond::bad("invalid argument ttl: should be positive");
         }
         _ => {}
     }
@@ -188,7 +188,7 @@ async fn route(parts: &Arc<AdminParts>, request: Request<Bytes>) -> Response<Byt
 
 async fn dispatch(parts: &Arc<AdminParts>, call: Call) -> Response<Bytes> {
     let Some(collection) = call.segments.first() else {
-        return respond::error(StatusCode::NOT_FOUND, "not found");
+        return respond::not_found();
     };
     match collection.as_str() {
         "plugins" => plugins::answer(parts, &call).await,

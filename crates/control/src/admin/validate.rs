@@ -28,13 +28,11 @@ struct SetFault {
 /// Checks the body, JSON or YAML by its content type, against every rule that needs no other object.
 pub(super) fn configs(parts: &AdminParts, headers: &HeaderMap, body: &Bytes) -> Response<Bytes> {
     if body.is_empty() {
-        return respond::error(StatusCode::BAD_REQUEST, "invalid request body: empty request body");
+        return respond::bad("invalid request body: empty request body");
     }
     let set = match parse(headers, body) {
         Ok(set) => set,
-        Err(reason) => {
-            return respond::error(StatusCode::BAD_REQUEST, format!("invalid request body: {reason}"));
-        }
+        Err(reason) => return respond::bad(format!("invalid request body: {reason}")),
     };
     let faults = check_set(&parts.catalog, set);
     if faults.is_empty() {

@@ -27,7 +27,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
         (&Method::POST, Some("explain")) => {
             explain::answer(parts.reports.explain.as_deref(), call.body.as_ref())
         }
-        _ => respond::error(StatusCode::NOT_FOUND, "not found"),
+        _ => respond::not_found(),
     }
 }
 
@@ -66,7 +66,7 @@ fn status(parts: &AdminParts) -> Response<Bytes> {
 /// `POST /apisix/admin/weir/adopt`: whatever etcd has is taken over, even if it is older.
 fn adopt(parts: &AdminParts) -> Response<Bytes> {
     if parts.view.load().etcd.is_none() {
-        return respond::error(StatusCode::BAD_REQUEST, "the configuration does not come from etcd");
+        return respond::bad("the configuration does not come from etcd");
     }
     if parts.reconcile.adopt() {
         respond::json(StatusCode::ACCEPTED, &json!({ "adopting": true }))

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::admin::query::Query;
 use crate::admin::resources::refusal_of_write;
-use crate::admin::respond;
+use crate::admin::respond::{self, refused};
 use crate::admin::server::AdminParts;
 use crate::plan::Plan;
 use crate::reconcile::Author;
@@ -34,7 +34,7 @@ pub(in crate::admin) async fn answer(
     author: Author,
 ) -> Response<Bytes> {
     if *method != Method::POST {
-        return respond::error(StatusCode::NOT_FOUND, "not found");
+        return respond::not_found();
     }
     let answered = match what {
         "plan" => plan(parts, query, body).await,
@@ -49,12 +49,11 @@ async fn plan(parts: &Arc<AdminParts>, query: &Query, body: &Bytes) -> Result<Re
     let plan = if query.get(TO).is_some() {
         let version = number(query, TO)?.unwrap_or_default();
         let planned = parts.reconcile.run(move |reconciler| reconciler.plan_back(version)).await;
-        planned.ok_or_else(busy)?.map_err(|refused| Box::new(refusal(refused, None)))?
+        planned.ok_or_else(respond::busy)?.map_err(|refused| Box::new(refusal(refused, None)))?
     } else {
         let (document, set) = read(query, body).await?;
         let (view, catalog) = (parts.view.load(), Arc::clone(&parts.catalog));
-        let planned = tokio::task::spawn_blocking(move || plan_of(&catalog, &view, &set)).await;
-        let planned = planned.map_err(|_| broken())?;
+        let planned = respond::blocking(move || plan_of(&catalog, &view, &set)).await?;
         planned.map_err(|faults| Box::new(faulty(&faults, Some(&document))))?
     };
     Ok(respond::json(StatusCode::OK, &plan))
@@ -79,7 +78,7 @@ async fn rollback(
     author: Author,
 ) -> Result<Response<Bytes>, Refusal> {
     let Some(version) = number(query, TO)? else {
-        return Err(Box::new(bad("say which version to go back to: weir/rollback?to=VERSION")));
+        return Err(refused("say which version to go back to: weir/rollback?to=VERSION"));
     };
     let (expect, lenient) = (number(query, EXPECT)?, switch(query, "force")?);
     done(parts, Order { wanted: Wanted::Version(version), expect, lenient, author }, None).await
@@ -91,7 +90,7 @@ async fn done(
     document: Option<Document>,
 ) -> Result<Response<Bytes>, Refusal> {
     let taken = parts.reconcile.change(move |reconciler| reconciler.take_whole(&order)).await;
-    match taken.ok_or_else(busy)? {
+    match taken.ok_or_else(respond::busy)? {
         Ok(outcome) => {
             let mut response = told(&outcome);
             let keys = document.iter().flat_map(|document| &document.objects).map(|object| &object.key);
@@ -118,7 +117,7 @@ fn told(outcome: &Outcome) -> Response<Bytes> {
 async fn read(query: &Query, body: &Bytes) -> Result<(Document, Set), Refusal> {
     let keep_others = switch(query, "keep_others")?;
     let body = body.clone();
-    let parsed = tokio::task::spawn_blocking(move || {
+    let parsed = respond::blocking(move || {
         let whole = |reason: &str| {
             let (path, place, reason) = (Path::new(BODY).to_owned(), String::new(), reason.to_owned());
             vec![FileFault { path, line: 1, place, reason }]
@@ -130,7 +129,7 @@ async fn read(query: &Query, body: &Bytes) -> Result<(Document, Set), Refusal> {
         let document = Document::parse_plain(Path::new(BODY), text)?;
         if document.faults.is_empty() { Ok(document) } else { Err(document.faults) }
     });
-    let document = parsed.await.map_err(|_| broken())?.map_err(|faults| Box::new(malformed(&faults)))?;
+    let document = parsed.await?.map_err(|faults| Box::new(malformed(&faults)))?;
     let set = Set::of(&document, keep_others);
     Ok((document, set))
 }
@@ -186,7 +185,7 @@ fn refused_whole(faults: Vec<Value>, count: usize) -> Response<Bytes> {
 /// An argument that is a whole number.
 pub(super) fn number(query: &Query, name: &str) -> Result<Option<u64>, Refusal> {
     let parse = |text: &str| {
-        text.parse::<u64>().map_err(|_| Box::new(bad(&format!("the argument {name} is a number from 0 up"))))
+        text.parse::<u64>().map_err(|_| refused(format!("the argument {name} is a number from 0 up")))
     };
     query.get(name).map(parse).transpose()
 }
@@ -195,20 +194,8 @@ fn switch(query: &Query, name: &str) -> Result<bool, Refusal> {
     match query.get(name) {
         None | Some("false") => Ok(false),
         Some("true" | "") => Ok(true),
-        Some(_) => Err(Box::new(bad(&format!("the argument {name} is true or false")))),
+        Some(_) => Err(refused(format!("the argument {name} is true or false"))),
     }
-}
-
-fn busy() -> Refusal {
-    Box::new(respond::error(StatusCode::SERVICE_UNAVAILABLE, "too many writes are waiting"))
-}
-
-fn broken() -> Refusal {
-    Box::new(respond::empty(StatusCode::INTERNAL_SERVER_ERROR))
-}
-
-pub(super) fn bad(message: &str) -> Response<Bytes> {
-    respond::error(StatusCode::BAD_REQUEST, message)
 }
 
 /// The version to go back to.

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use super::plan::{bad, number, refusal};
-use crate::admin::respond;
+use super::plan::{number, refusal};
+use crate::admin::respond::{self, refused};
 use crate::admin::server::{AdminParts, Call};
 use crate::plan::Plan;
 use crate::reconcile::versions::Told;
@@ -19,7 +19,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
     let answered = match call.segments.get(2).map(|version| version.parse::<u64>()) {
         None => list(parts, call).await,
         Some(Ok(version)) => one(parts, version).await,
-        Some(Err(_)) => Err(Box::new(bad("a version is a number: a revision"))),
+        Some(Err(_)) => Err(refused("a version is a number: a revision")),
     };
     answered.unwrap_or_else(|refusal| *refusal)
 }
@@ -27,7 +27,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
 async fn list(parts: &Arc<AdminParts>, call: &Call) -> Result<Response<Bytes>, Refusal> {
     let limit = number(&call.query, "limit")?.unwrap_or(LIMIT_DEFAULT);
     if !(1..=LIMIT_MAX).contains(&limit) {
-        return Err(Box::new(bad(&format!("limit is 1 to {LIMIT_MAX}"))));
+        return Err(refused(format!("limit is 1 to {LIMIT_MAX}")));
     }
     let below = number(&call.query, "before")?.unwrap_or(u64::MAX);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -46,7 +46,7 @@ fn told<T>(answer: Option<Result<T, crate::reconcile::whole::WholeRefused>>) -> 
     match answer {
         Some(Ok(told)) => Ok(told),
         Some(Err(refused)) => Err(Box::new(refusal(refused, None))),
-        None => Err(Box::new(respond::error(StatusCode::SERVICE_UNAVAILABLE, "too many writes are waiting"))),
+        None => Err(respond::busy()),
     }
 }
 
