@@ -1,4 +1,4 @@
-//! What a plugin is: the trait with one method per phase, what it may ask for, and how it answers. It names no
+//! The plugin trait: one method per phase, what a plugin may ask for, and how it answers. It names no
 //! plugin; `plugins::ALL` lists them and boot hands the list in.
 //!
 //! ```text
@@ -67,13 +67,13 @@ pub trait Plugin: Send + Sync + 'static {
     /// Runs after the exchange ended, however it ended.
     fn log(&self, _exchange: &Exchange) {}
 
-    /// What this instance needs of the request body; asked before the access phase, of kinds that list
+    /// This instance's need of the request body; asked before the access phase, of kinds that list
     /// [`Phase::RequestBody`].
     fn wants_request_body(&self, _exchange: &Exchange) -> BodyNeed {
         BodyNeed::None
     }
 
-    /// What this instance needs of the response body; asked after the `response_head` phase.
+    /// This instance's need of the response body; asked after the `response_head` phase.
     fn wants_response_body(&self, _exchange: &Exchange) -> BodyNeed {
         BodyNeed::None
     }
@@ -85,7 +85,7 @@ pub trait Plugin: Send + Sync + 'static {
     fn stop(&self) {}
 }
 
-/// What a plugin asks of a body.
+/// A plugin's need of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyNeed {
     /// Nothing: the body passes by untouched, at full speed.
@@ -123,7 +123,7 @@ pub enum Flow<'a> {
     Wait(Pin<Box<dyn Future<Output = Decision> + 'a>>),
 }
 
-/// What a waiting plugin decides at last.
+/// The decision of a plugin that has waited.
 pub enum Decision {
     /// To the next plugin.
     Continue,
@@ -221,7 +221,7 @@ impl Phase {
     }
 }
 
-/// What a plugin's file declares: its name, order, phases, schemas, and how to build an instance.
+/// The declaration in a plugin's file: its name, order, phases, schemas, and how to build an instance.
 pub struct PluginKind {
     /// The name users write.
     pub name: &'static str,
@@ -239,14 +239,14 @@ pub struct PluginKind {
     pub consumer_schema: Option<fn() -> Value>,
     /// The JSON Schema of its metadata.
     pub metadata_schema: Option<fn() -> Value>,
-    /// What the schema cannot say: checks a configuration that the schema accepts.
+    /// Checks a configuration that the schema accepts, by rules that a schema cannot express.
     pub check: fn(&Value) -> Result<(), String>,
     /// The field of a consumer's configuration under whose value the consumer is found (`key` of `key-auth`), for
     /// authentication plugins.
     pub consumer_key: Option<&'static str>,
     /// Compiles a checked configuration.
     pub build: BuildPlugin,
-    /// What it does at layer 4; nothing if it is for HTTP alone.
+    /// Its part at layer 4; none if it is for HTTP alone.
     pub stream: Option<stream::StreamKind>,
     /// The module documentation, for the reference page.
     pub documentation: &'static str,
@@ -284,7 +284,7 @@ impl PluginKind {
         PluginKind { check, ..self }
     }
 
-    /// Authenticates consumers, whose configurations have this schema and are found under the value of the field `key`.
+    /// Authenticates consumers: their configurations have this schema, and the field `key` finds the consumer.
     #[must_use]
     pub const fn authenticates(self, consumer_schema: fn() -> Value, key: &'static str) -> PluginKind {
         PluginKind { auth: true, consumer_schema: Some(consumer_schema), consumer_key: Some(key), ..self }
@@ -308,7 +308,7 @@ impl PluginKind {
         PluginKind { stream: Some(stream), ..self }
     }
 
-    /// Has this source text, whose module documentation is the plugin's reference page.
+    /// Has this source text; its module documentation is the plugin's reference page.
     #[must_use]
     pub const fn documented(self, documentation: &'static str) -> PluginKind {
         PluginKind { documentation, ..self }
@@ -336,7 +336,7 @@ impl PluginKind {
 /// Compiles a configuration that was checked; the error is a sentence.
 pub type BuildPlugin = fn(&Build<'_>, &Value) -> Result<Arc<dyn Plugin>, String>;
 
-/// What an instance is built with.
+/// Everything that an instance is built with.
 pub struct Build<'a> {
     /// The object it stands in, such as `routes/1`.
     pub owner: &'a str,

@@ -15,8 +15,8 @@ const TEST_NAME_MAX: usize = 50;
 /// The most that each group may have: blocks with a person as a stand-in for a thing, blocks that begin with a relative
 /// clause, and test names over [`TEST_NAME_MAX`]. Lower a number when a change lets you; never raise one.
 const MOST: &[(&str, [usize; 3])] = &[
-    ("crates/control", [127, 178, 0]),
-    ("crates/exchange", [62, 79, 0]),
+    ("crates/control", [125, 175, 0]),
+    ("crates/exchange", [62, 70, 0]),
     ("crates/gateway", [105, 133, 0]),
     ("crates/http1", [9, 16, 0]),
     ("crates/lab", [84, 181, 0]),
@@ -28,10 +28,10 @@ const MOST: &[(&str, [usize; 3])] = &[
     ("crates/stdx", [13, 6, 0]),
     ("crates/testkit", [9, 12, 0]),
     ("crates/weir", [90, 146, 0]),
-    ("docs", [110, 50, 0]),
+    ("docs", [84, 46, 0]),
     ("fuzz", [12, 35, 0]),
     ("lab", [18, 17, 0]),
-    ("root", [22, 6, 0]),
+    ("root", [1, 2, 0]),
 ];
 
 /// Words for people that stand in for things of the program.
