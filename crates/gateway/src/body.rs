@@ -112,6 +112,9 @@ pub trait UpstreamStream {
         head: &mut ResponseHead,
         piece: Piece,
     ) -> Poll<Result<(), Failure>>;
+    /// The fault of the part of a response head that has come, once no more is awaited: a head that comes in parts is not
+    /// parsed at each of them. `head` is cleared.
+    fn fault_in_head(&mut self, head: &mut ResponseHead) -> Option<Failure>;
     /// The next piece of the response body. Before more is read, `room` says how; while it waits, no memory is held for it.
     fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>, room: &mut PollCapacity<'_>) -> Poll<BodyEvent<'a>>;
     /// The rest of the last data event is not taken for now: what need not be held is given back. An error is the

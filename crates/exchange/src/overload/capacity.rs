@@ -79,7 +79,7 @@ impl Capacity {
         self.exhaustion.add(1, now_ms).is_some()
     }
 
-    /// Warns that `count` connections gave way, at most every [`WARN_EVERY_MS`].
+    /// Warns that `count` connections gave way, at most every `WARN_EVERY_MS`.
     pub fn warn(&self, shortage: Shortage, count: usize, now_ms: u64) {
         if let Some(closed) = self.paces[shortage as usize].add(count as u64, now_ms) {
             let remedy = shortage.remedy();

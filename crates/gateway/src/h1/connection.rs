@@ -351,8 +351,9 @@ async fn read_head(
             match connection.stream.poll_read_at_once(cx, input.spare_mut()) {
                 Poll::Ready(Ok(0)) if input.filled().is_empty() => return Poll::Ready(Ok(Arrived::End)),
                 Poll::Ready(Ok(0)) => {
-                    // What came since the first look may be malformed; a look at all of it says so.
+                    // Bytes that came since the first look may be malformed, so that all of them are parsed again.
                     exchange.request.clear();
+                    wire = RequestWire::default();
                     let failure =
                         match parse_request(input.filled(), &mut exchange.request, &mut wire, &limits.head) {
                             Err(error) => head_failure(&error),

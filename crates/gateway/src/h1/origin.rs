@@ -216,6 +216,13 @@ impl UpstreamStream for OriginStream {
         }
     }
 
+    fn fault_in_head(&mut self, head: &mut ResponseHead) -> Option<Failure> {
+        head.clear();
+        let (input, mut wire) = (self.input.buffer.filled(), ResponseWire::default());
+        let error = parse_response(input, head, &mut wire, &self.limits, self.request_is_head).err()?;
+        Some(self.failure(Cause::BadResponse, error.reason()))
+    }
+
     fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>, room: &mut PollCapacity<'_>) -> Poll<BodyEvent<'a>> {
         loop {
             match self.reader.next(&mut self.input.buffer) {

@@ -293,7 +293,7 @@ async fn wait_for_head<S: DownstreamStream>(
     let mut guard = begun.map_or_else(|| MinRateGuard::for_body(&run.local().options.limits), |begun| *begun);
     let mut waiting: Option<WaitsFor> = None;
     let mut leaving = false;
-    poll_fn(|cx| {
+    let waited = poll_fn(|cx| {
         let mut moved = false;
         let waits = match upload.poll(cx, server, &mut attempt.origin, &mut moved) {
             Ok(waits) => waits,
@@ -355,7 +355,9 @@ async fn wait_for_head<S: DownstreamStream>(
         }
         Poll::Pending
     })
-    .await
+    .await;
+    // A head that began wrong is a bad response however the wait ended, as if all of it had come at once.
+    waited.map_err(|failure| attempt.origin.fault_in_head(head).unwrap_or(failure))
 }
 
 pub(super) fn gone() -> Failure {

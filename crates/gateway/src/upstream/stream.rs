@@ -83,6 +83,10 @@ impl UpstreamStream for PooledStream {
         on_stream!(self, stream => stream.poll_head(cx, head, piece))
     }
 
+    fn fault_in_head(&mut self, head: &mut ResponseHead) -> Option<Failure> {
+        on_stream!(self, stream => stream.fault_in_head(head))
+    }
+
     #[inline]
     fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>, room: &mut PollCapacity<'_>) -> Poll<BodyEvent<'a>> {
         on_stream!(self, stream => stream.poll_body(cx, room))

@@ -101,6 +101,10 @@ impl UpstreamStream for NodeStreamScript {
         }
     }
 
+    fn fault_in_head(&mut self, _: &mut ResponseHead) -> Option<Failure> {
+        None
+    }
+
     fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>, room: &mut PollCapacity<'_>) -> Poll<BodyEvent<'a>> {
         if self.piece.is_empty() {
             // A piece is as long as the script has it, if there is any room.
