@@ -6,6 +6,7 @@ mod configs;
 mod json;
 mod kinds;
 mod listing;
+mod object_path;
 pub mod openapi;
 pub(crate) mod patch;
 mod plugins;
@@ -15,19 +16,18 @@ mod resources;
 pub(crate) mod respond;
 mod schema;
 mod server;
-mod target;
 mod validate;
 mod weir;
 
 pub(crate) use kinds::secret_places;
 pub(crate) use listing::shown_key;
+pub(crate) use object_path::ObjectPath;
 pub(crate) use plugins::all as all_plugins;
 pub(crate) use query::{Query, segments};
-pub use respond::Dress;
+pub use respond::ApiHeaders;
 pub(crate) use server::max_set_bytes;
 pub use server::{Admin, AdminParts};
-pub(crate) use target::Target;
-pub(crate) use weir::versions::{told_version, told_versions};
+pub(crate) use weir::versions::{version_value, versions_value};
 
 #[cfg(test)]
 mod tests;

@@ -89,17 +89,17 @@ pub fn history(
     limit: usize,
 ) -> Result<Option<Value>, StoreError> {
     if !Store::exists(directory) {
-        return Ok(version.is_none().then(|| admin::told_versions(0, 0, &[])));
+        return Ok(version.is_none().then(|| admin::versions_value(0, 0, &[])));
     }
     let store = Store::open(directory)?;
     let Some(version) = version else {
         let versions = store.versions(u64::MAX, limit)?;
-        return Ok(Some(admin::told_versions(store.revision(), store.oldest_version(), &versions)));
+        return Ok(Some(admin::versions_value(store.revision(), store.oldest_version(), &versions)));
     };
     let found = store.version(version)?;
     Ok(found.map(|(version, changed)| {
         let plan = versions::plan_of(catalog, sealer, Medium::Store, version.parent, changed);
-        admin::told_version(&version, &plan)
+        admin::version_value(&version, &plan)
     }))
 }
 

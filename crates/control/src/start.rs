@@ -13,7 +13,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 
 use crate::admin::auth::{AdminKey, Gate};
-use crate::admin::{Admin, AdminParts, Dress, max_set_bytes};
+use crate::admin::{Admin, AdminParts, ApiHeaders, max_set_bytes};
 use crate::clock::Clock;
 use crate::control_api::{ControlApi, ControlParts};
 use crate::metrics_server::Metrics;
@@ -320,7 +320,7 @@ fn handlers(
     let metrics = Metrics::new(Arc::clone(&reports.metrics), view.clone());
     let admin = Admin::new(AdminParts {
         gate: Gate::new(admin.keys, admin.key_required, admin.allow),
-        dress: Dress::new(admin.emulated_version.as_deref(), admin.cors),
+        headers: ApiHeaders::new(admin.emulated_version.as_deref(), admin.cors),
         view: view.clone(),
         reconcile: reconcile.clone(),
         catalog,

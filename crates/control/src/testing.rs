@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::admin::auth::{AdminKey, Gate, Role};
-use crate::admin::{Admin, AdminParts, Dress};
+use crate::admin::{Admin, AdminParts, ApiHeaders};
 use crate::clock::Clock;
 use crate::control_api::{ControlApi, ControlParts};
 use crate::reconcile::{LoadError, Parts, Publisher, Reconcile, Source};
@@ -279,7 +279,7 @@ impl Rig {
         let key = |key: &str, role| AdminKey { key: key.to_owned(), role };
         let admin = Admin::new(AdminParts {
             gate: Gate::new(vec![key("boss", Role::Admin), key("guest", Role::Viewer)], true, Vec::new()),
-            dress: Dress::new(Some("3.18.0"), true),
+            headers: ApiHeaders::new(Some("3.18.0"), true),
             view: view.clone(),
             reconcile: reconcile.clone(),
             catalog: Arc::clone(&catalog),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use stdx::nearest::nearest;
 use stdx::prometheus_text::{header, sample, scalar};
 
-use crate::admin::{Target, respond};
+use crate::admin::{ObjectPath, respond};
 use crate::view::View;
 
 /// Which form of an object requests are served by.
@@ -121,7 +121,7 @@ pub(crate) fn answer(view: &View, path: &[String], kind: Option<&str>) -> Respon
     if path.is_empty() {
         return list(view, kind);
     }
-    let target = Target::parse(path).filter(|target| target.sub_path.is_empty());
+    let target = ObjectPath::parse(path).filter(|target| target.sub_path.is_empty());
     let Some((kind, id)) = target.and_then(|target| Some((target.kind, target.key_id()?))) else {
         return respond::error(
             StatusCode::NOT_FOUND,

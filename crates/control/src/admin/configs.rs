@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::auth::Role;
 use super::respond::{self, refused};
 use super::server::AdminParts;
-use super::validate::{INDEX, SAYS_OF_ITSELF, check_item, identity, index_of, is_yaml, parse};
+use super::validate::{INDEX, SET_FIELDS, check_item, identity, index_of, is_yaml, parse};
 use super::weir::plan::refusal;
 use crate::reconcile::configs::{Collection, Item, Put};
 use crate::reconcile::{Author, Configs};
@@ -88,7 +88,7 @@ fn text(view: &View, catalog: &Catalog, with_keys: bool, as_yaml: bool) -> Strin
         }
         whole.insert(version_name(kind), view.configs.version(kind).into());
     }
-    let [digest, last_modified] = SAYS_OF_ITSELF;
+    let [digest, last_modified] = SET_FIELDS;
     if let Some(found) = view.digest() {
         whole.insert(digest.to_owned(), found.into());
     }
@@ -112,7 +112,7 @@ async fn put(
     let (headers, body) = (head.headers.clone(), body.clone());
     let parsed = respond::blocking(move || parse(&headers, &body)).await?;
     let whole = Arc::new(parsed.map_err(|reason| refused(format!("invalid request body: {reason}")))?);
-    for _ in 0..MAX_TRIES {
+    for _ in 0..MAX_ATTEMPTS {
         let view = parts.view.load();
         if view.digest() == Some(&digest) {
             return Ok(respond::empty(StatusCode::NO_CONTENT));
@@ -157,8 +157,7 @@ fn collections(
 ) -> Result<Vec<Collection>, String> {
     let known = |name: &str| {
         let name = name.strip_suffix(VERSION).unwrap_or(name);
-        Kind::from_collection(name).is_some_and(|kind| kind != Kind::Credential)
-            || SAYS_OF_ITSELF.contains(&name)
+        Kind::from_collection(name).is_some_and(|kind| kind != Kind::Credential) || SET_FIELDS.contains(&name)
     };
     if let Some(name) = whole.keys().find(|name| !known(name)) {
         return Err(format!("Unsupported resource type: {name}"));
@@ -231,7 +230,7 @@ const YAML: &str = "application/yaml";
 /// A digest of any kind in any spelling fits.
 const MAX_DIGEST_BYTES: usize = 1024;
 /// Sets that may come in between before this one is given up.
-const MAX_TRIES: usize = 8;
+const MAX_ATTEMPTS: usize = 8;
 
 #[cfg(test)]
 mod tests;

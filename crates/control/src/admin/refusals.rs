@@ -15,7 +15,7 @@ const INTERVAL_MS: u64 = 10_000;
 /// 100 bytes; callers of an Admin API are few, unless they attack it.
 const ADDRESSES_MAX: usize = 256;
 /// How often it is looked whether events that were held back are due.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// See the module. Clones act on the same table.
 #[derive(Clone)]
@@ -50,12 +50,12 @@ impl Refusals {
         let key = (description.unwrap_or(message), peer.ip().to_canonical());
         let now_ms = table.now_ms();
         let line = table.throttle.note(&key, now_ms, || Refusal { peer, message, description });
-        let is_to_be_watched = !std::mem::replace(&mut table.is_watched, true);
+        let needs_watch = !std::mem::replace(&mut table.is_watched, true);
         drop(table);
         if let Some(line) = line {
             warn(&line);
         }
-        if is_to_be_watched {
+        if needs_watch {
             self.watch();
         }
     }
@@ -69,7 +69,7 @@ impl Refusals {
         let refusals = self.clone();
         runtime.spawn(async move {
             loop {
-                tokio::time::sleep(LOOK_INTERVAL).await;
+                tokio::time::sleep(CHECK_INTERVAL).await;
                 let mut table = refusals.0.lock();
                 let now_ms = table.now_ms();
                 let due = table.throttle.due(now_ms);

@@ -11,14 +11,14 @@ use serde_json::{Map, Value, json};
 use super::auth::Role;
 use super::kinds;
 use super::listing::{self, Entry, shown_key};
+use super::object_path::ObjectPath;
 use super::respond::{self, bad, refused};
 use super::server::{AdminParts, Call, REVISION};
-use super::target::Target;
 use crate::reconcile::{Author, Done, Part, Refused, Write};
 use crate::serve::Refusal;
 
 /// Answers one request for an object or a collection.
-pub(super) async fn answer(parts: &Arc<AdminParts>, target: Target, call: Call) -> Response<Bytes> {
+pub(super) async fn answer(parts: &Arc<AdminParts>, target: ObjectPath, call: Call) -> Response<Bytes> {
     let kind = target.kind;
     if kind == Kind::StreamRoute && !parts.stream_routes {
         return bad("stream mode is disabled, can not add stream routes");
@@ -42,7 +42,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, target: Target, call: Call) 
     }
 }
 
-async fn get(parts: &Arc<AdminParts>, target: Target, call: Call) -> Response<Bytes> {
+async fn get(parts: &Arc<AdminParts>, target: ObjectPath, call: Call) -> Response<Bytes> {
     let view = parts.view.load();
     if let Some(id) = target.key_id() {
         let written = Key::new(target.kind, &id).ok().and_then(|key| view.written(&key));
@@ -69,7 +69,7 @@ async fn get(parts: &Arc<AdminParts>, target: Target, call: Call) -> Response<By
 }
 
 /// The write of a PUT; its refusals follow APISIX's order: is there a body, is the id right, is the content.
-fn put(parts: &AdminParts, target: &Target, call: Call) -> Result<Write, Refusal> {
+fn put(parts: &AdminParts, target: &ObjectPath, call: Call) -> Result<Write, Refusal> {
     let kind = target.kind;
     let ttl_s = call.query.number("ttl");
     let mut body = object(call.body.ok_or_else(|| refused("missing configurations"))?)?;
@@ -96,7 +96,7 @@ fn put(parts: &AdminParts, target: &Target, call: Call) -> Result<Write, Refusal
 }
 
 /// The id from the path or else from the body; in the end the body has it.
-fn own_id(target: &Target, body: &mut Map<String, Value>) -> Result<String, Refusal> {
+fn own_id(target: &ObjectPath, body: &mut Map<String, Value>) -> Result<String, Refusal> {
     let given = body.get("id").map(|id| match id {
         Value::String(id) => id.clone(),
         other => other.to_string(),
@@ -117,7 +117,7 @@ fn own_id(target: &Target, body: &mut Map<String, Value>) -> Result<String, Refu
     }
 }
 
-fn post(target: &Target, call: Call) -> Result<Write, Refusal> {
+fn post(target: &ObjectPath, call: Call) -> Result<Write, Refusal> {
     let ttl_s = call.query.number("ttl");
     let body = object(call.body.ok_or_else(|| refused("missing configurations"))?)?;
     if target.id.is_some() || body.contains_key("id") {
@@ -126,7 +126,7 @@ fn post(target: &Target, call: Call) -> Result<Write, Refusal> {
     Ok(Write::Create { kind: target.kind, body, ttl_s })
 }
 
-fn patch(target: &Target, call: Call) -> Result<Write, Refusal> {
+fn patch(target: &ObjectPath, call: Call) -> Result<Write, Refusal> {
     if target.kind == Kind::Secret && target.id.is_none() {
         return Err(refused("no secret id"));
     }
@@ -142,7 +142,7 @@ fn patch(target: &Target, call: Call) -> Result<Write, Refusal> {
     Ok(Write::Patch { key, part, ttl_s })
 }
 
-fn delete(target: &Target, call: &Call) -> Result<Write, Refusal> {
+fn delete(target: &ObjectPath, call: &Call) -> Result<Write, Refusal> {
     let id = target.key_id().ok_or_else(|| missing_id(target.kind))?;
     let key = Key::new(target.kind, &id).map_err(|_| Box::new(respond::key_not_found()))?;
     Ok(Write::Delete { key, force: call.query.get("force") == Some("true") })

@@ -12,32 +12,32 @@ use crate::serve::Refusal;
 
 /// Headers that every answer of one server carries (contract 2.1).
 #[derive(Debug, Clone)]
-pub struct Dress {
+pub struct ApiHeaders {
     server: HeaderValue,
     cors: bool,
 }
 
-impl Dress {
+impl ApiHeaders {
     /// `emulated_version` is the APISIX version the API behaves like, shown as `Server: APISIX/<version>`;
     /// characters that no header may carry are left out. Without it the header is `APISIX`, as in APISIX with
     /// `enable_server_tokens: false`.
-    pub fn new(emulated_version: Option<&str>, cors: bool) -> Dress {
+    pub fn new(emulated_version: Option<&str>, cors: bool) -> ApiHeaders {
         let server = emulated_version.map(|version| {
             let version: String = version.chars().filter(char::is_ascii_graphic).collect();
             HeaderValue::from_str(&format!("APISIX/{version}")).expect("visible ASCII is a header value")
         });
-        Dress { server: server.unwrap_or(HeaderValue::from_static("APISIX")), cors }
+        ApiHeaders { server: server.unwrap_or(HeaderValue::from_static("APISIX")), cors }
     }
 
     /// Puts the headers on.
-    pub fn finish(&self, response: Response<Bytes>) -> Response<Bytes> {
-        let mut response = self.finish_refusal(response);
+    pub fn add_to(&self, response: Response<Bytes>) -> Response<Bytes> {
+        let mut response = self.add_to_refusal(response);
         response.headers_mut().insert(API_VERSION, HeaderValue::from_static("v3"));
         response
     }
 
     /// Puts the headers on for a caller who has shown no key: the version of the API is not for them.
-    pub fn finish_refusal(&self, mut response: Response<Bytes>) -> Response<Bytes> {
+    pub fn add_to_refusal(&self, mut response: Response<Bytes>) -> Response<Bytes> {
         let headers = response.headers_mut();
         headers.insert(header::SERVER, self.server.clone());
         headers.entry(header::CONTENT_TYPE).or_insert(JSON);
@@ -59,7 +59,7 @@ impl Dress {
                 headers.insert(name, HeaderValue::from_static(value));
             }
         }
-        self.finish(response)
+        self.add_to(response)
     }
 }
 

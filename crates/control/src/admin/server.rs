@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::auth::{Access, Denied, Gate, Role};
+use super::object_path::{COST_DECORATIONS, ObjectPath};
 use super::query::{Query, segments};
-use super::target::{COST_DECORATIONS, Target};
 use super::{configs, json as body_json, openapi, plugins, resources, respond, schema, validate, weir};
 use crate::reconcile::{Author, Reconcile};
 use crate::report::Reports;
@@ -34,7 +34,7 @@ pub struct AdminParts {
     /// Who may use it.
     pub gate: Gate,
     /// The headers of its answers.
-    pub dress: respond::Dress,
+    pub headers: respond::ApiHeaders,
     /// What it reads.
     pub view: SharedView,
     /// Whom it asks for changes.
@@ -78,7 +78,6 @@ impl Handler for Admin {
     }
 
     fn admit(&self, head: &Parts, peer: SocketAddr) -> Result<(), Refusal> {
-        let dress = &self.parts.dress;
         if head.method == Method::OPTIONS || is_probe(head) || !head.uri.path().starts_with(PREFIX) {
             return Ok(());
         }
@@ -98,7 +97,7 @@ impl Handler for Admin {
                 respond::error(StatusCode::FORBIDDEN, CROSS_SITE)
             }
         };
-        Err(Box::new(dress.finish_refusal(refusal)))
+        Err(Box::new(self.parts.headers.add_to_refusal(refusal)))
     }
 
     fn too_large(&self, size: Option<u64>, limit: usize) -> Response<Bytes> {
@@ -106,7 +105,7 @@ impl Handler for Admin {
         let reason = format!(
             "invalid request body: request size {size} is greater than the maximum size {limit} allowed"
         );
-        self.parts.dress.finish(respond::bad(reason))
+        self.parts.headers.add_to(respond::bad(reason))
     }
 
     fn max_body_bytes(&self, head: &Parts) -> usize {
@@ -125,7 +124,7 @@ impl Handler for Admin {
 
     fn busy(&self) -> Response<Bytes> {
         let reason = "another whole set is being read or written; nothing was changed, send this one again";
-        self.parts.dress.finish(respond::error(StatusCode::SERVICE_UNAVAILABLE, reason))
+        self.parts.headers.add_to(respond::error(StatusCode::SERVICE_UNAVAILABLE, reason))
     }
 
     fn answer(&self, request: Request<Bytes>) -> Answer {
@@ -134,7 +133,7 @@ impl Handler for Admin {
             let mut response = route(&parts, request).await;
             let revision = parts.view.load().revision();
             response.headers_mut().entry(REVISION).or_insert_with(|| HeaderValue::from(revision));
-            parts.dress.finish(response)
+            parts.headers.add_to(response)
         })
     }
 }
@@ -142,7 +141,7 @@ impl Handler for Admin {
 async fn route(parts: &Arc<AdminParts>, request: Request<Bytes>) -> Response<Bytes> {
     let (head, body) = request.into_parts();
     if head.method == Method::OPTIONS {
-        return parts.dress.options();
+        return parts.headers.options();
     }
     if is_probe(&head) {
         return respond::empty(StatusCode::OK);
@@ -197,7 +196,7 @@ async fn dispatch(parts: &Arc<AdminParts>, call: Call) -> Response<Bytes> {
         "openapi.json" if call.method == Method::GET && call.segments.len() == 1 => {
             openapi::answer(parts).await
         }
-        name => match Target::parse(&call.segments) {
+        name => match ObjectPath::parse(&call.segments) {
             Some(target) => resources::answer(parts, target, call).await,
             None if name == "services" => unsupported(COST_DECORATIONS),
             None => unsupported(name),

@@ -73,7 +73,7 @@ fn check_set(catalog: &Catalog, set: Map<String, Value>) -> Vec<SetFault> {
             }
             continue;
         }
-        if SAYS_OF_ITSELF.contains(&name.as_str()) {
+        if SET_FIELDS.contains(&name.as_str()) {
             continue;
         }
         match (Kind::from_collection(&name), items) {
@@ -150,4 +150,4 @@ pub(super) fn identity(kind: Kind, item: &Value) -> Option<String> {
 /// Beside an object of a set: its owner's index of it.
 pub(super) const INDEX: &str = "modifiedIndex";
 /// What a set that was read says of itself, and may say when it comes back.
-pub(super) const SAYS_OF_ITSELF: [&str; 2] = ["X-Digest", "X-Last-Modified"];
+pub(super) const SET_FIELDS: [&str; 2] = ["X-Digest", "X-Last-Modified"];

@@ -14,7 +14,7 @@ pub(super) fn add(document: &mut Value) {
     let examples = template::parse(include_str!("examples.json"));
     let others = std::mem::replace(&mut document["paths"], json!({}));
     for kind in Kind::ALL {
-        let of_kind = Place::new(kind, format!("/{}", kind.collection()), String::new());
+        let of_kind = ObjectCollection::new(kind, format!("/{}", kind.collection()), String::new());
         let mut template = of_kind.template();
         document["paths"][format!("/schema/validate/{}", kind.collection())]["post"] =
             template["validate"].take();
@@ -22,11 +22,16 @@ pub(super) fn add(document: &mut Value) {
         let places = match kind {
             Kind::Secret => {
                 document["paths"]["/secrets"]["get"] = of_kind.operation("list", &mut template, &examples);
-                let of_manager = |name: &str| Place::new(kind, format!("/secrets/{name}"), camel(name));
+                let of_manager =
+                    |name: &str| ObjectCollection::new(kind, format!("/secrets/{name}"), camel(name));
                 schemas::secret_managers().map(of_manager).collect()
             }
             Kind::Credential => {
-                vec![Place::new(kind, "/consumers/{username}/credentials".to_owned(), String::new())]
+                vec![ObjectCollection::new(
+                    kind,
+                    "/consumers/{username}/credentials".to_owned(),
+                    String::new(),
+                )]
             }
             _ => vec![of_kind],
         };
@@ -55,7 +60,7 @@ fn add_fields(target: &mut Value, more: Value) {
 }
 
 /// Where objects of a kind are.
-struct Place {
+struct ObjectCollection {
     kind: Kind,
     /// The path of the collection.
     path: String,
@@ -65,14 +70,14 @@ struct Place {
     id: (&'static str, &'static str),
 }
 
-impl Place {
-    fn new(kind: Kind, path: String, suffix: String) -> Place {
+impl ObjectCollection {
+    fn new(kind: Kind, path: String, suffix: String) -> ObjectCollection {
         let id = match kind {
             Kind::Consumer => ("Username", "username"),
             Kind::PluginMetadata => ("PluginName", "name"),
             _ => ("Id", "id"),
         };
-        Place { kind, path, suffix, id }
+        ObjectCollection { kind, path, suffix, id }
     }
 
     /// The template with the names of this place filled in.

@@ -102,13 +102,16 @@ fn each_kind_has_the_verbs_that_the_api_has() {
         let target = path.replace("{id}", "none").replace("{username}", "none").replace("{name}", "count");
         for verb in ["GET", "PUT", "POST", "PATCH", "DELETE"] {
             let (status, answer) = rig.json(verb, &format!("/apisix/admin{target}"), &json!({}));
-            let told = item.get(verb.to_lowercase()).is_some();
+            let is_described = item.get(verb.to_lowercase()).is_some();
             let lacks_an_id = ["missing ", "no secret id", "wrong "]
                 .iter()
                 .any(|start| answer["error_msg"].as_str().is_some_and(|text| text.starts_with(start)));
-            let there = status != 405 && answer["error_msg"] != "not found" && !lacks_an_id;
+            let is_there = status != 405 && answer["error_msg"] != "not found" && !lacks_an_id;
             // A PUT to a collection names the object in its body; without one it lacks an id.
-            assert!(told == there || (told && lacks_an_id), "{verb} {path} ({tag}): {status} {answer}");
+            assert!(
+                is_described == is_there || (is_described && lacks_an_id),
+                "{verb} {path} ({tag}): {status} {answer}"
+            );
         }
     }
 }

@@ -281,8 +281,8 @@ fn what_is_in_use_stays_unless_forced() {
 fn consumers_and_credentials() {
     let talk = Talk::new();
     let credential = json!({"plugins": {"auth": {"key": "k1"}}});
-    let nobody = error("consumer not found");
-    talk.check("PUT", "/apisix/admin/consumers/jack/credentials/c1", credential.clone(), 404, nobody);
+    let missing = error("consumer not found");
+    talk.check("PUT", "/apisix/admin/consumers/jack/credentials/c1", credential.clone(), 404, missing);
     let jack = json!({"key": "/apisix/consumers/jack", "value": {"username": "jack"}});
     talk.check("PUT", "/apisix/admin/consumers", json!({"username": "jack"}), 201, jack.clone());
     talk.check("PUT", "/apisix/admin/consumers/jack", json!({"username": "jack"}), 200, jack);

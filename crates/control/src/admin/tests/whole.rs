@@ -90,8 +90,8 @@ fn plan_changes_nothing_and_apply_does_as_planned() {
     );
     let (_, stored) = talk.rig.json("GET", "/apisix/admin/routes/b", &Value::Null);
     assert_eq!(stored["value"]["create_time"], 1_767_225_600, "written as any other write");
-    let told = talk.check("plan", FILE, &["~routes/b"]);
-    assert_eq!(told["objects"][0]["fields"], json!([{"pointer": "/uri", "before": "/bb", "after": "/b"}]));
+    let plan = talk.check("plan", FILE, &["~routes/b"]);
+    assert_eq!(plan["objects"][0]["fields"], json!([{"pointer": "/uri", "before": "/bb", "after": "/b"}]));
     talk.check("apply?keep_others=true", "upstreams: [{id: u, nodes: {\"h:1\": 1}}]", &["+upstreams/u"]);
 }
 

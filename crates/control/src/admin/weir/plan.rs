@@ -28,7 +28,7 @@ pub(in crate::admin) fn is_whole(path: &[&str]) -> bool {
 pub(in crate::admin) async fn answer(
     parts: &Arc<AdminParts>,
     method: &Method,
-    what: &str,
+    command: &str,
     query: &Query,
     body: &Bytes,
     author: Author,
@@ -36,7 +36,7 @@ pub(in crate::admin) async fn answer(
     if *method != Method::POST {
         return respond::not_found();
     }
-    let answered = match what {
+    let answered = match command {
         "plan" => plan(parts, query, body).await,
         "apply" => apply(parts, query, body, author).await,
         _ => rollback(parts, query, author).await,
@@ -68,7 +68,7 @@ async fn apply(
 ) -> Result<Response<Bytes>, Refusal> {
     let (document, set) = read(query, body).await?;
     let order = Order { wanted: Wanted::Set(set), expect: number(query, EXPECT)?, lenient: false, author };
-    done(parts, order, Some(document)).await
+    change(parts, order, Some(document)).await
 }
 
 /// Brings the version `to` into force again.
@@ -81,10 +81,10 @@ async fn rollback(
         return Err(refused("say which version to go back to: weir/rollback?to=VERSION"));
     };
     let (expect, lenient) = (number(query, EXPECT)?, switch(query, "force")?);
-    done(parts, Order { wanted: Wanted::Version(version), expect, lenient, author }, None).await
+    change(parts, Order { wanted: Wanted::Version(version), expect, lenient, author }, None).await
 }
 
-async fn done(
+async fn change(
     parts: &Arc<AdminParts>,
     order: Order,
     document: Option<Document>,
@@ -92,7 +92,7 @@ async fn done(
     let taken = parts.reconcile.change(move |reconciler| reconciler.take_whole(&order)).await;
     match taken.ok_or_else(respond::busy)? {
         Ok(outcome) => {
-            let mut response = told(&outcome);
+            let mut response = done_response(&outcome);
             let keys = document.iter().flat_map(|document| &document.objects).map(|object| &object.key);
             respond::warn_of(&mut response, &parts.view.load().snapshot, keys);
             Ok(response)
@@ -102,7 +102,7 @@ async fn done(
 }
 
 /// What was done, the version it made and the one to go back to.
-fn told(outcome: &Outcome) -> Response<Bytes> {
+fn done_response(outcome: &Outcome) -> Response<Bytes> {
     let Outcome { plan, revision } = outcome;
     let Plan { revision: before, .. } = plan;
     let mut body = serde_json::to_value(plan).expect("a plan is texts and numbers");
@@ -159,12 +159,12 @@ fn faulty(faults: &[Fault], document: Option<&Document>) -> Response<Bytes> {
     let describe = |fault: &Fault| {
         let place = document.and_then(|document| document.place(fault));
         let (key, pointer) = (fault.key.as_ref().map(model::Key::path), &fault.pointer);
-        let mut told = json!({ "key": key, "pointer": pointer, "reason": fault.reason });
+        let mut described = json!({ "key": key, "pointer": pointer, "reason": fault.reason });
         if let Some(place) = place {
-            told["line"] = place.line.into();
-            told["place"] = place.place.into();
+            described["line"] = place.line.into();
+            described["place"] = place.place.into();
         }
-        told
+        described
     };
     refused_whole(faults.iter().take(MAX_FAULTS).map(describe).collect(), faults.len())
 }

@@ -32,32 +32,32 @@ async fn list(parts: &Arc<AdminParts>, call: &Call) -> Result<Response<Bytes>, R
     let below = number(&call.query, "before")?.unwrap_or(u64::MAX);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let listed = parts.reconcile.run(move |reconciler| reconciler.versions(below, limit)).await;
-    let Told { revision, oldest, versions } = told(listed)?;
-    Ok(respond::json(StatusCode::OK, &told_versions(revision, oldest, &versions)))
+    let Told { revision, oldest, versions } = answered(listed)?;
+    Ok(respond::json(StatusCode::OK, &versions_value(revision, oldest, &versions)))
 }
 
 async fn one(parts: &Arc<AdminParts>, version: u64) -> Result<Response<Bytes>, Refusal> {
     let found = parts.reconcile.run(move |reconciler| reconciler.version(version)).await;
-    let (version, plan) = told(found)?;
-    Ok(respond::json(StatusCode::OK, &told_version(&version, &plan)))
+    let (version, plan) = answered(found)?;
+    Ok(respond::json(StatusCode::OK, &version_value(&version, &plan)))
 }
 
-fn told<T>(answer: Option<Result<T, crate::reconcile::whole::WholeRefused>>) -> Result<T, Refusal> {
+fn answered<T>(answer: Option<Result<T, crate::reconcile::whole::WholeRefused>>) -> Result<T, Refusal> {
     match answer {
-        Some(Ok(told)) => Ok(told),
+        Some(Ok(found)) => Ok(found),
         Some(Err(refused)) => Err(Box::new(refusal(refused, None))),
         None => Err(respond::busy()),
     }
 }
 
 /// The answer of `weir/versions`.
-pub(crate) fn told_versions(revision: u64, oldest: u64, versions: &[Version]) -> Value {
+pub(crate) fn versions_value(revision: u64, oldest: u64, versions: &[Version]) -> Value {
     let versions: Vec<Value> = versions.iter().map(describe).collect();
     json!({ "revision": revision, "oldest": oldest, "versions": versions })
 }
 
 /// The answer of `weir/versions/N`.
-pub(crate) fn told_version(version: &Version, plan: &Plan) -> Value {
+pub(crate) fn version_value(version: &Version, plan: &Plan) -> Value {
     let mut body = describe(version);
     body["changes"] = serde_json::to_value(&plan.objects).expect("a plan is texts and numbers");
     body

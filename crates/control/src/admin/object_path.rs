@@ -4,7 +4,7 @@ use model::Kind;
 
 /// What a path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct ObjectPath {
     /// The kind.
     pub kind: Kind,
     /// The consumer of a credential, the manager of a secret.
@@ -15,9 +15,9 @@ pub(crate) struct Target {
     pub sub_path: Vec<String>,
 }
 
-impl Target {
+impl ObjectPath {
     /// Reads the segments behind `/apisix/admin`; none when the first names no collection.
-    pub(crate) fn parse(segments: &[String]) -> Option<Target> {
+    pub(crate) fn parse(segments: &[String]) -> Option<ObjectPath> {
         let (collection, rest) = segments.split_first()?;
         let kind = match Kind::from_collection(collection)? {
             // Credentials are only found below their consumer.
@@ -28,19 +28,21 @@ impl Target {
         };
         let owned = |segment: Option<&String>| segment.cloned();
         match kind {
-            Kind::Consumer if rest.get(1).is_some_and(|segment| segment == "credentials") => Some(Target {
-                kind: Kind::Credential,
-                parent: owned(rest.first()),
-                id: owned(rest.get(2)),
-                sub_path: rest.get(3..).unwrap_or_default().to_vec(),
-            }),
-            Kind::Secret => Some(Target {
+            Kind::Consumer if rest.get(1).is_some_and(|segment| segment == "credentials") => {
+                Some(ObjectPath {
+                    kind: Kind::Credential,
+                    parent: owned(rest.first()),
+                    id: owned(rest.get(2)),
+                    sub_path: rest.get(3..).unwrap_or_default().to_vec(),
+                })
+            }
+            Kind::Secret => Some(ObjectPath {
                 kind,
                 parent: owned(rest.first()),
                 id: owned(rest.get(1)),
                 sub_path: rest.get(2..).unwrap_or_default().to_vec(),
             }),
-            _ => Some(Target {
+            _ => Some(ObjectPath {
                 kind,
                 parent: None,
                 id: owned(rest.first()),
@@ -75,7 +77,7 @@ mod tests {
     fn paths_and_what_they_name() {
         let check = |path: &str, expected: Option<(Kind, Option<&str>, &[&str])>| {
             let segments = crate::admin::query::segments(path);
-            let target = Target::parse(&segments);
+            let target = ObjectPath::parse(&segments);
             let found = target.map(|target| (target.kind, target.key_id(), target.sub_path));
             let expected = expected.map(|(kind, id, sub)| {
                 (kind, id.map(str::to_owned), sub.iter().map(|step| (*step).to_owned()).collect::<Vec<_>>())
