@@ -1,5 +1,5 @@
-//! The Admin API (contract 2.1), request by request. It refuses to know sockets and how a write becomes durable; it
-//! reads the view and asks the reconciling thread.
+//! The Admin API (contract 2.1), request by request. It knows no sockets and does not store anything: it reads the view
+//! and sends writes to the reconciling thread.
 
 pub mod auth;
 mod configs;

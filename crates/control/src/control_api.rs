@@ -1,5 +1,5 @@
-//! The control API (contract 2.6): what this node runs, for people and agents on the same machine. It refuses to change
-//! the configuration: it reloads it, and sets how much the log tells.
+//! The control API (contract 2.6): the configuration and the state of this instance, for users and agents on the same
+//! machine. It does not write the configuration; it can reload it and set the log level.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -26,20 +26,20 @@ pub struct ControlApi {
     parts: Arc<ControlParts>,
 }
 
-/// What the control API is made of.
+/// The parts of a control API.
 pub struct ControlParts {
-    /// What it reads.
+    /// The configuration in force.
     pub view: SharedView,
-    /// Whom it asks to reload.
+    /// Reloads the configuration.
     pub reconcile: Reconcile,
-    /// The plugins there are.
+    /// The plugins of this gateway.
     pub catalog: Arc<Catalog>,
-    /// The gateway as it runs.
+    /// The state of the running gateway.
     pub reports: Reports,
 }
 
 impl ControlApi {
-    /// A control API of those parts.
+    /// A control API of these parts.
     pub fn new(parts: ControlParts) -> ControlApi {
         ControlApi { parts: Arc::new(parts) }
     }
@@ -146,14 +146,14 @@ impl ControlParts {
         })
     }
 
-    /// Metadata is shown with the plugin's name as its id, as APISIX's own copy has it.
+    /// Metadata with the name of the plugin as its id, as in APISIX.
     fn metadata(&self, written: &Written) -> Value {
         let mut value = self.shown(written);
         value["id"] = Value::from(&*written.key.id);
         value
     }
 
-    /// The object without its secrets: a dump is for whoever looks after the node, who need not know them.
+    /// The object with its secrets masked, because the control API needs no key.
     fn shown(&self, written: &Written) -> Value {
         let mut value: Value = serde_json::from_str(&written.text).unwrap_or_else(|_| json!({}));
         secret_field::for_each(&self.catalog, &written.key, &mut value, &mut |_, _, secret| {
@@ -254,7 +254,7 @@ fn health_value(upstream: &UpstreamHealth) -> Value {
     json!({ "name": shown_key(&upstream.name), "type": upstream.check_type, "nodes": nodes })
 }
 
-/// A table for browsers. Names and addresses come from users, so everything is escaped.
+/// A table for browsers. Every value is escaped, because names and addresses come from users.
 fn health_page(upstreams: &[UpstreamHealth]) -> String {
     let mut page = String::from(
         "<!doctype html><title>Upstream health</title><h1>Upstream health</h1><table border=\"1\">\
@@ -284,7 +284,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// The objects that requests are served by, ordered by id.
+/// The objects in force, ordered by id.
 fn in_force(view: &View, kind: Kind) -> Vec<&Written> {
     let mut all: Vec<&Written> = view.snapshot.iter(kind).map(|object| &object.written).collect();
     all.sort_by(|left, right| left.key.id.cmp(&right.key.id));
@@ -296,7 +296,7 @@ fn find<'a>(view: &'a View, kind: Kind, id: &str) -> Option<&'a Written> {
     view.snapshot.get(&key).map(|object| &object.written)
 }
 
-/// Whether some node is named rather than addressed.
+/// Whether a node has a host name instead of an address.
 fn names_domain(nodes: &Value) -> bool {
     let is_domain = |host: &str| host.trim_matches(['[', ']']).parse::<IpAddr>().is_err();
     match nodes {
@@ -317,9 +317,9 @@ fn missing(message: &str) -> Response<Bytes> {
     respond::error(StatusCode::NOT_FOUND, message)
 }
 
-/// In place of a secret.
+/// Replaces a secret.
 const MASK: &str = "***";
-/// No body here is longer than a request that is to be explained.
+/// Limit of a body; the longest one is a request to explain.
 const MAX_BODY_BYTES: usize = 128 * 1024;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 

@@ -1,5 +1,4 @@
-//! The metrics listener (contract 2.6): one text under two paths, the gateway's and the configuration's. It refuses to
-//! know any metric.
+//! The metrics listener (contract 2.6): the metrics of the gateway and the configuration, as one text under two paths.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,7 +21,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// A metrics listener that renders `metrics`, and what `view` says of the configuration.
+    /// A metrics listener for `metrics` and for the configuration in `view`.
     pub fn new(metrics: Arc<dyn MetricsText>, view: SharedView) -> Metrics {
         Metrics { metrics, view }
     }
@@ -67,7 +66,7 @@ impl Handler for Metrics {
     }
 }
 
-/// The path that scrapers ask for unless told otherwise, and where APISIX's exporter answers.
+/// The default path of scrapers, and the path of APISIX's exporter.
 const METRICS_PATHS: [&str; 2] = ["/metrics", "/apisix/prometheus/metrics"];
 /// The Prometheus text exposition format.
 const TEXT_FORMAT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
@@ -86,11 +85,11 @@ mod tests {
     }
 
     #[test]
-    fn both_paths_have_the_text() {
+    fn metrics_are_served_under_both_paths() {
         let check = |method: &str, path: &str, expected: (u16, &str)| {
             let metrics = Metrics::new(Arc::new(One), SharedView::default());
             let (code, _, body) = block_on(ask(&metrics, method, path, &[], ""));
-            // What the view says has its own test.
+            // Metrics of the configuration have tests of their own.
             let body = body.split("# HELP weir_config").next().unwrap_or_default();
             assert_eq!((code, body), expected, "{method} {path}");
         };

@@ -104,7 +104,7 @@ pub(crate) fn history_offline(
     let sealer = sealer(settings, &catalog)?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let told = control::offline::history(&catalog, &sealer, &settings.data, version, limit)?;
-    told.with_context(|| format!("version {} is not kept", version.unwrap_or_default()))
+    told.with_context(|| format!("revision {} is not kept", version.unwrap_or_default()))
 }
 
 /// The Admin key that a command on this machine may use; none where none is asked for.

@@ -1,5 +1,5 @@
-//! Access to the Admin API: addresses by the allow list, callers by key and role, browsers by the page that a request
-//! comes from. It refuses to know what they ask for beyond whether that may change something.
+//! Access to the Admin API: addresses are checked against the allow list, callers by key and role, browsers by the
+//! origin of the page that sent the request. Of a request it knows only whether it may change something.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,16 +14,16 @@ use super::refusals::Refusals;
 /// A key and what it allows.
 #[derive(Clone)]
 pub struct AdminKey {
-    /// What the caller must send.
+    /// The text that the caller must send.
     pub key: String,
-    /// What the caller may then do.
+    /// The requests that the key allows.
     pub role: Role,
 }
 
-/// What a key allows.
+/// The requests that a key allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Everything.
+    /// All requests.
     Admin,
     /// Requests that change nothing; secrets are shown masked.
     Viewer,
@@ -38,36 +38,36 @@ pub enum Access {
     Write,
 }
 
-/// Why a request is not answered.
+/// The reason for a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Denied {
-    /// Its key is missing, wrong or not enough; the contract's `description`.
+    /// The key is missing, wrong, or its role does not allow the request; holds the contract's `description`.
     Token(&'static str),
-    /// Its key was sent by a browser on behalf of a page that may be of another origin.
+    /// A browser sent the key in a cookie, and the page may be of another origin.
     CrossSite,
 }
 
 /// The rules of one Admin API.
 pub struct Gate {
-    /// Accepted keys; empty means nobody, unless `key_required` is off.
+    /// Accepted keys. An empty list refuses every request, unless `key_required` is off.
     keys: Vec<AdminKey>,
     /// `admin_key_required`.
     key_required: bool,
-    /// Networks that may connect at all.
+    /// Networks that may connect.
     allowed: Vec<IpNet>,
-    /// Lines in the log about refused callers.
+    /// Limits the log lines about refused callers.
     refusals: Refusals,
 }
 
 impl std::fmt::Debug for AdminKey {
-    /// Never shows the key: configurations end up in logs.
+    /// Leaves the key out, because debug output ends up in logs.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("AdminKey").field("role", &self.role).finish_non_exhaustive()
     }
 }
 
 impl Gate {
-    /// The rules; with an empty `allowed` the contract's default holds (`127.0.0.0/24`), and `::1`.
+    /// A gate with these rules. An empty `allowed` means the contract's default, `127.0.0.0/24`, and `::1`.
     pub fn new(keys: Vec<AdminKey>, key_required: bool, allowed: Vec<IpNet>) -> Gate {
         let allowed = if allowed.is_empty() { default_networks() } else { allowed };
         Gate { keys, key_required, allowed, refusals: Refusals::default() }
@@ -84,7 +84,7 @@ impl Gate {
         self.refusals.note(peer, message, description);
     }
 
-    /// Checks key, role and, where the key comes from a cookie, the origin. Gives the role.
+    /// Checks the key, its role and, for a key in a cookie, the origin; returns the role.
     ///
     /// # Errors
     /// See [`Denied`].
@@ -104,19 +104,20 @@ impl Gate {
         if role == Role::Viewer {
             return Err(Denied::Token("invalid method for role viewer"));
         }
-        // Browsers add cookies to requests of any page; a page cannot make them add the header or the argument.
+        // Browsers add cookies to requests of any page, but a page of another origin cannot add the header, and does
+        // not know the argument.
         if is_cookie && !is_same_origin(&head.headers) {
             return Err(Denied::CrossSite);
         }
         Ok(role)
     }
 
-    /// The time spent does not depend on which key matches or how much of it.
+    /// The role of a key. Compares all keys in constant time, because timing would otherwise reveal a prefix of a key.
     fn role_of(&self, sent: &str) -> Option<Role> {
         let mut found = None;
         for known in &self.keys {
             let same: Choice = known.key.as_bytes().ct_eq(sent.as_bytes());
-            // An empty key would open the door to everyone.
+            // An empty key in the settings would admit requests with an empty `X-API-KEY`.
             if bool::from(same) && found.is_none() && !known.key.is_empty() {
                 found = Some(known.role);
             }
@@ -139,9 +140,9 @@ fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
     })
 }
 
-/// Whether the request comes from a page of this origin, or from the user directly. Browsers let no page change the
-/// fields that say so. `Sec-Fetch-Site` decides where it is sent; else `Origin` must name the host and port of `Host`.
-/// A request with neither may come from any page.
+/// Whether the request comes from a page of this origin, or from the user directly. Browsers do not let a page set the
+/// two header fields that are read: `Sec-Fetch-Site` decides if it is present, otherwise `Origin` must name the host
+/// and port of `Host`. A request with neither field is refused, because any page may have sent it.
 fn is_same_origin(headers: &HeaderMap) -> bool {
     if let Some(site) = only(headers, "sec-fetch-site") {
         return matches!(site, Some("same-origin" | "none"));
@@ -149,7 +150,7 @@ fn is_same_origin(headers: &HeaderMap) -> bool {
     let (Some(Some(origin)), Some(Some(host))) = (only(headers, "origin"), only(headers, "host")) else {
         return false;
     };
-    // The scheme is not compared: a proxy in front may speak TLS.
+    // The scheme is not compared, because a proxy in front may terminate TLS.
     let Some((scheme, origin)) = origin.split_once("://") else { return false };
     let port = match scheme {
         "http" => ":80",
@@ -160,14 +161,14 @@ fn is_same_origin(headers: &HeaderMap) -> bool {
     !origin.is_empty() && plain(origin) == plain(host)
 }
 
-/// The value of a field; `Some(None)` if it is there more than once or no text.
+/// The value of a header field; `Some(None)` if the field is repeated or is not text.
 fn only<'h>(headers: &'h HeaderMap, name: &str) -> Option<Option<&'h str>> {
     let mut all = headers.get_all(name).iter();
     let first = all.next()?;
     Some(first.to_str().ok().filter(|_| all.next().is_none()))
 }
 
-/// An IPv4 peer on an IPv6 socket is still an IPv4 peer.
+/// The IPv4 address of an IPv4-mapped one, so that networks of the allow list match peers on an IPv6 socket.
 fn canonical(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(address, IpAddr::V4),
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_roles() {
+    fn key_and_role_decide_access() {
         use Access::{Read, Write};
         let (missing, wrong) = (Err(Denied::Token("missing apikey")), Err(Denied::Token("wrong apikey")));
         let admin = Ok(Role::Admin);
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn cookie_needs_the_same_origin_to_write() {
+    fn cookie_writes_from_same_origin_only() {
         let of = |more: &[(&'static str, &'static str)], expected: Result<Role, Denied>| {
             let fields = [&[("Cookie", "x_api_key=boss"), ("Host", "admin.example:9180")], more].concat();
             check(Access::Write, "/", &fields, expected);
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn networks() {
+    fn default_networks_are_loopback_only() {
         let check = |peer: &str, expected: bool| {
             assert_eq!(gate().allows(peer.parse().unwrap()), expected, "{peer}");
         };

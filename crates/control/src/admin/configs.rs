@@ -1,5 +1,5 @@
-//! `/apisix/admin/configs`: the whole set read and put by an outside owner, as ADC and the ingress controller do
-//! (contract 2.1, API-driven standalone). It refuses to know how a set is brought into force.
+//! `/apisix/admin/configs`: an external owner such as ADC or the ingress controller reads and puts the whole set
+//! (contract 2.1, API-driven standalone). The reconciling thread brings a set into force.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ async fn get(parts: &Arc<AdminParts>, head: &Parts, role: Role) -> Result<Respon
         respond::empty(StatusCode::OK)
     } else {
         let as_yaml = is_yaml(&head.headers, &header::ACCEPT);
-        // A set that is to be put back needs its private keys; who may not put it does not see them.
+        // An admin gets private keys, because a set without them could not be put back. A viewer cannot put a set.
         let with_keys = role == Role::Admin;
         let (view, catalog) = (Arc::clone(&view), Arc::clone(&parts.catalog));
         let text = respond::blocking(move || text(&view, &catalog, with_keys, as_yaml)).await?;
@@ -65,7 +65,7 @@ async fn get(parts: &Arc<AdminParts>, head: &Parts, role: Role) -> Result<Respon
     Ok(response)
 }
 
-/// The set as text, with the version of every collection.
+/// The set as text, with `*_conf_version` of every collection.
 fn text(view: &View, catalog: &Catalog, with_keys: bool, as_yaml: bool) -> String {
     let mut whole = Map::new();
     for kind in Kind::ALL.into_iter().filter(|kind| collection_of(*kind) == *kind) {
@@ -131,7 +131,7 @@ async fn put(
                 respond::warn_of(&mut response, &parts.view.load().snapshot, &keys);
                 return Ok(response);
             }
-            // Another set came in between: what this one follows is looked at anew.
+            // Another set was put in the meantime, so the versions are compared with the new view.
             Some(Ok(Err(_))) => {}
             Some(Err(refused)) => return Err(Box::new(refusal(refused, None))),
             None => break,
@@ -140,16 +140,16 @@ async fn put(
     Err(respond::busy())
 }
 
-/// The name that the caller gives the set.
+/// The name of the set, which the caller chooses.
 fn digest(headers: &HeaderMap) -> Result<String, Refusal> {
     match headers.get(DIGEST).map(HeaderValue::to_str) {
         Some(Ok(digest)) if !digest.is_empty() && digest.len() <= MAX_DIGEST_BYTES => Ok(digest.to_owned()),
         Some(Ok("")) | None => Err(refused("missing digest header")),
-        Some(_) => Err(refused(format!("the digest is to be 1 to {MAX_DIGEST_BYTES} visible characters"))),
+        Some(_) => Err(refused(format!("the digest must be 1 to {MAX_DIGEST_BYTES} visible characters"))),
     }
 }
 
-/// The collections of a set that are not as they were; the error is the contract's text.
+/// The collections of a set with a new version; the error is the contract's text.
 fn collections(
     catalog: &Catalog,
     follows: &Configs,
@@ -180,12 +180,12 @@ fn collections(
     Ok(collections)
 }
 
-/// The version that a collection gets.
+/// The version of a collection: the given one, otherwise the next one.
 fn version(kind: Kind, current: u64, given: Option<&Value>) -> Result<u64, String> {
     let name = version_name(kind);
     let Some(given) = given else { return Ok(current + 1) };
     let number = given.as_f64().ok_or_else(|| format!("{name} must be a number"))?;
-    // The comparison is one of magnitudes; only the nearest numbers near 2^53 are taken for each other.
+    // The conversion to f64 is exact below 2^53, and it is used only for numbers that are no u64.
     #[allow(clippy::cast_precision_loss)]
     let is_lower = given.as_u64().map_or(number < current as f64, |given| given < current);
     if is_lower {
@@ -227,9 +227,9 @@ const VERSION: &str = "_conf_version";
 const DIGEST: HeaderName = HeaderName::from_static("x-digest");
 const LAST_MODIFIED: HeaderName = HeaderName::from_static("x-last-modified");
 const YAML: &str = "application/yaml";
-/// A digest of any kind in any spelling fits.
+/// Longest digest: any hash in any notation is shorter.
 const MAX_DIGEST_BYTES: usize = 1024;
-/// Sets that may come in between before this one is given up.
+/// Attempts to put a set while other sets are put at the same time; then the answer is 503.
 const MAX_ATTEMPTS: usize = 8;
 
 #[cfg(test)]

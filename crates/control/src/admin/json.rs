@@ -1,12 +1,12 @@
 //! Bodies of the Admin API as JSON, read as leniently as lua-cjson reads them: raw line breaks, tabs and other control
-//! characters inside strings are taken as they are, because people paste .proto files and functions into bodies. It
-//! refuses every other departure from JSON.
+//! characters inside strings are accepted, because users paste .proto files and functions into bodies. Every other
+//! deviation from JSON is an error.
 
 use std::borrow::Cow;
 
 use serde::de::DeserializeOwned;
 
-/// Reads JSON; the error is serde's text, its line and column those of the body.
+/// Reads JSON. The error is serde's text with the line and column in `body`.
 ///
 /// # Errors
 /// The fault and its place.
@@ -29,11 +29,11 @@ pub(super) fn from_slice<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> 
     })
 }
 
-/// The body with the control characters inside its strings escaped; borrowed if there are none. NUL stays: lua-cjson
-/// refuses it too.
+/// The body with the control characters inside its strings escaped; borrowed if there are none. NUL is not escaped and
+/// so stays an error, as in lua-cjson.
 pub(super) fn escape_controls(body: &[u8]) -> Cow<'_, [u8]> {
     let mut escaped = Vec::new();
-    // Where the part of the body begins that is not copied yet.
+    // Start of the part of the body that is not copied yet.
     let mut from = 0;
     for_each_raw_control(body, |at| {
         escaped.extend_from_slice(&body[from..at]);
@@ -47,7 +47,7 @@ pub(super) fn escape_controls(body: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(escaped)
 }
 
-/// Calls `found` with the place of each control character inside a string.
+/// Calls `found` with the offset of each control character inside a string.
 fn for_each_raw_control(body: &[u8], mut found: impl FnMut(usize)) {
     let (mut in_string, mut is_escaped) = (false, false);
     for (at, byte) in body.iter().copied().enumerate() {
@@ -63,14 +63,14 @@ fn for_each_raw_control(body: &[u8], mut found: impl FnMut(usize)) {
     }
 }
 
-/// The offset of a line and column, both from 1 as serde counts them.
+/// The offset of a line and column, both counted from 1 as serde does.
 fn offset_of(text: &[u8], line: usize, column: usize) -> usize {
     let before: usize =
         text.split_inclusive(|byte| *byte == b'\n').take(line.saturating_sub(1)).map(<[u8]>::len).sum();
     before + column
 }
 
-/// The line and column in `body` of what is at `offset` once its control characters are escaped.
+/// The line and column in `body` of the byte that stands at `offset` in the escaped body.
 fn place_in(body: &[u8], offset: usize) -> (usize, usize) {
     let mut original = offset;
     let mut escapes = 0;
@@ -86,7 +86,7 @@ fn place_in(body: &[u8], offset: usize) -> (usize, usize) {
     (lines + 1, before.len() - line_start)
 }
 
-/// How much longer `\u000a` is than the character.
+/// Bytes that `\u000a` is longer than the character.
 const ESCAPE_GROWTH: usize = 5;
 
 #[cfg(test)]
@@ -96,7 +96,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn control_characters_in_strings_are_taken() {
+    fn control_characters_in_strings_are_accepted() {
         let check = |body: &str, expected: Result<Value, &str>| {
             assert_eq!(from_slice::<Value>(body.as_bytes()), expected.map_err(str::to_owned), "{body:?}");
         };

@@ -1,5 +1,5 @@
-//! What the kinds do not have in common in the Admin API: which verbs are off, whether they carry an id, what is never
-//! shown. It refuses to know any plugin.
+//! Differences between the kinds in the Admin API: verbs that are off, and secrets that answers do not show. It names
+//! no plugin.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use super::auth::Role;
 use crate::plan::HIDDEN;
 use crate::sealing::Sealer;
 
-/// Whether the verb is switched off for the kind (contract 2.1); the answer is then 405.
+/// Whether the verb is disabled for the kind (contract 2.1); the answer is then 405.
 pub(super) fn is_off(kind: Kind, method: &Method) -> bool {
     match *method {
         Method::POST => matches!(
@@ -34,12 +34,12 @@ pub(super) fn is_off(kind: Kind, method: &Method) -> bool {
     }
 }
 
-/// Whether a listing of the kind can be filtered by what its objects refer to.
+/// Whether a listing of the kind can be filtered by `service_id` and `upstream_id`.
 pub(super) fn refers_to_upstreams(kind: Kind) -> bool {
     matches!(kind, Kind::Route | Kind::StreamRoute)
 }
 
-/// The stored text as it may be shown to that role: private keys stay inside, a viewer sees no other secret either.
+/// The stored text as an answer shows it to that role: without private keys, and for a viewer with all secrets masked.
 pub(super) fn shown_to<'t>(role: Role, catalog: &Catalog, key: &Key, text: &'t str) -> Cow<'t, RawValue> {
     let shown = shown(key.kind, text);
     if role == Role::Admin {
@@ -55,8 +55,8 @@ pub(super) fn shown_to<'t>(role: Role, catalog: &Catalog, key: &Key, text: &'t s
     }
 }
 
-/// The text that a write has stored, as its answer shows it: what is encrypted in the store is shown encrypted, as
-/// APISIX answers. A private key that is not encrypted stays inside; a reference to one is shown.
+/// The text that a write stored, as its answer shows it: values that the store encrypts are shown encrypted, as in
+/// APISIX. A private key that is not encrypted is left out; a reference to one is shown.
 pub(super) fn shown_as_stored(sealer: &Sealer, key: &Key, text: &str) -> Box<RawValue> {
     let sealed = sealer.seal(key, text);
     if key.kind != Kind::Ssl {
@@ -73,7 +73,7 @@ pub(super) fn shown_as_stored(sealer: &Sealer, key: &Key, text: &str) -> Box<Raw
     raw(&Value::Object(object)).into_owned()
 }
 
-/// Whether a private key, or each of a list, was encrypted or is a reference.
+/// Whether a private key, or each key of a list, was encrypted or is a reference.
 fn is_harmless(plain: &Value, sealed: &Value) -> bool {
     match (plain, sealed) {
         (Value::String(plain), Value::String(sealed)) => plain != sealed || is_reference(plain),
@@ -85,18 +85,18 @@ fn is_harmless(plain: &Value, sealed: &Value) -> bool {
     }
 }
 
-/// The stored text as it may be shown: private keys stay inside.
+/// The stored text without private keys.
 pub(crate) fn shown(kind: Kind, text: &str) -> Cow<'_, RawValue> {
     if kind != Kind::Ssl {
         return match serde_json::from_str::<&RawValue>(text) {
             Ok(raw) => Cow::Borrowed(raw),
-            // Only a damaged store holds this; its text is still shown, as text.
+            // Only a damaged store holds text that is not JSON; it is shown as a string.
             Err(_) => raw(&Value::String(text.to_owned())),
         };
     }
     let mut object: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
     for name in PRIVATE_FIELDS {
-        // A reference to a secret is no secret, and is shown as it was written.
+        // A reference to a secret is not secret, so it is shown as written.
         if !object.get(name).is_some_and(is_only_references) {
             object.shift_remove(name);
         }
@@ -104,14 +104,14 @@ pub(crate) fn shown(kind: Kind, text: &str) -> Cow<'_, RawValue> {
     raw(&Value::Object(object))
 }
 
-/// Where an object holds secrets, as JSON pointers.
+/// The places of secrets in an object, as JSON pointers.
 pub(crate) fn secret_places(catalog: &Catalog, key: &Key, object: &Value) -> Vec<String> {
     let mut places = Vec::new();
     secret_field::for_each(catalog, key, &mut object.clone(), &mut |place, _, _| {
         places.push(place.to_owned());
     });
     if key.kind == Kind::Secret {
-        // How this node proves itself to a secret manager. It is not encrypted in the store, as in APISIX.
+        // Credentials for a secret manager. The store does not encrypt them, as in APISIX.
         let of_manager =
             MANAGER_FIELDS.iter().filter(|place| object.pointer(place).is_some_and(Value::is_string));
         places.extend(of_manager.map(|place| (*place).to_owned()));
@@ -120,7 +120,7 @@ pub(crate) fn secret_places(catalog: &Catalog, key: &Key, object: &Value) -> Vec
     places
 }
 
-/// Takes the secrets out of an object.
+/// Masks the secrets of an object.
 pub(super) fn hide_secrets(catalog: &Catalog, key: &Key, object: &mut Value) {
     for place in secret_places(catalog, key, object) {
         if let Some(secret) = object.pointer_mut(&place) {
@@ -129,8 +129,8 @@ pub(super) fn hide_secrets(catalog: &Catalog, key: &Key, object: &mut Value) {
     }
 }
 
-/// Adds the places of all texts of plugins that this gateway does not know: their schemas, which would name the secrets among
-/// them, are not known either.
+/// Adds the places of all texts of plugins that this gateway does not have, because without their schemas any text may
+/// be a secret.
 fn add_unknown_plugins(catalog: &Catalog, key: &Key, object: &Value, places: &mut Vec<String>) {
     if key.kind == Kind::PluginMetadata && catalog.get(key.own_id()).is_none() {
         add_texts(object, String::new(), places);
@@ -163,7 +163,7 @@ fn below(pointer: &str, step: &str) -> String {
     format!("{pointer}/{}", step.replace('~', "~0").replace('/', "~1"))
 }
 
-/// Whether a value is a reference to a secret, or a list of nothing else.
+/// Whether a value is a reference to a secret, or a list of such references.
 fn is_only_references(value: &Value) -> bool {
     match value {
         Value::String(text) => is_reference(text),
@@ -178,7 +178,7 @@ fn raw(value: &Value) -> Cow<'static, RawValue> {
 
 /// Fields of an `ssl` that hold private keys.
 const PRIVATE_FIELDS: [&str; 2] = ["key", "keys"];
-/// Fields of a secret manager (`vault`, `aws`, `gcp`) that open it.
+/// Fields of a secret manager (`vault`, `aws`, `gcp`) that hold its credentials.
 const MANAGER_FIELDS: [&str; 5] =
     ["/token", "/access_key_id", "/secret_access_key", "/session_token", "/auth_config/private_key"];
 
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn private_keys_are_never_shown() {
+    fn private_keys_are_not_shown() {
         let check = |kind, text: &str, expected: &str| assert_eq!(shown(kind, text).get(), expected);
         check(Kind::Route, r#"{ "uri":"/" , "key":1}"#, r#"{ "uri":"/" , "key":1}"#);
         check(Kind::Ssl, r#"{"cert":"c","key":"k","sni":"s","keys":["k"]}"#, r#"{"cert":"c","sni":"s"}"#);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn verbs_that_are_off() {
+    fn disabled_verbs_are_those_of_apisix() {
         let off = |method: Method| -> Vec<&str> {
             Kind::ALL.into_iter().filter(|kind| is_off(*kind, &method)).map(Kind::collection).collect()
         };

@@ -1,4 +1,4 @@
-//! Filters and pages of a listing (contract 2.1). It refuses to know where the entries come from.
+//! Filters and pages of a listing (contract 2.1). Callers hand in the entries.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ pub(super) struct Entry<'a> {
     pub key: String,
     /// The JSON as stored.
     pub value: Cow<'a, RawValue>,
-    /// Revision that made it.
+    /// Revision that created it.
     #[serde(rename = "createdIndex")]
     pub created_index: u64,
     /// Revision that changed it last.
@@ -38,15 +38,15 @@ pub(super) struct Listing<'a> {
     pub total: usize,
 }
 
-/// A page size outside its bounds, or none; the answer is this text with 400.
+/// The text of a 400 for a page size that is out of bounds or not a whole number.
 pub(super) const PAGE_SIZE_FAULT: &str = "page_size must be between 10 and 500";
-/// A page that there cannot be; likewise.
+/// The text of a 400 for a page that is not a whole number from 1.
 pub(super) const PAGE_FAULT: &str = "page must be a whole number from 1";
 
-/// Filters `entries` by the query's arguments, and cuts out the page it asks for.
+/// Filters `entries` by the arguments of the query, and keeps the requested page.
 ///
 /// # Errors
-/// [`PAGE_SIZE_FAULT`] and [`PAGE_FAULT`], also where only one of the two arguments is given and nothing is cut.
+/// [`PAGE_SIZE_FAULT`] and [`PAGE_FAULT`], also if only one of the two arguments is given and all entries are kept.
 pub(super) fn list<'a>(
     entries: Vec<Entry<'a>>,
     query: &Query,
@@ -70,13 +70,13 @@ pub(super) fn list<'a>(
     Ok(Listing { list, total })
 }
 
-/// An argument that is a whole number from 1 to `max`, in any spelling of numbers that Lua reads; none if it is missing.
+/// An argument that is a whole number from 1 to `max`, in any notation that Lua reads (`1e1`); none if it is missing.
 fn whole_number(query: &Query, name: &str, max: f64) -> Result<Option<usize>, ()> {
     if query.get(name).is_none() {
         return Ok(None);
     }
     match query.number(name) {
-        // Beyond the largest page there is nothing.
+        // A page beyond `u32::MAX` is empty, as is page `u32::MAX` itself.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         Some(number) if number >= 1.0 && number <= max && number.fract() == 0.0 => {
             Ok(Some(number.min(f64::from(u32::MAX)) as usize))
@@ -85,7 +85,7 @@ fn whole_number(query: &Query, name: &str, max: f64) -> Result<Option<usize>, ()
     }
 }
 
-/// What a query asks of each object; every condition must hold.
+/// Conditions of a query; an entry is kept if all of them hold.
 struct Filter {
     name: Option<Pattern>,
     uri: Option<Pattern>,
@@ -94,10 +94,10 @@ struct Filter {
     upstream_id: Option<String>,
 }
 
-/// A regular expression, or one that does not compile and so finds nothing.
+/// A regular expression; an expression that does not compile matches nothing.
 struct Pattern(Option<Regex>);
 
-/// The parts of an object that filters look at.
+/// The fields of an object that filters read.
 #[derive(Deserialize)]
 struct Visible<'a> {
     #[serde(borrow)]
@@ -177,7 +177,7 @@ fn refers(wanted: Option<&str>, found: Option<&TextOrNumber>) -> bool {
 /// Smallest and largest page (APISIX's bounds).
 const MIN_PAGE_SIZE: usize = 10;
 const MAX_PAGE_SIZE: f64 = 500.0;
-/// Compiled size of a filter's expression; a name needs a few kilobytes.
+/// Limit of a compiled expression, so that a request cannot take much memory; a name needs a few kilobytes.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
 
 #[cfg(test)]
@@ -189,7 +189,7 @@ mod tests {
         let entry = |(index, value): (usize, &Value)| Entry {
             key: format!("/apisix/routes/{index}"),
             value: Cow::Owned(RawValue::from_string(value.to_string()).unwrap()),
-            // The later in the list, the earlier made.
+            // Later entries were created earlier.
             created_index: 1000 - index as u64,
             modified_index: 0,
         };
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn filters() {
+    fn every_filter_must_match() {
         let values = [
             json!({"name": "web-1", "uri": "/a", "labels": {"env": "prod"}, "service_id": 7}),
             json!({"name": "web-11", "uris": ["/b", "/a1"], "labels": {"env2": "env"}, "upstream_id": "u"}),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn pages() {
+    fn page_is_cut_from_entries_by_creation() {
         let values: Vec<Value> = (0..11).map(|index| json!({"name": format!("n{index}")})).collect();
         check(&values, "page=1&page_size=10", Ok((&[10, 9, 8, 7, 6, 5, 4, 3, 2, 1], 11)));
         check(&values, "page=2&page_size=10", Ok((&[0], 11)));

@@ -1,8 +1,8 @@
-//! Which object or collection a path of the Admin API names. It refuses to know whether it exists.
+//! The object or collection that a path of the Admin API names, whether it exists or not.
 
 use model::Kind;
 
-/// What a path names.
+/// An object or a collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ObjectPath {
     /// The kind.
@@ -11,18 +11,18 @@ pub(crate) struct ObjectPath {
     pub parent: Option<String>,
     /// The id within the collection.
     pub id: Option<String>,
-    /// What follows the id.
+    /// The segments after the id.
     pub sub_path: Vec<String>,
 }
 
 impl ObjectPath {
-    /// Reads the segments behind `/apisix/admin`; none when the first names no collection.
+    /// Reads the segments after `/apisix/admin`; none if the first one is not a collection.
     pub(crate) fn parse(segments: &[String]) -> Option<ObjectPath> {
         let (collection, rest) = segments.split_first()?;
         let kind = match Kind::from_collection(collection)? {
-            // Credentials are only found below their consumer.
+            // The path of credentials is below their consumer.
             Kind::Credential => return None,
-            // A collection of its own in APISIX: it must not be taken for the service that it belongs to.
+            // In APISIX this is a collection of its own, so it must not be read as a sub-path of the service.
             Kind::Service if rest.get(1).is_some_and(|segment| segment == COST_DECORATIONS) => return None,
             kind => kind,
         };
@@ -51,12 +51,12 @@ impl ObjectPath {
         }
     }
 
-    /// The id that [`model::Key`] knows the object by, if the path has one.
+    /// The id as [`model::Key`] writes it, if the path has one.
     pub(crate) fn key_id(&self) -> Option<String> {
         self.id.as_deref().map(|id| self.key_id_of(id))
     }
 
-    /// The key id of an object of this collection with that id.
+    /// The id of [`model::Key`] for an object of this collection.
     pub(super) fn key_id_of(&self, id: &str) -> String {
         match (self.kind, &self.parent) {
             (Kind::Credential, Some(consumer)) => format!("{consumer}/credentials/{id}"),
@@ -66,7 +66,7 @@ impl ObjectPath {
     }
 }
 
-/// What costs of GraphQL fields are kept under, below their service. No plugin here counts them.
+/// APISIX's collection for the costs of GraphQL fields, below a service. Weir has no plugin that counts them.
 pub(super) const COST_DECORATIONS: &str = "graphql_cost_decorations";
 
 #[cfg(test)]
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_and_what_they_name() {
+    fn path_names_an_object_or_a_collection() {
         let check = |path: &str, expected: Option<(Kind, Option<&str>, &[&str])>| {
             let segments = crate::admin::query::segments(path);
             let target = ObjectPath::parse(&segments);

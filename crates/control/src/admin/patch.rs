@@ -1,9 +1,8 @@
-//! The two forms of PATCH (contract 2.1): merging a part into an object, and replacing what lies at a sub-path. It
-//! refuses to know which object it is.
+//! The two forms of PATCH (contract 2.1): merging a part into an object, and replacing the value at a sub-path.
 
 use serde_json::{Map, Value};
 
-/// Merges `part` into `value`: `null` deletes, objects merge, everything else (arrays too) is replaced.
+/// Merges `part` into `value`: `null` deletes a field, objects merge, other values (arrays too) are replaced.
 pub(crate) fn merge(value: &mut Map<String, Value>, part: Map<String, Value>) {
     for (name, part) in part {
         match part {
@@ -13,7 +12,7 @@ pub(crate) fn merge(value: &mut Map<String, Value>, part: Map<String, Value>) {
             Value::Object(part) => match value.get_mut(&name) {
                 Some(Value::Object(inner)) => merge(inner, part),
                 _ => {
-                    // A fresh object has nothing its nulls could delete.
+                    // `null` in a part must not be stored, so the part is merged into an empty object.
                     let mut inner = Map::new();
                     merge(&mut inner, part);
                     value.insert(name, Value::Object(inner));
@@ -26,18 +25,18 @@ pub(crate) fn merge(value: &mut Map<String, Value>, part: Map<String, Value>) {
     }
 }
 
-/// Puts `part` at `path` inside `value`, making objects on the way; `null` deletes what is there.
+/// Sets the value at `path` to `part` and creates missing objects above it; `null` deletes the value.
 ///
 /// # Errors
-/// The contract's text, when something on the way is no object.
+/// The contract's text, if a value above it is not an object.
 pub(crate) fn replace_at(value: &mut Map<String, Value>, path: &[String], part: Value) -> Result<(), String> {
-    let (last, way) = path.split_last().expect("a sub-path has at least one segment");
+    let (last, parents) = path.split_last().expect("a sub-path has at least one segment");
     let mut inner = value;
-    for (depth, name) in way.iter().enumerate() {
+    for (depth, name) in parents.iter().enumerate() {
         let next = inner.entry(name.clone()).or_insert_with(|| Value::Object(Map::new()));
         let Value::Object(object) = next else {
-            // An array met as the last step of the way can still have one of its items replaced.
-            if let (Value::Array(items), true) = (next, depth + 1 == way.len()) {
+            // The direct parent may be an array: then `last` is the index of an item.
+            if let (Value::Array(items), true) = (next, depth + 1 == parents.len()) {
                 return replace_item(items, last, part).ok_or_else(|| invalid(path));
             }
             return Err(invalid(&path[..=depth]));
@@ -78,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn merging() {
+    fn part_is_merged_and_null_deletes() {
         let check = |value: Value, part: Value, expected: Value| {
             let mut merged = object(value);
             merge(&mut merged, object(part));
@@ -97,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn sub_paths() {
+    fn value_at_sub_path_is_replaced() {
         let check = |value: Value, path: &str, part: Value, expected: Result<Value, &str>| {
             let mut patched = object(value);
             let path: Vec<String> = path.split('/').map(str::to_owned).collect();

@@ -1,5 +1,4 @@
-//! `/apisix/admin/plugins`: which plugins there are and how they are configured, read from the catalog. It refuses to
-//! name any.
+//! `/apisix/admin/plugins`: names, properties and schemas of the plugins in the catalog. It names no plugin.
 
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
     let name = call.segments.get(1).map(String::as_str);
     match (&call.method, name) {
         (&Method::PUT, Some("reload")) => {
-            // Plugins are built in; what can have changed is the file of resources.
+            // Plugins are compiled in, so only the resource file can have changed.
             parts.reconcile.reload().await;
             respond::text(StatusCode::OK, "done")
         }
@@ -34,7 +33,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
     }
 }
 
-/// The schema of one plugin, or with `all=true` everything about all of them.
+/// The schema of one plugin, or with `all=true` the descriptions of all plugins.
 pub(super) fn get(catalog: &Catalog, name: Option<&str>, query: &Query) -> Response<Bytes> {
     let subsystem = match subsystem(query) {
         Ok(subsystem) => subsystem,
@@ -55,7 +54,7 @@ pub(super) fn get(catalog: &Catalog, name: Option<&str>, query: &Query) -> Respo
     }
 }
 
-/// Everything about the plugins of a subsystem, by name.
+/// The descriptions of the plugins of a subsystem, by name.
 pub(crate) fn all(catalog: &Catalog, subsystem: Subsystem) -> Map<String, Value> {
     let plugins = catalog.iter().filter(|plugin| plugin.info().serves(subsystem));
     plugins.map(|plugin| (plugin.info().name.to_string(), describe(plugin))).collect()
@@ -80,7 +79,7 @@ fn describe(plugin: &CatalogPlugin) -> Value {
     Value::Object(described)
 }
 
-/// APISIX writes versions as numbers.
+/// A version as a number if it is one, because APISIX writes `0.1`.
 fn version(text: &str) -> Value {
     text.parse::<f64>().map_or_else(|_| Value::from(text), Value::from)
 }

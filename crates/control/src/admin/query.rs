@@ -1,5 +1,5 @@
-//! Paths and query strings as APISIX reads them: percent-decoded, `+` a space, the first of a repeated name wins. It
-//! refuses to know which names mean something.
+//! Paths and query strings as APISIX reads them: percent-decoded, `+` is a space, and the first of repeated arguments
+//! counts.
 
 use std::borrow::Cow;
 
@@ -31,7 +31,7 @@ impl Query {
         self.arguments.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// The first value of `name` as a number; none when it is none.
+    /// The first value of `name`, if it is a finite number.
     pub(super) fn number(&self, name: &str) -> Option<f64> {
         self.get(name)?.trim().parse::<f64>().ok().filter(|number| number.is_finite())
     }
@@ -52,7 +52,7 @@ fn decode_form(text: &str) -> String {
     percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
 }
 
-/// What nginx reads by default (`get_uri_args`).
+/// The default limit of OpenResty's `get_uri_args`; later arguments are ignored.
 const MAX_ARGUMENTS: usize = 100;
 
 #[cfg(test)]
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_are_decoded_and_the_first_wins() {
+    fn arguments_are_decoded_and_first_one_counts() {
         let query = Query::parse("a=1&b=%202+3&&a=9&flag&filter=service_id%3D1&n=1e999");
         let check = |name: &str, expected: Option<&str>| assert_eq!(query.get(name), expected, "{name}");
         check("a", Some("1"));
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_are_decoded_and_never_empty() {
+    fn segments_are_decoded_and_not_empty() {
         let check = |path: &str, expected: &[&str]| assert_eq!(segments(path), expected, "{path}");
         check("/apisix/admin/routes/", &["apisix", "admin", "routes"]);
         check("//a//%62", &["a", "b"]);

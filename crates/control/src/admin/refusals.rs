@@ -1,5 +1,5 @@
-//! Lines in the error log about callers that were refused. Such lines need no key, so that there is at most one per
-//! reason, address and interval. It decides no refusal itself.
+//! Lines in the error log about refused callers. A caller without a key can cause them, so there is at most one line
+//! per reason, address and interval. The decision to refuse is made elsewhere.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -9,27 +9,27 @@ use parking_lot::Mutex;
 use stdx::throttle::{Line, Throttle};
 use tokio::time::Instant;
 
-/// Milliseconds between two lines about one address: often enough to see an attack begin and last.
+/// Milliseconds between two lines about one address: short enough to see when an attack begins and how long it lasts.
 const INTERVAL_MS: u64 = 10_000;
-/// Reasons times addresses that have a line of their own in an interval; the others share one line. Each takes about
-/// 100 bytes; callers of an Admin API are few, unless they attack it.
+/// Pairs of a reason and an address that have a line of their own in an interval; other pairs share one line. A pair
+/// takes about 100 bytes. Few addresses use an Admin API, so more pairs mean an attack.
 const ADDRESSES_MAX: usize = 256;
-/// How often it is looked whether events that were held back are due.
+/// Interval of the task that logs delayed lines.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// See the module. Clones act on the same table.
+/// Logs refusals, at a limited rate. Clones share one table.
 #[derive(Clone)]
 pub(super) struct Refusals(Arc<Mutex<Table>>);
 
 struct Table {
-    /// Times are counted from it.
+    /// Origin of the times in `throttle`.
     start: Instant,
     throttle: Throttle<(&'static str, IpAddr), Refusal>,
-    /// A task looks for what is due.
+    /// Whether the task that logs delayed lines runs.
     is_watched: bool,
 }
 
-/// One refusal, as a line tells of it.
+/// The content of a line.
 struct Refusal {
     peer: SocketAddr,
     message: &'static str,
@@ -44,7 +44,7 @@ impl Default for Refusals {
 }
 
 impl Refusals {
-    /// Notes that `peer` was refused, and logs `message` with the answer's `description` if it is time.
+    /// Counts a refusal of `peer`, and logs `message` with the answer's `description` unless a line was logged recently.
     pub(super) fn note(&self, peer: SocketAddr, message: &'static str, description: Option<&'static str>) {
         let mut table = self.0.lock();
         let key = (description.unwrap_or(message), peer.ip().to_canonical());
@@ -60,7 +60,7 @@ impl Refusals {
         }
     }
 
-    /// Starts the task that logs what was held back, until there is nothing more.
+    /// Starts the task that logs delayed lines; it ends when there are none left.
     fn watch(&self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             self.0.lock().is_watched = false;

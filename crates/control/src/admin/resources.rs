@@ -1,5 +1,5 @@
-//! Reading and writing objects, the same for every kind (contract 2.1). It refuses to know what an object means: rules
-//! about its content are the model's, rules about its place are here.
+//! Reading and writing objects, the same for every kind (contract 2.1). It checks ids and paths; `model` checks the
+//! content.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ async fn get(parts: &Arc<AdminParts>, target: ObjectPath, call: Call) -> Respons
     listed.await.unwrap_or_else(|refusal| *refusal)
 }
 
-/// The write of a PUT; its refusals follow APISIX's order: is there a body, is the id right, is the content.
+/// The write of a PUT. Faults are looked for in APISIX's order: body, id, content.
 fn put(parts: &AdminParts, target: &ObjectPath, call: Call) -> Result<Write, Refusal> {
     let kind = target.kind;
     let ttl_s = call.query.number("ttl");
@@ -95,14 +95,14 @@ fn put(parts: &AdminParts, target: &ObjectPath, call: Call) -> Result<Write, Ref
     }
 }
 
-/// The id from the path or else from the body; in the end the body has it.
+/// The id from the path, otherwise from the body. An id from the path is written into the body.
 fn own_id(target: &ObjectPath, body: &mut Map<String, Value>) -> Result<String, Refusal> {
     let given = body.get("id").map(|id| match id {
         Value::String(id) => id.clone(),
         other => other.to_string(),
     });
     let whole = target.key_id();
-    // A secret's own id is `vault/1`; everything else has the last part only.
+    // The id in the body of a secret is `vault/1`; in other bodies it is the last segment only.
     let from_path = if target.kind == Kind::Secret { whole } else { target.id.clone() };
     match (from_path, given) {
         (Some(id), Some(given)) if id != given => {
@@ -110,7 +110,7 @@ fn own_id(target: &ObjectPath, body: &mut Map<String, Value>) -> Result<String, 
         }
         (Some(id), _) => {
             body.insert("id".to_owned(), Value::String(id));
-            Ok(target.id.clone().expect("the id from the path came from here"))
+            Ok(target.id.clone().expect("key_id has a value only if id has one"))
         }
         (None, Some(given)) => Ok(given),
         (None, None) => Err(missing_id(target.kind)),
@@ -148,7 +148,7 @@ fn delete(target: &ObjectPath, call: &Call) -> Result<Write, Refusal> {
     Ok(Write::Delete { key, force: call.query.get("force") == Some("true") })
 }
 
-/// Asks for the write and words what became of it.
+/// Sends the write to the reconciling thread and makes the answer from its result.
 async fn finish(parts: &AdminParts, write: Write, author: Author) -> Response<Bytes> {
     let is_patch = matches!(write, Write::Patch { .. });
     match parts.reconcile.write(write, author).await {
@@ -168,8 +168,7 @@ async fn finish(parts: &AdminParts, write: Write, author: Author) -> Response<By
     }
 }
 
-/// The warnings of an object that was just written. Another write may have come in between: then the text is
-/// checked again.
+/// The warnings of an object that was just written. If another write has replaced it since, the text is checked again.
 fn warnings(parts: &AdminParts, key: &Key, text: &str) -> Vec<Warning> {
     let view = parts.view.load();
     if view.written(key).is_some_and(|written| *written.text == *text) {
@@ -179,7 +178,7 @@ fn warnings(parts: &AdminParts, key: &Key, text: &str) -> Vec<Warning> {
     check::object(&parts.catalog, key, &value).map(|checked| checked.warnings.into_vec()).unwrap_or_default()
 }
 
-/// The answer to a write that was not done.
+/// The answer to a refused write.
 pub(super) fn refusal_of_write(refused: Refused) -> Response<Bytes> {
     match refused {
         Refused::NotFound => respond::key_not_found(),
@@ -194,7 +193,7 @@ pub(super) fn refusal_of_write(refused: Refused) -> Response<Bytes> {
     }
 }
 
-/// What the content check says of a body that has no usable key, or `otherwise` if it says nothing.
+/// The first fault of the content of a body without a usable key, or `otherwise` if the content has no fault.
 fn content_refusal(parts: &AdminParts, kind: Kind, body: Map<String, Value>, otherwise: &str) -> Refusal {
     match check::value(&parts.catalog, kind, &Value::Object(body)) {
         Err(refusal) => refused(refusal.contract_message()),

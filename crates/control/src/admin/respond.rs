@@ -1,5 +1,4 @@
-//! The shape of every Admin API answer: headers, JSON with a line end, error envelopes. It refuses to know what is
-//! being answered.
+//! The form of every Admin API answer: headers, JSON with a line end, error envelopes. It knows no request.
 
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
@@ -10,7 +9,7 @@ use serde_json::json;
 
 use crate::serve::Refusal;
 
-/// Headers that every answer of one server carries (contract 2.1).
+/// Headers of every answer of one server (contract 2.1).
 #[derive(Debug, Clone)]
 pub struct ApiHeaders {
     server: HeaderValue,
@@ -18,8 +17,8 @@ pub struct ApiHeaders {
 }
 
 impl ApiHeaders {
-    /// `emulated_version` is the APISIX version the API behaves like, shown as `Server: APISIX/<version>`;
-    /// characters that no header may carry are left out. Without it the header is `APISIX`, as in APISIX with
+    /// `emulated_version` is the APISIX version that the API behaves like, shown as `Server: APISIX/<version>`;
+    /// characters that a header cannot hold are left out. Without it the header is `APISIX`, as in APISIX with
     /// `enable_server_tokens: false`.
     pub fn new(emulated_version: Option<&str>, cors: bool) -> ApiHeaders {
         let server = emulated_version.map(|version| {
@@ -29,14 +28,14 @@ impl ApiHeaders {
         ApiHeaders { server: server.unwrap_or(HeaderValue::from_static("APISIX")), cors }
     }
 
-    /// Puts the headers on.
+    /// Adds the headers.
     pub fn add_to(&self, response: Response<Bytes>) -> Response<Bytes> {
         let mut response = self.add_to_refusal(response);
         response.headers_mut().insert(API_VERSION, HeaderValue::from_static("v3"));
         response
     }
 
-    /// Puts the headers on for a caller who has shown no key: the version of the API is not for them.
+    /// Adds the headers except `X-API-VERSION`, for a caller without a valid key.
     pub fn add_to_refusal(&self, mut response: Response<Bytes>) -> Response<Bytes> {
         let headers = response.headers_mut();
         headers.insert(header::SERVER, self.server.clone());
@@ -63,7 +62,7 @@ impl ApiHeaders {
     }
 }
 
-/// A JSON body, closed by a line end as APISIX does.
+/// A JSON body with a line end after it, as in APISIX.
 pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Response<Bytes> {
     let mut bytes = serde_json::to_vec(body).expect("maps with text keys always serialize");
     bytes.push(b'\n');
@@ -103,25 +102,25 @@ pub(crate) async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.map_err(|_| Box::new(empty(StatusCode::INTERNAL_SERVER_ERROR)))
 }
 
-/// The answer for a key that is not there.
+/// 404 for an object that does not exist.
 pub(crate) fn key_not_found() -> Response<Bytes> {
     json(StatusCode::NOT_FOUND, &json!({ "message": "Key not found" }))
 }
 
-/// A body that is no JSON.
+/// A body of plain text.
 pub(crate) fn text(status: StatusCode, body: &'static str) -> Response<Bytes> {
     with_body(status, Bytes::from_static(body.as_bytes()))
 }
 
-/// Only a status.
+/// A status without a body.
 pub(crate) fn empty(status: StatusCode) -> Response<Bytes> {
     with_body(status, Bytes::new())
 }
 
-/// Puts what has no effect in a written object into `X-Weir-Warning`, one field for each warning.
+/// Adds an `X-Weir-Warning` field for each warning about a written object.
 pub(crate) fn warn(response: &mut Response<Bytes>, warnings: &[Warning]) {
     for warning in warnings.iter().take(MAX_WARNINGS) {
-        // A field has visible ASCII only (RFC 9110 section 5.5); names in a warning come from users.
+        // Field values are visible ASCII (RFC 9110 section 5.5), but names in a warning come from users.
         let text: String = warning
             .to_string()
             .chars()
@@ -134,7 +133,7 @@ pub(crate) fn warn(response: &mut Response<Bytes>, warnings: &[Warning]) {
     }
 }
 
-/// As [`warn`], of the objects under those keys, each warning behind its object's key.
+/// As [`warn`], for the objects under those keys; each warning begins with the key of its object.
 pub(crate) fn warn_of<'k>(
     response: &mut Response<Bytes>,
     snapshot: &Snapshot,
@@ -157,9 +156,9 @@ fn with_body(status: StatusCode, body: Bytes) -> Response<Bytes> {
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const WARNING: HeaderName = HeaderName::from_static("x-weir-warning");
-/// Fields of one answer, so that its head stays below the 8 KiB that many clients read at most; the verdict has all.
+/// Fields of one answer. The head stays below the 8 KiB that many clients accept; `weir/verdicts` lists all warnings.
 const MAX_WARNINGS: usize = 10;
-/// Bytes of one field, for the same reason.
+/// Bytes of one field, for the same limit.
 const MAX_WARNING_BYTES: usize = 400;
 const API_VERSION: HeaderName = HeaderName::from_static("x-api-version");
 const CORS: [(HeaderName, &str); 4] = [

@@ -1,5 +1,4 @@
-//! `/apisix/admin/schema`: the JSON Schemas of kinds and plugins, and checking a body against one. It refuses to know
-//! the schemas themselves.
+//! `/apisix/admin/schema`: the JSON Schemas of kinds and plugins, and the check of a body against one.
 
 use std::sync::Arc;
 
@@ -32,7 +31,7 @@ fn of_kind(name: &str) -> Response<Bytes> {
     }
 }
 
-/// Checks a body as a write would, but against nothing that is stored.
+/// Checks a body as a write would, but not against stored objects.
 fn validate(parts: &AdminParts, collection: &str, call: &Call) -> Response<Bytes> {
     let Some(kind) = Kind::from_collection(collection) else { return unsupported(collection) };
     let Some(body) = &call.body else {
@@ -41,7 +40,7 @@ fn validate(parts: &AdminParts, collection: &str, call: &Call) -> Response<Bytes
     match check::value(&parts.catalog, kind, body) {
         Ok(()) => respond::empty(StatusCode::OK),
         Err(refusal) => {
-            // Here the contract has the schema's words without the prefix that writes have.
+            // The contract has this text without the prefix that writes have.
             let message = refusal.contract_message();
             let message = message.strip_prefix("invalid configuration: ").unwrap_or(message);
             respond::bad(message)

@@ -1,5 +1,4 @@
-//! The Admin API's front: addresses and keys before the body, then each path to the file that answers it. It refuses
-//! to know what any of them answers.
+//! The entry to the Admin API: it checks address and key before the body is read, then calls the module of the path.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,25 +24,25 @@ use crate::view::SharedView;
 /// The Admin API of one listener.
 pub struct Admin {
     pub(super) parts: Arc<AdminParts>,
-    /// Whole sets wait here for each other.
+    /// Permits for reading and working on a whole set.
     sets: Arc<Semaphore>,
 }
 
-/// What the Admin API is made of.
+/// The parts of an Admin API.
 pub struct AdminParts {
-    /// Who may use it.
+    /// Checks addresses and keys.
     pub gate: Gate,
-    /// The headers of its answers.
+    /// The headers of every answer.
     pub headers: respond::ApiHeaders,
-    /// What it reads.
+    /// The configuration in force.
     pub view: SharedView,
-    /// Whom it asks for changes.
+    /// Makes changes.
     pub reconcile: Reconcile,
-    /// The plugins there are.
+    /// The plugins of this gateway.
     pub catalog: Arc<Catalog>,
-    /// The gateway as it runs.
+    /// The state of the running gateway.
     pub reports: Reports,
-    /// Whether stream routes are taken.
+    /// Whether stream routes may be written.
     pub stream_routes: bool,
     /// Encrypts secrets in answers to writes.
     pub sealer: Sealer,
@@ -51,22 +50,22 @@ pub struct AdminParts {
     pub max_set_bytes: usize,
 }
 
-/// One request, taken apart.
+/// One request.
 pub(super) struct Call {
     pub(super) method: Method,
-    /// Behind `/apisix/admin`.
+    /// The segments after `/apisix/admin`.
     pub(super) segments: Vec<String>,
     pub(super) query: Query,
-    /// The body as JSON; none when there was none.
+    /// The body as JSON; none if the body is empty.
     pub(super) body: Option<Value>,
-    /// Who asks.
+    /// The caller, for the history.
     pub(super) author: Author,
     /// The role of the caller's key.
     pub(super) role: Role,
 }
 
 impl Admin {
-    /// An Admin API of those parts.
+    /// An Admin API of these parts.
     pub fn new(parts: AdminParts) -> Admin {
         Admin { parts: Arc::new(parts), sets: Arc::new(Semaphore::new(SETS_AT_ONCE)) }
     }
@@ -150,7 +149,7 @@ async fn route(parts: &Arc<AdminParts>, request: Request<Bytes>) -> Response<Byt
     let known_method =
         matches!(head.method, Method::GET | Method::PUT | Method::POST | Method::PATCH | Method::DELETE);
     let author = author(&head);
-    // `admit` has refused callers without a role before the body was read.
+    // `admit` refused callers without a role before the body was read, so that the default is not reached.
     let role = parts.gate.check(&head, access(&head)).unwrap_or(Role::Viewer);
     let whole = whole_set(&path);
     if whole == ["configs"] && (known_method || head.method == Method::HEAD) {
@@ -204,7 +203,7 @@ async fn dispatch(parts: &Arc<AdminParts>, call: Call) -> Response<Bytes> {
     }
 }
 
-/// The longest body of a whole set where the process may use so much memory; 0 is without limit.
+/// The longest body of a whole set for this memory limit; 0 is no limit.
 pub(crate) fn max_set_bytes(memory_limit_bytes: u64) -> usize {
     if memory_limit_bytes == 0 {
         return MAX_SET_BYTES;
@@ -231,7 +230,7 @@ fn parse_body(body: &Bytes) -> Result<Option<Value>, Refusal> {
     })
 }
 
-/// What is behind `/apisix/admin` where a whole set is asked for or sent; else nothing.
+/// The segments after `/apisix/admin` if the path reads or writes a whole set; otherwise none.
 fn whole_set(path: &[String]) -> Vec<&str> {
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     match path.as_slice() {
@@ -244,7 +243,7 @@ fn whole_set(path: &[String]) -> Vec<&str> {
     }
 }
 
-/// Who asks: the peer's address, and before it the name that the caller gives, which nobody has checked.
+/// The author for the history: the peer's address, after the name that the caller states, which is not verified.
 fn author(head: &Parts) -> Author {
     let address = head.extensions.get::<Peer>().map(|peer| peer.0.ip().to_canonical().to_string());
     let name = head.headers.get(AUTHOR).and_then(|name| name.to_str().ok()).unwrap_or_default();
@@ -256,7 +255,7 @@ fn author(head: &Parts) -> Author {
     }
 }
 
-/// Whether a request may change something. A reload reads the source again, and so may.
+/// Whether a request may change something. A reload may, because it reads the source again.
 fn access(head: &Parts) -> Access {
     let path = segments(head.uri.path());
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
@@ -272,29 +271,29 @@ fn access(head: &Parts) -> Access {
     }
 }
 
-/// `HEAD /apisix/admin` says that an Admin API is here, without a key.
+/// Whether this is `HEAD /apisix/admin`, which tells clients without a key that an Admin API listens here.
 fn is_probe(head: &Parts) -> bool {
     head.method == Method::HEAD && head.uri.path().trim_end_matches('/') == PREFIX
 }
 
-/// Where the Admin API begins.
+/// The prefix of every path of the Admin API.
 const PREFIX: &str = "/apisix/admin";
-/// APISIX's bound: 1.5 MiB.
+/// APISIX's limit, 1.5 MiB.
 const MAX_BODY_BYTES: usize = 1024 * 1024 * 3 / 2;
-/// Of a whole set: as much as a resource file may have.
+/// Limit of a whole set, the same as for a resource file.
 const MAX_SET_BYTES: usize = 256 << 20;
-/// The part of the memory limit that the body of a whole set may have. Parsed, checked and compared with what is in
-/// force, a set takes three to four times its text, and several times more where its values are tiny.
+/// The body of a whole set may take one part in so many of the memory limit, because a set that is parsed, checked and
+/// compared takes three to four times its text, and several times more if its values are tiny.
 const SET_PART_OF_MEMORY: u64 = 16;
-/// Whole sets that are read and worked on at once, so that the limit above is one for all of them.
+/// Whole sets that are read and worked on at the same time. One, so that the limit above holds for all of them.
 const SETS_AT_ONCE: usize = 1;
-/// The reason of a 403.
+/// The text of a 403.
 const CROSS_SITE: &str = "the key came in the cookie x_api_key, and neither Sec-Fetch-Site (same-origin or none) nor \
                           Origin (the host of this API) says that the request comes from here: send the key in the \
                           header X-API-KEY";
-/// Who the caller says it is; kept with the version that a write makes.
+/// The name that the caller states; kept in the history with the revision of a write.
 const AUTHOR: HeaderName = HeaderName::from_static("x-weir-author");
-/// A name fits a line of `weir history`.
+/// Longest name: it fits a line of `weir history`.
 const MAX_AUTHOR_CHARS: usize = 64;
-/// The revision an answer is about.
+/// The revision that an answer is about.
 pub(super) const REVISION: HeaderName = HeaderName::from_static("x-weir-revision");

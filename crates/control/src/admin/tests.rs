@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::testing::Rig;
 
-/// One conversation with an Admin API over an empty store.
+/// An Admin API over an empty store.
 struct Talk {
     rig: Rig,
     _directory: tempfile::TempDir,
@@ -24,7 +24,7 @@ impl Talk {
         Talk { rig: Rig::store(directory.path()), _directory: directory }
     }
 
-    /// Asks and compares status and body; times that the clock gives are left out of the comparison.
+    /// Sends a request and compares status and body, except `create_time` and `update_time`.
     #[track_caller]
     fn check(&self, method: &str, target: &str, body: Value, status: u16, expected: Value) {
         let (found_status, mut found) = self.rig.json(method, target, &body);

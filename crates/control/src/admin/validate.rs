@@ -1,5 +1,5 @@
-//! `POST /apisix/admin/configs/validate`: a whole set of objects checked at once, nothing stored. It refuses to know
-//! references: a set may lean on objects that are not in it.
+//! `POST /apisix/admin/configs/validate`: checks a whole set of objects and stores nothing. It does not follow
+//! references, because a set may refer to objects that are not in it.
 
 use std::collections::HashSet;
 
@@ -25,7 +25,7 @@ struct SetFault {
     error: String,
 }
 
-/// Checks the body, JSON or YAML by its content type, against every rule that needs no other object.
+/// Checks the body (JSON or YAML by its content type) against every rule that needs no other object.
 pub(super) fn configs(parts: &AdminParts, headers: &HeaderMap, body: &Bytes) -> Response<Bytes> {
     if body.is_empty() {
         return respond::bad("invalid request body: empty request body");
@@ -42,7 +42,7 @@ pub(super) fn configs(parts: &AdminParts, headers: &HeaderMap, body: &Bytes) -> 
     respond::json(StatusCode::BAD_REQUEST, &answer)
 }
 
-/// Whether the field names YAML.
+/// Whether the header field names YAML.
 pub(super) fn is_yaml(headers: &HeaderMap, name: &HeaderName) -> bool {
     let value = headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.starts_with("application/yaml")
@@ -125,7 +125,7 @@ pub(super) fn check_item(
     check::object(catalog, &key, &item).map(drop).map_err(|refusal| refusal.contract_message().to_owned())
 }
 
-/// Takes the index out that an item may carry beside its object.
+/// Removes and returns the index that an item may have.
 pub(super) fn index_of(item: &mut Value) -> Result<Option<u64>, String> {
     let Some(index) = item.as_object_mut().and_then(|item| item.shift_remove(INDEX)) else { return Ok(None) };
     index.as_u64().map(Some).ok_or_else(|| format!("{INDEX} must be a number: an integer from 0 up"))
@@ -147,7 +147,7 @@ pub(super) fn identity(kind: Kind, item: &Value) -> Option<String> {
     }
 }
 
-/// Beside an object of a set: its owner's index of it.
+/// The field of an item that holds the index that the owner of the set gave it.
 pub(super) const INDEX: &str = "modifiedIndex";
-/// What a set that was read says of itself, and may say when it comes back.
+/// Fields of a set beside its collections: answers to GET have them, and PUT accepts them.
 pub(super) const SET_FIELDS: [&str; 2] = ["X-Digest", "X-Last-Modified"];

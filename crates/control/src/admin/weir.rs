@@ -1,5 +1,4 @@
-//! `/apisix/admin/weir`: what Weir tells beyond the contract: revisions, faults and verdicts, how a request would be
-//! routed. It refuses to know how any of it comes about.
+//! `/apisix/admin/weir`: Weir's additions to the contract: status, object states, history, and the route of a request.
 
 pub(super) mod plan;
 pub(super) mod versions;
@@ -63,7 +62,7 @@ fn status(parts: &AdminParts) -> Response<Bytes> {
     respond::json(StatusCode::OK, &body)
 }
 
-/// `POST /apisix/admin/weir/adopt`: whatever etcd has is taken over, even if it is older.
+/// `POST /apisix/admin/weir/adopt`: brings the configuration in etcd into force, even if its revision is older.
 fn adopt(parts: &AdminParts) -> Response<Bytes> {
     if parts.view.load().etcd.is_none() {
         return respond::bad("the configuration does not come from etcd");

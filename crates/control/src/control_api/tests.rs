@@ -26,7 +26,7 @@ fn talk() -> (tempfile::TempDir, Rig) {
 }
 
 #[test]
-fn dumps() {
+fn objects_in_force_are_dumped() {
     let (_directory, rig) = talk();
     let check = |target: &str, pointer: &str, status: u16, expected: Value| {
         let (found, _, body) = block_on(ask(&rig.control, "GET", target, &[], ""));
@@ -90,13 +90,13 @@ fn dumps_hold_no_secret() {
         let shown = body.pointer(&format!("{pointer}/plugins/count")).unwrap();
         assert_eq!(*shown, json!({"count": 3, "password": "***"}), "{target}");
     }
-    // The Admin API shows what was written, as APISIX does: who has its key may read and write it.
+    // The Admin API shows secrets, as in APISIX, because its key allows to write them.
     let (_, route) = rig.json("GET", "/apisix/admin/routes/r", &Value::Null);
     assert_eq!(route["value"]["plugins"]["count"]["password"], "s3cr3t");
 }
 
 #[test]
-fn health() {
+fn health_is_answered_as_json_and_html() {
     let (_directory, rig) = talk();
     let expected = json!({
         "name": "/apisix/upstreams/checked",
@@ -123,7 +123,7 @@ fn health() {
 }
 
 #[test]
-fn verbs() {
+fn only_known_verbs_are_answered() {
     let (_directory, rig) = talk();
     let check = |method: &str, target: &str, expected: (u16, &str)| {
         let (status, _, body) = block_on(ask(&rig.control, method, target, &[], ""));
@@ -136,7 +136,7 @@ fn verbs() {
 }
 
 #[test]
-fn what_only_plugins_and_registries_answer() {
+fn paths_of_missing_plugins_are_answered_404() {
     let (_directory, rig) = talk();
     for target in [
         "/v1/server_info",
@@ -152,7 +152,7 @@ fn what_only_plugins_and_registries_answer() {
 }
 
 #[test]
-fn the_log_level_is_read_and_set() {
+fn log_level_is_read_and_set() {
     let (_directory, rig) = talk();
     let check = |method: &str, body: &str, status: u16, expected: &str| {
         let (found, _, answer) = block_on(ask(&rig.control, method, "/v1/weir/log_level", &[], body));

@@ -132,10 +132,10 @@ fn unusable_settings_are_reported_by_line() {
         );
     }
     user.write("routes: []\n");
-    let moved = "error: the configuration is at revision 1, not at 7: somebody changed it; look at what would change now \
-        with `weir plan`\n";
+    let moved = "error: the configuration is at revision 1, not at 7: it was changed in the meantime; make a \
+        new plan with `weir plan`\n";
     user.check(&["apply", "weir.yaml", "--expect", "7"], 1, "", moved);
-    user.check(&["rollback", "9"], 1, "", "error: version 9 is not kept; the oldest one is 0\n");
+    user.check(&["rollback", "9"], 1, "", "error: revision 9 is not kept; the oldest one is 0\n");
     assert_eq!(weir.admin("GET", "upstreams/u", Value::Null).0, 200);
     assert_eq!(user.run(&["plan", "gone.yaml"]).code, 1);
 }

@@ -1,4 +1,4 @@
-//! Transcripts of a set's owner: what is applied, what is left alone, what is refused, and what a restart keeps.
+//! Whole sets put by an external owner: applied, unchanged and refused sets, and the state after a restart.
 
 use http::HeaderMap;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ impl Owner {
         block_on(ask(&self.rig().admin, method, CONFIGS, &headers, body))
     }
 
-    /// Puts a set under a digest of its own.
+    /// Puts a set under a new digest.
     #[track_caller]
     fn put(&self, set: &Value, expected: (u16, &str)) {
         self.count.set(self.count.get() + 1);
@@ -64,7 +64,7 @@ fn route(id: &str, uri: &str) -> Value {
 }
 
 #[test]
-fn a_set_takes_the_place_of_what_is_there() {
+fn set_replaces_all_objects() {
     let mut owner = Owner::new();
     let empty = owner.get();
     assert_eq!((&empty["routes_conf_version"], &empty["ssls_conf_version"]), (&json!(0), &json!(0)));
@@ -85,7 +85,7 @@ fn a_set_takes_the_place_of_what_is_there() {
 }
 
 #[test]
-fn the_digest_says_whether_a_set_is_new() {
+fn set_with_the_same_digest_is_not_applied() {
     let mut owner = Owner::new();
     let set = json!({"routes": [route("r1", "/1")]}).to_string();
     let (status, _, body) = owner.send("PUT", &[], &set);
@@ -108,13 +108,13 @@ fn the_digest_says_whether_a_set_is_new() {
     assert_eq!(owner.rig().json("PUT", "/apisix/admin/routes/other", &route("other", "/o")).0, 201);
     let (_, headers, _) = owner.send("HEAD", &[], "");
     assert_eq!(headers.get("x-last-modified").unwrap(), "1767225605");
-    assert!(!headers.contains_key("x-digest"), "what somebody else changed is not that set any more");
+    assert!(!headers.contains_key("x-digest"), "after another change, the set in force has no digest");
     assert_eq!(owner.send("PUT", &[("X-Digest", "one")], &set).0, 202);
     assert_eq!(owner.uris(), ["/1"]);
 }
 
 #[test]
-fn versions_say_which_collections_are_new() {
+fn collection_of_the_same_version_is_unchanged() {
     let owner = Owner::new();
     owner.put(&json!({"routes": [route("r1", "/1")], "routes_conf_version": 100}), (202, ""));
     owner.put(&json!({"routes": [route("r1", "/other")], "routes_conf_version": 100}), (202, ""));
@@ -135,7 +135,7 @@ fn versions_say_which_collections_are_new() {
 }
 
 #[test]
-fn indices_say_which_objects_are_new() {
+fn object_of_the_same_index_is_unchanged() {
     let mut owner = Owner::new();
     let indexed = |uri: &str, index: u64| {
         let mut route = route("r1", uri);
@@ -161,7 +161,7 @@ fn indices_say_which_objects_are_new() {
 }
 
 #[test]
-fn what_is_refused_changes_nothing() {
+fn refused_set_changes_nothing() {
     let owner = Owner::new();
     owner.put(&json!({"routes": [route("r1", "/1")]}), (202, ""));
     let before = owner.get();
@@ -194,7 +194,7 @@ fn what_is_refused_changes_nothing() {
 }
 
 #[test]
-fn yaml_comes_and_goes() {
+fn set_is_read_and_written_as_yaml() {
     let owner = Owner::new();
     let set =
         "routes:\n- id: r1\n  uri: /1\n  upstream:\n    nodes:\n      127.0.0.1:1: 1\n    type: roundrobin\n";
@@ -203,7 +203,7 @@ fn yaml_comes_and_goes() {
     let (_, headers, body) = owner.send("GET", &[("Accept", "application/yaml")], "");
     assert_eq!(headers.get("content-type").unwrap(), "application/yaml");
     assert!(body.contains("routes:\n- id: r1\n  uri: /1\n"), "{body}");
-    // What was read may come back as it is, and is the same set.
+    // The set that was read can be put back, and is the same set.
     assert_eq!(owner.send("PUT", &[("X-Digest", "z"), yaml[1]], &body).0, 202);
     assert_eq!(owner.rig().published.0.lock().len(), 2, "nothing differed, so nothing was published");
 }
@@ -219,7 +219,7 @@ fn dangling_object_is_reported_and_rest_applies() {
 }
 
 #[test]
-fn private_keys_are_for_who_may_put_them_back() {
+fn only_an_admin_gets_private_keys() {
     let owner = Owner::new();
     let (cert, key) = crate::testing::certificate();
     let ssl = json!({"id": "s", "snis": ["a.example"], "cert": cert, "key": key});
@@ -232,7 +232,7 @@ fn private_keys_are_for_who_may_put_them_back() {
 }
 
 #[test]
-fn a_file_is_not_written() {
+fn set_is_refused_with_a_file_source() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("weir.yaml");
     std::fs::write(&path, "routes: []\n").unwrap();

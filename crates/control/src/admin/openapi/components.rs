@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::convert::to_2020_12;
 
-/// The name of a kind's schemas: `ConsumerGroup`.
+/// The name of the schema of a kind: `ConsumerGroup`.
 pub(super) fn title(kind: Kind) -> String {
     camel(kind.singular())
 }
@@ -55,8 +55,8 @@ fn add_kind(kind: Kind, written: Value, all: &mut Map<String, Value>) {
         })
         .collect();
     let description = match kind {
-        Kind::Ssl => "As it is stored, without private keys.",
-        _ => "As it is stored.",
+        Kind::Ssl => "The stored object, without private keys.",
+        _ => "The stored object.",
     };
     all.insert(name.clone(), body);
     all.insert(
@@ -65,8 +65,8 @@ fn add_kind(kind: Kind, written: Value, all: &mut Map<String, Value>) {
     );
 }
 
-/// The schema of what may be sent: the times are the gateway's own, the id may stand in the path alone, plugins have
-/// the schemas of those there are.
+/// The schema of a body: without the times, which the gateway sets; with an optional id, which the path may have
+/// instead; with the schemas of the gateway's plugins.
 fn as_body(kind: Kind, mut schema_of_kind: Value) -> Value {
     if let Some(properties) = schema_of_kind.get_mut("properties").and_then(Value::as_object_mut) {
         properties.shift_remove("create_time");
@@ -93,7 +93,7 @@ fn plugins_of(kind: Kind) -> &'static str {
     }
 }
 
-/// The schema of each plugin in each of its uses, and the sets of them that objects may have.
+/// Adds the schemas of each plugin, and for each kind of `plugins` field the plugins that it may have.
 fn add_plugins(catalog: &Catalog, all: &mut Map<String, Value>) {
     let mut sets: [(&str, Map<String, Value>); 4] =
         ["Plugins", "ConsumerPlugins", "CredentialPlugins", "StreamPlugins"].map(|name| (name, Map::new()));

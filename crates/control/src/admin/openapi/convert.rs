@@ -1,9 +1,8 @@
-//! From JSON Schema draft 7, which the checks and APISIX's tools speak, to 2020-12, which OpenAPI 3.1 speaks. It refuses
-//! to know what a schema is of.
+//! Converts JSON Schema draft 7, which the checks and APISIX's tools use, to 2020-12, which OpenAPI 3.1 uses.
 
 use serde_json::{Map, Value};
 
-/// The same rules in the newer dialect. Knows the keywords that changed: tuples, dependencies, definitions.
+/// The same rules in the newer dialect. The keywords for tuples, dependencies and definitions have changed.
 pub(super) fn to_2020_12(schema: &Value) -> Value {
     match schema {
         Value::Object(fields) => Value::Object(object(fields)),
@@ -16,7 +15,7 @@ fn object(fields: &Map<String, Value>) -> Map<String, Value> {
     let is_tuple = fields.get("items").is_some_and(Value::is_array);
     for (name, value) in fields {
         match name.as_str() {
-            // The document says once which dialect it speaks.
+            // OpenAPI 3.1 implies the dialect.
             "$schema" => {}
             "definitions" => {
                 made.insert("$defs".to_owned(), each(value));
@@ -27,7 +26,7 @@ fn object(fields: &Map<String, Value>) -> Map<String, Value> {
             "additionalItems" if is_tuple => {
                 made.insert("items".to_owned(), to_2020_12(value));
             }
-            // Without a tuple it says nothing.
+            // It has no effect without a tuple.
             "additionalItems" => {}
             "dependencies" => dependencies(value, &mut made),
             "properties" | "patternProperties" => {
@@ -46,7 +45,7 @@ fn object(fields: &Map<String, Value>) -> Map<String, Value> {
             | "else" => {
                 made.insert(name.clone(), to_2020_12(value));
             }
-            // What is left holds no schema: texts, numbers, defaults, values of an enumeration.
+            // Other keywords hold no schema but texts, numbers, defaults, or values of an enumeration.
             _ => {
                 made.insert(name.clone(), value.clone());
             }
@@ -55,7 +54,7 @@ fn object(fields: &Map<String, Value>) -> Map<String, Value> {
     made
 }
 
-/// Each value of an object whose names are no keywords.
+/// Converts each value of an object; its names are not keywords.
 fn each(named: &Value) -> Value {
     let fields = named.as_object().into_iter().flatten();
     Value::Object(fields.map(|(name, schema)| (name.clone(), to_2020_12(schema))).collect())
@@ -65,7 +64,7 @@ fn list(schemas: &Value) -> Value {
     schemas.as_array().into_iter().flatten().map(to_2020_12).collect()
 }
 
-/// One keyword became two.
+/// Draft 7 has one keyword for lists of names and for schemas; 2020-12 has two.
 fn dependencies(value: &Value, made: &mut Map<String, Value>) {
     let (mut required, mut schemas) = (Map::new(), Map::new());
     for (cause, needed) in value.as_object().into_iter().flatten() {
@@ -88,7 +87,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn keywords_that_changed() {
+    fn changed_keywords_are_converted() {
         let check = |draft_7: Value, expected: Value| assert_eq!(to_2020_12(&draft_7), expected);
         check(json!({"$schema": "x", "type": "object"}), json!({"type": "object"}));
         check(
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_a_keyword_elsewhere_is_left_alone() {
+    fn keyword_as_a_property_name_is_unchanged() {
         let schema = json!({"properties": {"dependencies": {"type": "array"}, "items": {"type": "string"}}});
         assert_eq!(to_2020_12(&schema), schema);
         let schema = json!({"default": {"$schema": "x"}, "enum": [{"definitions": 1}]});

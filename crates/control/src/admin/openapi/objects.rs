@@ -1,5 +1,5 @@
-//! The operations on objects: the template `objects.json` for each place where objects of a kind are. `kinds` knows
-//! which verbs a kind lacks.
+//! The operations on objects: the template `objects.json`, filled in for each collection. `kinds` knows the verbs that
+//! a kind lacks.
 
 use http::Method;
 use model::{Kind, schema as schemas};
@@ -59,10 +59,10 @@ fn add_fields(target: &mut Value, more: Value) {
     }
 }
 
-/// Where objects of a kind are.
+/// A collection of objects of one kind.
 struct ObjectCollection {
     kind: Kind,
-    /// The path of the collection.
+    /// Its path.
     path: String,
     /// Tells the managers of secrets apart in the names of operations.
     suffix: String,
@@ -80,7 +80,7 @@ impl ObjectCollection {
         ObjectCollection { kind, path, suffix, id }
     }
 
-    /// The template with the names of this place filled in.
+    /// The template with the names of this collection filled in.
     fn template(&self) -> Value {
         let (kind, collection) = (title(self.kind), self.kind.collection());
         let place = format!("{kind}{}", self.suffix);
@@ -128,7 +128,7 @@ impl ObjectCollection {
         }
     }
 
-    /// An operation of the template with its example, and with what the kind has beyond others.
+    /// An operation of the template, with its example and the parameters and responses that only this kind has.
     fn operation(&self, name: &str, template: &mut Value, examples: &Value) -> Value {
         let mut operation = template[name].take();
         let example = &examples[format!("{}{}", title(self.kind), self.suffix)];
@@ -153,7 +153,7 @@ impl ObjectCollection {
     }
 }
 
-/// A credential's path names its consumer, which may be missing.
+/// Adds the consumer to an operation on credentials: its parameter, and 404 if it does not exist.
 fn below_consumer(name: &str, operation: &mut Value) {
     operation["parameters"].as_array_mut().into_iter().for_each(|all| all.insert(0, "Username".into()));
     match name {

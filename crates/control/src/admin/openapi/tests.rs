@@ -1,4 +1,4 @@
-//! The document says what the API does: each verb, each reference, no word of the older dialect.
+//! The document agrees with the API: verbs, references, parameters, and the dialect of the schemas.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::*;
 use crate::testing::{Rig, ask, block_on, catalog};
 
-/// Every object within `value`, with where it is.
+/// Calls `visit` with every object within `value` and its path.
 fn walk(value: &Value, at: &str, visit: &mut dyn FnMut(&str, &Map<String, Value>)) {
     match value {
         Value::Object(fields) => {
@@ -35,7 +35,7 @@ fn references_resolve_and_names_are_unique() {
         if let Some(name) =
             fields.get("operationId").and_then(Value::as_str).filter(|_| !at.contains("links"))
         {
-            assert!(names.insert(name.to_owned()), "{name} is there twice");
+            assert!(names.insert(name.to_owned()), "{name} is repeated");
         }
     });
     walk(&document["paths"], "", &mut |at, fields| {
@@ -46,7 +46,7 @@ fn references_resolve_and_names_are_unique() {
 }
 
 #[test]
-fn every_parameter_of_a_path_is_described() {
+fn path_parameters_are_described() {
     let document = document(&catalog());
     for (path, item) in document["paths"].as_object().unwrap() {
         let wanted: Vec<&str> = path.split(['{', '}']).skip(1).step_by(2).collect();
@@ -80,7 +80,7 @@ fn templates_leave_no_gap() {
 }
 
 #[test]
-fn no_keyword_of_the_older_dialect_is_left() {
+fn schemas_have_no_keyword_of_draft_7() {
     let document = document(&catalog());
     walk(&document["components"]["schemas"], "", &mut |at, fields| {
         let names_fields = at.ends_with("/properties") || at.ends_with("/patternProperties");
@@ -93,7 +93,7 @@ fn no_keyword_of_the_older_dialect_is_left() {
 }
 
 #[test]
-fn each_kind_has_the_verbs_that_the_api_has() {
+fn document_has_the_verbs_of_the_api() {
     let directory = tempfile::tempdir().unwrap();
     let rig = Rig::store(directory.path());
     let document = document(&catalog());
@@ -107,7 +107,7 @@ fn each_kind_has_the_verbs_that_the_api_has() {
                 .iter()
                 .any(|start| answer["error_msg"].as_str().is_some_and(|text| text.starts_with(start)));
             let is_there = status != 405 && answer["error_msg"] != "not found" && !lacks_an_id;
-            // A PUT to a collection names the object in its body; without one it lacks an id.
+            // A PUT to a collection reads the id from its body, and this body has none.
             assert!(
                 is_described == is_there || (is_described && lacks_an_id),
                 "{verb} {path} ({tag}): {status} {answer}"
@@ -117,7 +117,7 @@ fn each_kind_has_the_verbs_that_the_api_has() {
 }
 
 #[test]
-fn it_is_served_with_the_key() {
+fn document_is_served_only_with_the_key() {
     let directory = tempfile::tempdir().unwrap();
     let rig = Rig::store(directory.path());
     let (status, found) = rig.json("GET", "/apisix/admin/openapi.json", &Value::Null);
@@ -128,13 +128,13 @@ fn it_is_served_with_the_key() {
 }
 
 #[test]
-fn private_keys_are_in_no_answer() {
+fn shown_schemas_have_no_private_keys() {
     let document = document(&catalog());
     let shown = document["components"]["schemas"]["SslShown"]["properties"].as_object().unwrap();
     assert!(shown.contains_key("cert") && !shown.contains_key("key") && !shown.contains_key("keys"));
     let route = &document["components"]["schemas"]["Route"];
-    assert!(route["properties"].get("create_time").is_none(), "the gateway's own times are not sent");
+    assert!(route["properties"].get("create_time").is_none(), "the gateway sets the times");
     assert!(document["components"]["schemas"]["RouteShown"]["properties"].get("create_time").is_some());
     let rule = &document["components"]["schemas"]["GlobalRule"]["required"];
-    assert_eq!(rule, &json!(["plugins"]), "the id may stand in the path alone");
+    assert_eq!(rule, &json!(["plugins"]), "the id may be in the path only");
 }

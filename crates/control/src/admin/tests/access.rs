@@ -1,11 +1,11 @@
-//! Requests and secrets that a viewer may send and see, writes by cookie, and secrets in answers to writes.
+//! Roles, writes with the key in a cookie, and secrets in answers.
 
 use serde_json::{Value, json};
 
 use super::Talk;
 use crate::testing::{Rig, ask, block_on};
 
-/// Every object that holds the secret `s3cr3t`.
+/// Writes objects of every kind that can hold a secret, with the secret `s3cr3t`.
 fn fill(rig: &Rig) {
     let node = json!({"nodes": {"127.0.0.1:1": 1}});
     let put = |target: &str, body: Value| {
@@ -60,14 +60,14 @@ fn viewer_sees_secrets_masked() {
 }
 
 #[test]
-fn viewer_may_ask_what_changes_nothing() {
+fn viewer_may_send_requests_without_effect() {
     let talk = Talk::new();
     let check = |method: &str, target: &str, body: &str, expected: u16| {
         let (status, answer) = as_guest(&talk.rig, method, target, body);
         assert_eq!(status, expected, "{method} {target}: {answer}");
     };
     let route = r#"{"uri": "/a", "plugins": {"count": {"count": 1}}}"#;
-    // This rig has no gateway that explains.
+    // This rig has no gateway, so `explain` is answered 404.
     check("POST", "weir/explain", r#"{"method": "GET", "url": "/"}"#, 404);
     check("POST", "weir/plan", r#"{"routes": []}"#, 200);
     check("POST", "schema/validate/routes", route, 200);
@@ -91,7 +91,7 @@ fn viewer_may_ask_what_changes_nothing() {
 }
 
 #[test]
-fn cookie_of_another_site_writes_nothing() {
+fn cookie_from_another_site_cannot_write() {
     let talk = Talk::new();
     let route = r#"{"uri": "/a", "plugins": {"count": {"count": 1}}}"#;
     let check = |method: &str, target: &str, more: &[(&str, &str)], expected: u16| {
@@ -113,7 +113,7 @@ fn cookie_of_another_site_writes_nothing() {
 }
 
 #[test]
-fn writes_answer_what_the_store_has() {
+fn write_answers_with_the_encrypted_secret() {
     let directory = tempfile::tempdir().unwrap();
     let rig = Rig::sealed_store(directory.path(), &["qeddd145sfvddff3"]);
     let sealed = crate::testing::sealer(&["qeddd145sfvddff3"]);

@@ -7,7 +7,7 @@ use super::Talk;
 use crate::testing::{ask, block_on};
 
 #[test]
-fn keys() {
+fn key_is_checked_before_the_path() {
     let talk = Talk::new();
     let check = |method: &str, key: Option<&str>, expected: (u16, &str)| {
         let headers: Vec<(&str, &str)> = key.into_iter().map(|key| ("X-API-KEY", key)).collect();
@@ -27,7 +27,7 @@ fn keys() {
 }
 
 #[test]
-fn headers_of_every_answer() {
+fn every_answer_has_the_common_headers() {
     let talk = Talk::new();
     let check = |method: &str, target: &str, expected_status: u16| {
         let (status, headers, body) =
@@ -55,7 +55,7 @@ fn headers_of_every_answer() {
 }
 
 #[test]
-fn a_probe_and_a_preflight_need_no_key() {
+fn probe_and_preflight_need_no_key() {
     let talk = Talk::new();
     for (method, target) in
         [("HEAD", "/apisix/admin"), ("HEAD", "/apisix/admin/"), ("OPTIONS", "/apisix/admin/routes")]
@@ -69,7 +69,7 @@ fn a_probe_and_a_preflight_need_no_key() {
 }
 
 #[test]
-fn paths_that_name_nothing() {
+fn unknown_path_is_answered_404() {
     let talk = Talk::new();
     talk.check(
         "GET",
@@ -102,7 +102,7 @@ fn paths_that_name_nothing() {
 }
 
 #[test]
-fn bodies() {
+fn malformed_body_is_answered_400() {
     let talk = Talk::new();
     let (status, body) = talk.rig.ask("PUT", "/apisix/admin/routes/1", "{\"uri\":");
     let body: Value = serde_json::from_str(&body).unwrap();
@@ -129,7 +129,7 @@ fn bodies() {
 }
 
 #[test]
-fn what_weir_adds() {
+fn status_and_revision_are_answered() {
     let talk = Talk::new();
     let upstream = json!({"nodes": {"127.0.0.1:1": 1}, "type": "roundrobin"});
     let (_, headers, _) = block_on(ask(

@@ -1,4 +1,4 @@
-//! Objects: made, read, replaced, patched, listed, deleted, and everything that is refused.
+//! Writing, reading, listing and deleting objects, and refused writes.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn error(message: &str) -> Value {
 }
 
 #[test]
-fn the_life_of_a_route() {
+fn route_is_created_replaced_and_deleted() {
     let talk = Talk::new();
     let stored = with(&route("/a"), json!({"id": "1"}));
     let answer = json!({"key": "/apisix/routes/1", "value": stored});
@@ -50,7 +50,7 @@ fn the_life_of_a_route() {
 }
 
 #[test]
-fn ids() {
+fn id_comes_from_path_or_body() {
     let talk = Talk::new();
     let check = |method: &str, target: &str, more: Value, status: u16, expected: Value| {
         talk.check(method, target, with(&route("/a"), more), status, expected);
@@ -77,7 +77,7 @@ fn ids() {
     for method in ["DELETE", "PATCH"] {
         talk.check(method, "/apisix/admin/routes", json!({}), 400, error("missing route id"));
     }
-    // The revision of the id is one of its own, the write has the next.
+    // The id takes a revision, so the write has the next one.
     let id = "00000000000000000003";
     check(
         "POST",
@@ -96,7 +96,7 @@ fn ids() {
 }
 
 #[test]
-fn times() {
+fn times_are_set_by_the_gateway() {
     let talk = Talk::new();
     let times = |target: &str| {
         let (_, read) = talk.rig.json("GET", target, &Value::Null);
@@ -124,7 +124,7 @@ fn times() {
 }
 
 #[test]
-fn patches() {
+fn patch_merges_or_replaces_at_a_sub_path() {
     let talk = Talk::new();
     talk.rig.json(
         "PUT",
@@ -155,7 +155,7 @@ fn patches() {
 }
 
 #[test]
-fn verbs_that_are_off() {
+fn disabled_verb_is_answered_405() {
     let talk = Talk::new();
     let check = |method: &str, target: &str, name: &str| {
         let message = format!("not supported `{method}` method for {name}");
@@ -196,7 +196,7 @@ fn stream_routes_are_stored_unless_disabled() {
         "failed to fetch upstream info by upstream id [9], response code: 404",
     );
     refused(json!({"service_id": "9"}), "failed to fetch service info by service id [9], response code: 404");
-    // A plugin of HTTP alone is none of layer 4.
+    // `auth` serves HTTP only.
     refused(json!({"plugins": {"auth": {}}}), "unknown plugin [auth]");
     talk.check(
         "DELETE",
@@ -217,7 +217,7 @@ fn stream_routes_are_stored_unless_disabled() {
 }
 
 #[test]
-fn content_that_is_refused() {
+fn faulty_content_is_answered_400() {
     let talk = Talk::new();
     let check = |more: Value, expected: &str| {
         let (status, body) =
@@ -253,7 +253,7 @@ fn content_that_is_refused() {
 }
 
 #[test]
-fn what_is_in_use_stays_unless_forced() {
+fn referenced_object_is_deleted_by_force_only() {
     let talk = Talk::new();
     talk.rig.json("PUT", "/apisix/admin/upstreams/u", &upstream());
     talk.rig.json("PUT", "/apisix/admin/services/s", &json!({"upstream_id": "u"}));
@@ -278,7 +278,7 @@ fn what_is_in_use_stays_unless_forced() {
 }
 
 #[test]
-fn consumers_and_credentials() {
+fn credentials_are_below_their_consumer() {
     let talk = Talk::new();
     let credential = json!({"plugins": {"auth": {"key": "k1"}}});
     let missing = error("consumer not found");
@@ -325,7 +325,7 @@ fn consumers_and_credentials() {
 }
 
 #[test]
-fn metadata_rules_and_groups() {
+fn other_kinds_are_written_and_read() {
     let talk = Talk::new();
     let stored = json!({"key": "/apisix/plugin_metadata/count", "value": {"size": 5}});
     talk.check("PUT", "/apisix/admin/plugin_metadata/count", json!({"size": 5}), 201, stored);
@@ -348,7 +348,7 @@ fn metadata_rules_and_groups() {
 }
 
 #[test]
-fn secrets() {
+fn secret_is_stored_below_its_manager() {
     let talk = Talk::new();
     let vault = json!({"uri": "http://127.0.0.1:8200", "prefix": "kv", "token": "t"});
     let stored = json!({"key": "/apisix/secrets/vault/1", "value": with(&vault, json!({"id": "vault/1"}))});
@@ -366,7 +366,7 @@ fn secrets() {
 }
 
 #[test]
-fn listings() {
+fn listing_is_filtered_and_paged() {
     let talk = Talk::new();
     for number in 1..=11 {
         let named = with(

@@ -1,11 +1,11 @@
-//! Whatever is sent, the API answers below 500, keeps what was good, and stores nothing that its own schema refuses.
+//! For any request, the status is below 500, good objects stay, and every stored object passes its schema.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use crate::testing::Rig;
 
-/// Names that mean something somewhere, and some that do not.
+/// Names of fields, and some unknown names.
 const NAMES: [&str; 22] = [
     "id",
     "uri",

@@ -6,7 +6,7 @@ use super::Talk;
 use crate::testing::{ask, block_on};
 
 #[test]
-fn plugins() {
+fn plugins_are_listed_and_described() {
     let talk = Talk::new();
     talk.check("GET", "/apisix/admin/plugins/list", Value::Null, 200, json!(["auth", "count"]));
     talk.check("GET", "/apisix/admin/plugins/list?subsystem=stream", Value::Null, 200, json!(["count"]));
@@ -56,7 +56,7 @@ fn plugins() {
 }
 
 #[test]
-fn schemas_of_kinds() {
+fn schema_of_each_kind_is_answered() {
     let talk = Talk::new();
     for name in model::Kind::ALL.map(model::Kind::singular) {
         let (status, body) = talk.rig.json("GET", &format!("/apisix/admin/schema/{name}"), &Value::Null);
@@ -72,7 +72,7 @@ fn schemas_of_kinds() {
 }
 
 #[test]
-fn validating_one_object() {
+fn object_is_checked_and_not_stored() {
     let talk = Talk::new();
     let check = |kind: &str, body: Value, status: u16, part: &str| {
         let (found, answer) =
@@ -95,12 +95,12 @@ fn validating_one_object() {
         "failed to check the configuration of plugin count",
     );
     check("nothing", json!({}), 404, "Unsupported resource type: nothing");
-    // Every kind has its check; what is right is in the table of verdicts.
+    // Every kind has a check; the tests of `model` cover its rules.
     for kind in model::Kind::ALL {
         let collection = kind.collection();
         check(collection, json!([]), 400, "wrong type: expected object, got table");
         let expected = match kind {
-            // Any object will do: the fields are the plugin's and the manager's.
+            // These kinds accept any object, because the plugin or the manager defines the fields.
             model::Kind::PluginMetadata | model::Kind::Secret => (200, ""),
             _ => (400, "additional properties forbidden, found no_such_field"),
         };
@@ -119,7 +119,7 @@ fn validating_one_object() {
 }
 
 #[test]
-fn validating_a_set() {
+fn set_is_checked_and_not_stored() {
     let talk = Talk::new();
     let check = |content_type: &str, body: &str, status: u16, expected: &[&str]| {
         let headers = [("X-API-KEY", "boss"), ("Content-Type", content_type)];

@@ -1,4 +1,4 @@
-//! Bodies of whole sets: how long they may be, and that they wait for each other.
+//! Limits of whole sets: the length of a body, and one set at a time.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -37,7 +37,7 @@ fn set_over_the_limit_is_refused() {
     }
 }
 
-/// A body that comes when it is sent.
+/// A body that arrives when the test sends it.
 struct Late(Option<oneshot::Receiver<Bytes>>);
 
 impl Body for Late {
@@ -55,7 +55,7 @@ impl Body for Late {
     }
 }
 
-/// A set that arrives when the sender says so, and the status of its answer.
+/// A request with a late body: the sender of the body, and the status of the answer.
 fn send(rig: &Rig, target: &str) -> (oneshot::Sender<Bytes>, impl Future<Output = u16>) {
     let (sender, receiver) = oneshot::channel();
     let request = Request::post(format!("/apisix/admin/{target}")).header("X-API-KEY", "boss");

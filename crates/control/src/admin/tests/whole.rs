@@ -1,4 +1,4 @@
-//! Plans, applying, versions and going back, as a conversation.
+//! Plan, apply, history and rollback.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ impl Talk {
         (status, serde_json::from_str(&answer).unwrap_or_default())
     }
 
-    /// The keys and what becomes of them, as `+routes/a`.
+    /// Compares the planned changes: `+routes/a` creates, `~` changes, `-` deletes.
     #[track_caller]
     fn check(&self, target: &str, body: &str, expected: &[&str]) -> Value {
         let (status, answer) = self.ask("POST", target, body);
@@ -68,7 +68,7 @@ const FILE: &str = "routes:\n- {id: a, uri: /a, upstream: {nodes: {\"h:1\": 1}, 
                     - {id: b, uri: /b, upstream: {nodes: {\"h:1\": 1}, type: roundrobin}}\n";
 
 #[test]
-fn plan_changes_nothing_and_apply_does_as_planned() {
+fn apply_makes_the_planned_changes() {
     let talk = Talk::new();
     talk.put("routes/a", &route("/a"));
     talk.put("routes/gone", &route("/gone"));
@@ -96,7 +96,7 @@ fn plan_changes_nothing_and_apply_does_as_planned() {
 }
 
 #[test]
-fn what_changed_since_the_plan_is_not_overwritten() {
+fn outdated_plan_is_refused() {
     let talk = Talk::new();
     talk.put("routes/a", &route("/a"));
     talk.refused("apply?expect=0", FILE, 409, "the configuration is at revision 1, not at 0");
@@ -105,7 +105,7 @@ fn what_changed_since_the_plan_is_not_overwritten() {
 }
 
 #[test]
-fn a_set_with_a_fault_is_not_applied_at_all() {
+fn set_with_a_fault_changes_nothing() {
     let talk = Talk::new();
     talk.put("upstreams/u", &json!({"nodes": {"h:1": 1}}));
     talk.put("routes/uses", &json!({"uri": "/u", "upstream_id": "u"}));
@@ -118,8 +118,8 @@ fn a_set_with_a_fault_is_not_applied_at_all() {
         talk.refused(target, "routes: [", 400, r#""line":1"#);
         talk.refused(target, "  \n", 400, "is empty; for no objects, write {}");
         talk.refused(&format!("{target}?keep_others=perhaps"), FILE, 400, "true or false");
-        talk.refused(&format!("{target}?expect=x&to=x"), FILE, 400, "number from 0 up");
-        // The upstream is not named and would go, while the route leans on it.
+        talk.refused(&format!("{target}?expect=x&to=x"), FILE, 400, "whole number from 0");
+        // The set would delete the upstream, which the route refers to.
         talk.refused(
             target,
             "routes: [{id: uses, uri: /u, upstream_id: u}]\n",
@@ -131,7 +131,7 @@ fn a_set_with_a_fault_is_not_applied_at_all() {
 }
 
 #[test]
-fn faulty_object_is_faulty_in_the_set_too() {
+fn stored_faulty_object_is_refused_in_a_set() {
     let talk = Talk::new();
     talk.put("upstreams/u", &json!({"nodes": {"h:1": 1}}));
     talk.put("routes/uses", &json!({"uri": "/u", "upstream_id": "u"}));
@@ -143,7 +143,7 @@ fn faulty_object_is_faulty_in_the_set_too() {
 }
 
 #[test]
-fn versions_tell_what_was_done_and_lead_back() {
+fn history_lists_changes_and_rollback_undoes_them() {
     let mut talk = Talk::new();
     talk.put("routes/a", &route("/a"));
     talk.put("routes/a", &route("/changed"));
@@ -173,8 +173,8 @@ fn versions_tell_what_was_done_and_lead_back() {
     talk.check("rollback?to=3", "", &["~routes/a", "+routes/b"]);
     talk.check("rollback?to=0", "", &["-routes/a", "-routes/b"]);
     assert_eq!(talk.ask("GET", "versions", "").1["versions"][0]["source"], "rollback");
-    talk.refused("rollback?to=99", "", 404, "version 99 is not kept; the oldest one is 0");
-    talk.refused("rollback", "", 400, "say which version");
+    talk.refused("rollback?to=99", "", 404, "revision 99 is not kept; the oldest one is 0");
+    talk.refused("rollback", "", 400, "the argument to is missing");
     for (target, status) in
         [("versions/99", 404), ("versions/x", 400), ("versions?limit=0", 400), ("versions/1/2", 404)]
     {
@@ -220,7 +220,7 @@ fn file_source_can_be_planned_but_not_written() {
 }
 
 #[test]
-fn viewer_plans_and_does_not_apply() {
+fn viewer_can_plan_but_not_apply() {
     let talk = Talk::new();
     let headers = [("X-API-KEY", "guest")];
     for (target, expected) in [("plan", 200), ("plan?to=0", 200), ("apply", 401), ("rollback?to=0", 401)] {
@@ -233,7 +233,7 @@ fn viewer_plans_and_does_not_apply() {
 }
 
 #[test]
-fn who_says_a_name_is_told_by_it() {
+fn stated_author_is_in_the_history() {
     let talk = Talk::new();
     let headers = [("X-API-KEY", "boss"), ("X-Weir-Author", "ann\u{e9}")];
     let target = "/apisix/admin/routes/a";
@@ -249,7 +249,7 @@ fn who_says_a_name_is_told_by_it() {
 }
 
 #[test]
-fn versions_keep_secrets_as_the_store_does() {
+fn history_keeps_secrets_encrypted() {
     let keyring = ["edd1c9f0985e76a2"];
     let directory = tempfile::tempdir().unwrap();
     let mut talk = Talk { rig: Rig::sealed_store(directory.path(), &keyring), directory };
@@ -271,7 +271,7 @@ fn versions_keep_secrets_as_the_store_does() {
     drop(talk.rig);
     let stored = std::fs::read(talk.directory.path().join("store.redb")).unwrap();
     assert!(!stored.windows(6).any(|bytes| bytes == b"s3cr3t"), "neither now nor in what is kept of before");
-    // What cannot be opened is not written again as it is shown, by force neither.
+    // A secret that cannot be decrypted is not written back masked, even with `force`.
     talk.rig = Rig::store(talk.directory.path());
     talk.refused("rollback?to=2", "", 400, "encryption_keyring");
     talk.refused("rollback?to=2&force=true", "", 400, "encryption_keyring");

@@ -1,5 +1,5 @@
-//! `weir/plan`, `weir/apply` and `weir/rollback`: what a whole set or an older version would change, and changing it. It
-//! refuses to know how sets are compared and written.
+//! `weir/plan`, `weir/apply` and `weir/rollback`: the changes of a whole set or an older revision, and making them. The
+//! reconciling thread compares and writes sets.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use crate::reconcile::whole::{Order, Outcome, Set, Wanted, WholeRefused, plan as
 use crate::serve::Refusal;
 use crate::source::file::{Document, FileFault};
 
-/// Whether the path is answered here, from the body as it was sent.
+/// Whether this module answers the path. It reads the raw body, which may be YAML.
 pub(in crate::admin) fn is_whole(path: &[&str]) -> bool {
     matches!(path, ["weir", "plan" | "apply" | "rollback"])
 }
 
-/// Answers one of the three.
+/// Answers one of the three commands.
 pub(in crate::admin) async fn answer(
     parts: &Arc<AdminParts>,
     method: &Method,
@@ -44,7 +44,7 @@ pub(in crate::admin) async fn answer(
     answered.unwrap_or_else(|refusal| *refusal)
 }
 
-/// The plan for the set in the body, or for going back to the version `to`.
+/// The plan for the set in the body, or for a rollback to the revision `to`.
 async fn plan(parts: &Arc<AdminParts>, query: &Query, body: &Bytes) -> Result<Response<Bytes>, Refusal> {
     let plan = if query.get(TO).is_some() {
         let version = number(query, TO)?.unwrap_or_default();
@@ -71,14 +71,14 @@ async fn apply(
     change(parts, order, Some(document)).await
 }
 
-/// Brings the version `to` into force again.
+/// Brings the revision `to` into force again.
 async fn rollback(
     parts: &Arc<AdminParts>,
     query: &Query,
     author: Author,
 ) -> Result<Response<Bytes>, Refusal> {
     let Some(version) = number(query, TO)? else {
-        return Err(refused("say which version to go back to: weir/rollback?to=VERSION"));
+        return Err(refused("the argument to is missing: weir/rollback?to=REVISION"));
     };
     let (expect, lenient) = (number(query, EXPECT)?, switch(query, "force")?);
     change(parts, Order { wanted: Wanted::Version(version), expect, lenient, author }, None).await
@@ -101,7 +101,7 @@ async fn change(
     }
 }
 
-/// What was done, the version it made and the one to go back to.
+/// The plan that was carried out, with the new revision and the one before it.
 fn done_response(outcome: &Outcome) -> Response<Bytes> {
     let Outcome { plan, revision } = outcome;
     let Plan { revision: before, .. } = plan;
@@ -113,7 +113,7 @@ fn done_response(outcome: &Outcome) -> Response<Bytes> {
     response
 }
 
-/// The set in the body: JSON or YAML, the form shows in the text.
+/// The set in the body, JSON or YAML; the text itself shows which.
 async fn read(query: &Query, body: &Bytes) -> Result<(Document, Set), Refusal> {
     let keep_others = switch(query, "keep_others")?;
     let body = body.clone();
@@ -134,27 +134,27 @@ async fn read(query: &Query, body: &Bytes) -> Result<(Document, Set), Refusal> {
     Ok((document, set))
 }
 
-/// The answer to who cannot have what they want.
+/// The answer to a refused change.
 pub(in crate::admin) fn refusal(refused: WholeRefused, document: Option<&Document>) -> Response<Bytes> {
     match refused {
         WholeRefused::Write(refused) => refusal_of_write(refused),
         WholeRefused::Faulty(faults) => faulty(&faults, document),
         WholeRefused::Moved { revision, expected } => {
             let message = format!(
-                "the configuration is at revision {revision}, not at {expected}: somebody changed it; look at what \
-                 would change now"
+                "the configuration is at revision {revision}, not at {expected}: it was changed in the meantime; \
+                 make a new plan"
             );
             let body = json!({ "error_msg": message, "revision": revision });
             respond::json(StatusCode::CONFLICT, &body)
         }
         WholeRefused::Unknown { version, oldest } => {
-            let message = format!("version {version} is not kept; the oldest one is {oldest}");
+            let message = format!("revision {version} is not kept; the oldest one is {oldest}");
             respond::json(StatusCode::NOT_FOUND, &json!({ "error_msg": message, "oldest": oldest }))
         }
     }
 }
 
-/// Objects that cannot be used, with their places in the text where they are in it.
+/// Faulty objects, each with its place in the text if the object is in it.
 fn faulty(faults: &[Fault], document: Option<&Document>) -> Response<Bytes> {
     let describe = |fault: &Fault| {
         let place = document.and_then(|document| document.place(fault));
@@ -185,7 +185,7 @@ fn refused_whole(faults: Vec<Value>, count: usize) -> Response<Bytes> {
 /// An argument that is a whole number.
 pub(super) fn number(query: &Query, name: &str) -> Result<Option<u64>, Refusal> {
     let parse = |text: &str| {
-        text.parse::<u64>().map_err(|_| refused(format!("the argument {name} is a number from 0 up")))
+        text.parse::<u64>().map_err(|_| refused(format!("the argument {name} must be a whole number from 0")))
     };
     query.get(name).map(parse).transpose()
 }
@@ -194,15 +194,15 @@ fn switch(query: &Query, name: &str) -> Result<bool, Refusal> {
     match query.get(name) {
         None | Some("false") => Ok(false),
         Some("true" | "") => Ok(true),
-        Some(_) => Err(refused(format!("the argument {name} is true or false"))),
+        Some(_) => Err(refused(format!("the argument {name} must be true or false"))),
     }
 }
 
-/// The version to go back to.
+/// The argument with the revision of a rollback.
 const TO: &str = "to";
-/// The revision that is to be the one in force.
+/// The argument with the revision that must be in force.
 const EXPECT: &str = "expect";
-/// What a body is called in its faults.
+/// The name of the body in faults, where a file has its path.
 const BODY: &str = "body";
-/// Faults that are told; who has more begins with these.
+/// Faults listed in an answer; their number is given in full.
 const MAX_FAULTS: usize = 1_000;

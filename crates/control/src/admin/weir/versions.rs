@@ -1,4 +1,4 @@
-//! `weir/versions`: which versions are kept, and what each of them changed. It refuses to know how they are kept.
+//! `weir/versions`: the kept revisions and the changes of each.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
     let answered = match call.segments.get(2).map(|version| version.parse::<u64>()) {
         None => list(parts, call).await,
         Some(Ok(version)) => one(parts, version).await,
-        Some(Err(_)) => Err(refused("a version is a number: a revision")),
+        Some(Err(_)) => Err(refused("the last segment must be a revision, a whole number")),
     };
     answered.unwrap_or_else(|refusal| *refusal)
 }
@@ -27,7 +27,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
 async fn list(parts: &Arc<AdminParts>, call: &Call) -> Result<Response<Bytes>, Refusal> {
     let limit = number(&call.query, "limit")?.unwrap_or(LIMIT_DEFAULT);
     if !(1..=LIMIT_MAX).contains(&limit) {
-        return Err(refused(format!("limit is 1 to {LIMIT_MAX}")));
+        return Err(refused(format!("the argument limit must be 1 to {LIMIT_MAX}")));
     }
     let below = number(&call.query, "before")?.unwrap_or(u64::MAX);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -74,7 +74,7 @@ fn describe(version: &Version) -> Value {
     })
 }
 
-/// A page of a terminal or two.
+/// Default number of revisions: one or two screens of a terminal.
 const LIMIT_DEFAULT: u64 = 100;
-/// All that are kept.
+/// Largest number of revisions in an answer.
 const LIMIT_MAX: u64 = 10_000;

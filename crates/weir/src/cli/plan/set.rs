@@ -105,8 +105,8 @@ fn in_order(mut faults: Vec<(usize, String)>) -> Vec<String> {
 pub(in crate::cli) fn check_revision(plan: &Plan, expected: Option<u64>) -> anyhow::Result<u64> {
     match expected {
         Some(expected) if expected != plan.revision => bail!(
-            "the configuration is at revision {}, not at {expected}: somebody changed it; look at what would change now \
-             with `weir plan`",
+            "the configuration is at revision {}, not at {expected}: it was changed in the meantime; make a \
+             new plan with `weir plan`",
             plan.revision
         ),
         _ => Ok(plan.revision),
