@@ -1,5 +1,5 @@
-//! Who the client is where a proxy stands in front: which peers are believed, which field they say it in, and how that
-//! field is read (the rules of nginx's realip module, which the contract's data plane has). Pure: from a peer and fields.
+//! The client's address where a proxy stands in front: the trusted peers, the field in which they name the client, and how
+//! that field is read (the rules of nginx's realip module, which APISIX uses). Pure: from a peer and fields.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::exchange::Address;
 
-/// Whom to believe, and what. By default nobody: a field that anyone may send must not open a gate.
+/// The trusted peers and their field. No peer is trusted by default, because every client can send the field.
 #[derive(Clone, Debug)]
 pub struct RealIpOptions {
     /// Peers that are believed.
@@ -51,7 +51,7 @@ impl From<Address> for ClientAddress {
 impl RealIpOptions {
     /// The client of a request with these fields that came from `peer`.
     ///
-    /// An entry that is no address ends the search: what stands before it was said by nobody who is believed.
+    /// An entry that is no address ends the search, because the entries before it come from untrusted peers.
     pub fn client(&self, peer: Address, headers: &Headers) -> ClientAddress {
         let mut client = ClientAddress::from(peer);
         if !contains(&self.from, client.address) {
@@ -90,7 +90,7 @@ fn parse(entry: &[u8]) -> Option<ClientAddress> {
 mod tests {
     use super::*;
 
-    /// Whom a peer's fields make the client, as `address` or `address port`.
+    /// Checks the client that a peer's fields name, as `address` or `address port`.
     fn check(options: &RealIpOptions, peer: &str, lines: &[&str], expected: &str) {
         let mut headers = Headers::new();
         for line in lines {

@@ -62,11 +62,11 @@ pub struct Exchange {
     pub request_id: Option<Box<str>>,
     /// Sizes and origin of the messages.
     pub stats: Stats,
-    /// What the request asks for, and how it is forwarded.
+    /// The target of the request, and how it is forwarded.
     pub target: Target,
     /// The client: the peer, or the one that a trusted peer named.
     pub client: ClientAddress,
-    /// What matching and authentication have decided.
+    /// The results of matching and authentication.
     pub decision: Decision,
     /// The request's body, as far as it was read before an endpoint was selected.
     pub body: ReadBody,
@@ -97,7 +97,7 @@ pub struct Stats {
     pub answered_locally: bool,
 }
 
-/// What matching and authentication have decided.
+/// The results of matching and authentication.
 #[derive(Default)]
 pub struct Decision {
     /// The configuration that the exchange began with.
@@ -259,7 +259,7 @@ impl Exchange {
         self.client.address
     }
 
-    /// Corrects the client's address; only for plugins that know whom to trust.
+    /// Corrects the client's address; only for plugins that know which peers to trust.
     pub fn set_client_address(&mut self, address: IpAddr) {
         self.client.address = address;
         self.client.port = None;
@@ -287,17 +287,17 @@ impl Exchange {
         self.decision.directory.as_ref()?.consumer(plugin, key).cloned()
     }
 
-    /// The consumer of that name, without any credential: who an anonymous request counts as.
+    /// The consumer of that name, without any credential: an anonymous request counts as this one.
     pub fn consumer_named(&self, username: &str) -> Option<Arc<Consumer>> {
         self.decision.directory.as_ref()?.consumer_named(username).cloned()
     }
 
-    /// Says who the client is; the plugins of the consumer and its group join the route's from here on.
+    /// Names the consumer; its plugins and those of its group join the route's from here on.
     pub fn authenticate(&mut self, consumer: Arc<Consumer>) {
         self.decision.consumer = Some(consumer);
     }
 
-    /// Puts a field on the response, whoever will make it.
+    /// Puts a field on the response, of an upstream or local.
     pub fn add_response_field(&mut self, name: &str, value: &str) -> Result<(), FieldError> {
         check_field(name, value)?;
         self.early_fields.push((name.into(), value.into()));
@@ -314,8 +314,8 @@ impl Exchange {
         self.states.peek(self.instance)
     }
 
-    /// Calls `read` with the beginning of the request body as far as it is known here: what a plugin asked to see of it
-    /// whole, or the copy that one asked for. Nothing if nobody asked, or nothing was read.
+    /// Calls `read` with the first bytes of the request body as far as they are known here: the whole body if a plugin asked
+    /// for it, or the copy that one asked for. None if no plugin asked, or nothing was read.
     pub fn read_request_body<T>(&self, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
         match (self.body.whole(), &self.copies.request) {
             (Some(body), _) => Some(read(body)),

@@ -1,12 +1,11 @@
-//! Why an exchange failed: one closed table of causes, each with its status, whose fault it is and the phase it
-//! belongs to. Retry, the access log, metrics and the client's answer read fields of this table, never strings.
+//! Why an exchange failed: one closed table of causes, each with its status, the side at fault and its phase. Retry, the access log, metrics and the client's answer read fields of this table, never strings.
 //! It knows nothing of how a failure is detected or written to the wire.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 
-/// Who has to act so that the failure does not happen again.
+/// The side that has to act so that the failure does not happen again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
     /// The client sent something wrong, too slowly, or went away.
@@ -52,14 +51,14 @@ pub enum FailurePhase {
 #[derive(Clone, Debug)]
 pub struct Failure(Box<Details>);
 
-/// What is known of a failure.
+/// A failure with its details.
 #[derive(Clone, Debug)]
 pub struct Details {
-    /// What happened.
+    /// The cause.
     pub cause: Cause,
     /// The node it happened at, if one was chosen.
     pub node: Option<SocketAddr>,
-    /// What to tell a person beyond the cause; it goes to the log, and to the client where the client is to blame.
+    /// Details for a person beyond the cause; they go to the log, and to the client where the client is to blame.
     pub detail: Cow<'static, str>,
 }
 
@@ -90,7 +89,7 @@ impl Cause {
         matches!(self, Cause::MemoryLimit | Cause::Overloaded)
     }
 
-    /// Whether it says that somebody was waited for too long.
+    /// Whether a wait took too long.
     pub fn is_timeout(self) -> bool {
         matches!(
             self,
@@ -170,7 +169,7 @@ macro_rules! causes {
                 match self { $(Cause::$name => $status,)* }
             }
 
-            /// Whose fault it is.
+            /// The side at fault.
             pub fn blame(self) -> Blame {
                 match self { $(Cause::$name => Blame::$blame,)* }
             }
@@ -198,7 +197,7 @@ causes! {
     VersionNotSupported = "client_version_not_supported", 505, Client, Request;
     /// An expectation other than `100-continue` (RFC 9110 section 10.1.1).
     ExpectationFailed = "client_expectation_failed", 417, Client, Request;
-    /// CONNECT or TRACE, which this gateway serves for nobody.
+    /// CONNECT or TRACE, which this gateway never serves.
     MethodRefused = "client_method_refused", 405, Client, Request;
     /// The head did not arrive within the head timeout.
     HeadTimeout = "client_head_timeout", 408, Client, Request;
@@ -206,7 +205,7 @@ causes! {
     BodyTimeout = "client_body_timeout", 408, Client, Request;
     /// The body came more slowly than the least rate.
     BodySlow = "client_body_slow", 408, Client, Request;
-    /// The client went away before the answer was complete. 499 is nginx's name for it; nobody receives it.
+    /// The client went away before the answer was complete. 499 is nginx's number for it; no client receives it.
     ClientGone = "client_gone", 499, Client, Response;
     /// The client did not read its answer for the send timeout, or read it more slowly than the least rate.
     ClientSlow = "client_slow_read", 499, Client, Response;
@@ -248,7 +247,7 @@ causes! {
     NoResponse = "origin_closed", 502, Origin, Wait;
     /// No response head within the read timeout.
     ReadTimeout = "read_timeout", 504, Origin, Wait;
-    /// The response breaks the grammar or framing of RFC 9112, or is a 101 nobody asked for.
+    /// The response breaks the grammar or framing of RFC 9112, or is an unrequested 101.
     BadResponse = "origin_bad_response", 502, Origin, Wait;
     /// The response body ended before it was complete; the client is cut off as well, so that it can tell.
     BodyCut = "origin_body_cut", 502, Origin, Response;
@@ -260,7 +259,7 @@ causes! {
     BufferLimit = "buffer_limit", 502, Gateway, Response;
 }
 
-/// What the gateway knows about a try that failed: whether another try could be made without doubling work.
+/// How far a failed attempt got: whether a retry could double work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// No byte of the request reached the node.
@@ -274,9 +273,9 @@ pub enum Sent {
 /// Why an object must not serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unavailable {
-    /// What its requests fail with.
+    /// The cause that its requests fail with.
     pub cause: Cause,
-    /// What is missing, a sentence for the log.
+    /// A sentence for the log that names the missing object.
     pub detail: Box<str>,
 }
 

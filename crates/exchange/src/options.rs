@@ -1,4 +1,4 @@
-//! What the engine is told at start and never changes afterwards: limits, deadlines, forwarding. Each limit is named
+//! Options that the engine gets at its start and that never change afterwards: limits, deadlines, forwarding. Each limit is named
 //! and has a reason; none is read from a file here.
 
 use message::HeadLimits;
@@ -11,9 +11,9 @@ use crate::client_address::RealIpOptions;
 pub struct Options {
     /// How paths are brought into canonical form.
     pub path: PathOptions,
-    /// Whose word on the client's address is taken.
+    /// The peers that may name the client.
     pub real_ip: RealIpOptions,
-    /// What forwarded messages carry.
+    /// Fields of forwarded messages.
     pub forward: ForwardOptions,
     /// Limits and deadlines.
     pub limits: Limits,
@@ -26,9 +26,9 @@ pub struct Options {
 /// Limits and deadlines; 0 turns one off where it says so.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// What a client's head may measure.
+    /// Limits of a client's head.
     pub head: HeadLimits,
-    /// What a node's head may measure; nodes send more cookies than clients, but not without end.
+    /// Limits of an upstream's head; upstreams send more cookies than clients, but not without end.
     pub origin_head: HeadLimits,
     /// From the first byte of a head to its last, and from accept to the first byte.
     pub head_timeout_ms: u64,
@@ -50,7 +50,7 @@ pub struct Limits {
     pub max_body_bytes: u64,
     /// A request body that is read before a node is chosen because a variable looks into it.
     pub max_matched_body_bytes: usize,
-    /// What has to come of a request body whose length is declared, or all of it, before a node is chosen; 0 is nothing.
+    /// Bytes of a request body with a declared length that must have come before an endpoint is selected; 0 is none.
     pub wait_for_body_bytes: usize,
     /// Requests of one connection; 0 is without limit.
     pub max_requests_per_connection: u64,
@@ -58,7 +58,7 @@ pub struct Limits {
     pub max_connections: usize,
     /// Client connections of one address in the whole process; 0 is without limit.
     pub max_connections_per_address: u32,
-    /// What this process may hold of the machine's memory; 0 is without limit.
+    /// Memory that this process may use; 0 is without limit.
     pub memory_limit_bytes: u64,
     /// Whether the requests that wait for an upstream are limited by its latency.
     pub adaptive_concurrency: bool,
@@ -73,7 +73,7 @@ impl Default for Limits {
             idle_timeout_ms: 60_000,
             body_timeout_ms: 60_000,
             send_timeout_ms: 60_000,
-            // A tenth of what a modem moves: nobody who waits for an end is as slow, and one byte per timeout is caught.
+            // A tenth of a modem's rate: no real client is as slow, and one byte per timeout is caught.
             min_body_rate: 128,
             min_send_rate: 128,
             // A mobile link may be gone for some seconds, and a kernel tells of what it has sent by the buffer.
@@ -81,7 +81,7 @@ impl Default for Limits {
             // How long an answer may take is the route's to say; a stream of events may go on for hours.
             request_timeout_ms: 0,
             max_body_bytes: 0,
-            // What such variables are about are forms and calls, not uploads; each request under way may hold as much.
+            // Such variables read forms and calls, not uploads; each request in flight may hold as much.
             max_matched_body_bytes: 1024 * 1024,
             // At half the least rate this takes the window in which that is judged. So little that it comes in one piece with
             // most heads, and that a client which sends it by the byte holds less than 8 KiB.
@@ -97,14 +97,14 @@ impl Default for Limits {
     }
 }
 
-/// What settings say about forwarding; shared by all requests of a process.
+/// Settings about forwarding; shared by all requests of a process.
 #[derive(Clone, Debug)]
 pub struct ForwardOptions {
-    /// Peers whose `X-Forwarded-Proto`, `-Host` and `-Port` and `Forwarded` are believed (contract section 2.5).
+    /// Peers that may send `X-Forwarded-Proto`, `-Host`, `-Port` and `Forwarded` (contract section 2.5).
     pub trusted_addresses: Vec<ipnet::IpNet>,
     /// The pseudonym in `Via` towards nodes (RFC 9110 section 7.6.3); nothing turns the field off.
     pub via: Option<Box<str>>,
-    /// What `Server` says; nothing leaves the node's own in place.
+    /// The value of `Server`; none keeps the upstream's own.
     pub server: Option<Box<str>>,
     /// `X-APISIX-Upstream-Status` on every response of a node, not only on server errors (contract section 2.5).
     pub show_upstream_status: bool,

@@ -1,5 +1,5 @@
-//! What keeps this process alive and useful when more is asked of it than it or a node can do: who goes first, how many
-//! connections an address has, how much memory is left, how much a node can take. It decides; refusing is for others.
+//! Decisions under overload: the order in which requests are shed, connections per address, memory that is left, requests
+//! that an upstream can take. Callers refuse; this only decides.
 
 pub mod addresses;
 pub mod capacity;
@@ -18,7 +18,7 @@ use crate::options::Options;
 pub enum Priority {
     /// Before all others: what can wait or be done again.
     Sheddable,
-    /// What says nothing.
+    /// Routes without the label.
     #[default]
     Default,
     /// Last: what must work as long as anything does.
@@ -26,7 +26,7 @@ pub enum Priority {
 }
 
 impl Priority {
-    /// What a route's label says; the check of the configuration has refused other words.
+    /// The priority in a route's label; the check of the configuration has refused other words.
     pub fn from_label(value: Option<&str>) -> Priority {
         match value {
             Some("critical") => Priority::Critical,
@@ -45,7 +45,7 @@ impl Priority {
     }
 }
 
-/// What the workers of a process share since it was written as one number for all of them.
+/// State that the workers of a process share, because users write it as one number for all of them.
 #[derive(Debug, Default)]
 pub struct Shared {
     /// Connections by client address.

@@ -241,8 +241,8 @@ pub struct PluginKind {
     pub metadata_schema: Option<fn() -> Value>,
     /// Checks a configuration that the schema accepts, by rules that a schema cannot express.
     pub check: fn(&Value) -> Result<(), String>,
-    /// The field of a consumer's configuration under whose value the consumer is found (`key` of `key-auth`), for
-    /// authentication plugins.
+    /// The field of a consumer's configuration that finds the consumer (`key` of `key-auth`), for authentication
+    /// plugins.
     pub consumer_key: Option<&'static str>,
     /// Compiles a checked configuration.
     pub build: BuildPlugin,

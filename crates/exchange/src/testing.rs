@@ -24,7 +24,7 @@ use crate::plugin::services::Services;
 use crate::plugin::state::StateRegistry;
 use crate::plugin::{Build, Decision, Flow, Plugin, PluginKind, Reply};
 
-/// What the exchanges of a test have in common: consumers, a route, state that outlives configurations.
+/// Everything that the exchanges of a test share: consumers, a route, state that outlives configurations.
 pub struct Scene {
     directory: TestDirectory,
     route: Option<u32>,
@@ -161,7 +161,7 @@ fn read_head(text: &[u8], request: &mut RequestHead) -> usize {
     end + b"\r\n\r\n".len()
 }
 
-/// Services whose names are the system's.
+/// Services that look names up as the system does.
 pub fn services() -> Services {
     let resolver =
         Resolver::start(Arc::<SystemLookup>::default(), TtlBounds::default()).expect("a thread can be made");
@@ -208,7 +208,7 @@ pub fn respond(exchange: &mut Exchange, status: u16, fields: &[(&str, &str)]) {
     }
 }
 
-/// Takes the fields that plugins want on the response whoever makes it.
+/// Takes the fields that plugins want on every response.
 pub fn early_fields(exchange: &mut Exchange) -> Vec<(String, String)> {
     exchange.early_fields.drain(..).map(|(name, value)| (name.into(), value.into())).collect()
 }

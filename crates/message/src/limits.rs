@@ -3,7 +3,7 @@
 /// Bytes a field list may hold after editing: far above any head, far below the 32-bit offsets of its spans.
 pub const HEADERS_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// What a head may measure. Sizes in bytes.
+/// The limits of a head. Sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeadLimits {
     /// The whole head; beyond it 431 (RFC 6585 section 5).

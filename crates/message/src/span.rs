@@ -1,4 +1,4 @@
-//! A range of bytes inside a head's own storage; it refuses to know whose storage that is.
+//! A range of bytes inside a head's own storage.
 
 use std::ops::Range;
 

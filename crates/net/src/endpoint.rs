@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// What makes two endpoints the same.
+/// The identity of an endpoint: two endpoints with equal keys are the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EndpointKey {
     /// The resolved address.
@@ -53,13 +53,13 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// The endpoint for `key`, made if nobody holds it.
+    /// The endpoint for `key`, made if no holder has one.
     pub fn intern(&self, key: EndpointKey) -> Arc<Endpoint> {
         let mut known = self.known.lock();
         if let Some(endpoint) = known.get(&key).and_then(Weak::upgrade) {
             return endpoint;
         }
-        // Endpoints nobody holds any more are forgotten whenever the table would have to grow.
+        // Endpoints without a holder are removed whenever the table would have to grow.
         if known.len() == known.capacity() {
             known.retain(|_, endpoint| endpoint.strong_count() > 0);
         }

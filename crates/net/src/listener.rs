@@ -18,11 +18,11 @@ pub use set::{Change, ListenFault, ListenerSet};
 /// Numbers for listeners, unique in this process.
 static NEXT_LISTENER: AtomicU64 = AtomicU64::new(1);
 
-/// What is spoken on a listener's connections, from the socket up. Layers that are put around HTTP/1 (the PROXY
-/// protocol, TLS) become fields here, what is spoken instead of it (HTTP/2, layer 4) variants of [`Application`].
+/// The protocols of a listener's connections, from the socket up. Layers around HTTP/1 (the PROXY protocol, TLS) become
+/// fields here, protocols in its place (HTTP/2, layer 4) variants of [`Application`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protocols {
-    /// What is left when every layer is taken off.
+    /// The protocol inside of every layer.
     pub application: Application,
 }
 
@@ -50,7 +50,7 @@ impl Protocols {
 pub struct Wanted {
     /// Its address; port 0 is any free one.
     pub address: SocketAddr,
-    /// What is spoken there.
+    /// The protocols of its connections.
     pub protocols: Protocols,
 }
 
@@ -121,7 +121,7 @@ impl Listener {
         self.id
     }
 
-    /// What was asked for.
+    /// The listener as it was asked for.
     pub fn wanted(&self) -> Wanted {
         self.wanted
     }

@@ -32,7 +32,7 @@ const CONCURRENT_MAX: usize = 64;
 /// Lookups under way at once for the names of one follower: a quarter, so that one upstream with thousands of names that
 /// do not resolve leaves the others theirs.
 const CONCURRENT_OF_ONE_MAX: usize = CONCURRENT_MAX / 4;
-/// Where nothing is due, the table is looked at again after this, for names that nobody follows any more.
+/// Where nothing is due, the table is swept after this time for names without a follower.
 const SWEEP_AFTER: Duration = Duration::from_secs(300);
 
 /// How long an answer holds, whatever its time to live says.
@@ -62,7 +62,7 @@ pub struct Answer {
 /// A lookup under way.
 pub type Pending = Pin<Box<dyn Future<Output = Result<Answer, String>> + Send>>;
 
-/// Who looks names up.
+/// A way to look names up.
 pub trait Lookup: Send + Sync + 'static {
     /// Looks `name` up; the error is a sentence for the log.
     fn lookup(&self, name: &str) -> Pending;
@@ -102,7 +102,7 @@ struct Name {
     asking: bool,
     /// The round in which it came.
     round: u64,
-    /// The follower on whose share it is asked for.
+    /// The follower that has it in its share of lookups.
     payer: Payer,
 }
 
@@ -252,7 +252,7 @@ async fn first_answer(asking: &mut Vec<PendingLookup>) -> (Box<str>, Result<Answ
     .await
 }
 
-/// Names nobody follows are not asked for again.
+/// Removes names without a follower, so that they are not asked for again.
 fn forget_unused(table: &mut Table) {
     table.followers.retain(|follower| follower.cell.strong_count() > 0);
     let Table { names: known, followers, .. } = table;
@@ -262,7 +262,7 @@ fn forget_unused(table: &mut Table) {
 }
 
 /// Up to `room` names that are due, marked as being asked for; and how long nothing else will be, in nanoseconds. The
-/// follower of whose names the fewest are being asked for comes first, and of its names the one that has been due longest.
+/// follower with the fewest pending lookups comes first, and of its names the one that has been due longest.
 fn take_due(table: &mut Table, room: usize) -> (Vec<Box<str>>, u64) {
     let now_ns = env::monotonic_ns();
     let mut shares: BTreeMap<u64, Share<'_>> = BTreeMap::new();

@@ -16,13 +16,13 @@ const TEST_NAME_MAX: usize = 50;
 /// clause, and test names over [`TEST_NAME_MAX`]. Lower a number when a change lets you; never raise one.
 const MOST: &[(&str, [usize; 3])] = &[
     ("crates/control", [125, 175, 0]),
-    ("crates/exchange", [62, 70, 0]),
-    ("crates/gateway", [105, 133, 0]),
+    ("crates/exchange", [1, 0, 0]),
+    ("crates/gateway", [105, 132, 0]),
     ("crates/http1", [9, 16, 0]),
     ("crates/lab", [84, 181, 0]),
-    ("crates/message", [3, 1, 0]),
+    ("crates/message", [0, 0, 0]),
     ("crates/model", [30, 78, 0]),
-    ("crates/net", [37, 29, 0]),
+    ("crates/net", [23, 18, 0]),
     ("crates/plugins", [24, 48, 0]),
     ("crates/router", [11, 27, 0]),
     ("crates/stdx", [13, 6, 0]),

@@ -12,23 +12,23 @@ use super::variables::graphql::Call;
 #[derive(Default)]
 pub struct ReadBody {
     prefix: Option<BodyPrefix>,
-    /// A variable was asked for that lies in a body nobody has read.
+    /// A variable was asked for that lies in an unread body.
     missed: Cell<bool>,
     parsed: OnceCell<Box<Parsed>>,
 }
 
-/// A body that somebody has prefix to read. Cheap to clone.
+/// A body of which at least a prefix was read. Cheap to clone.
 #[derive(Clone)]
 pub struct BodyPrefix {
-    /// What was read.
+    /// The bytes that were read.
     pub bytes: Rc<[u8]>,
     /// The trailers behind it.
     pub trailers: Option<Rc<Headers>>,
-    /// The body goes on behind `bytes`: that is all that somebody wanted, or wanted to hold.
+    /// The body goes on behind `bytes`, which are as much as was asked for or could be held.
     pub goes_on: bool,
 }
 
-/// What was found in a body; each is made when it is asked for.
+/// Values found in a body; each is made on first use.
 #[derive(Default)]
 pub struct Parsed {
     /// The body as JSON; nothing if it is none, or a form that could not be read.
@@ -43,17 +43,17 @@ impl ReadBody {
         self.prefix.as_ref().filter(|prefix| !prefix.goes_on).map(|prefix| &*prefix.bytes)
     }
 
-    /// What was read of it; nothing if nobody has prefix to read it.
+    /// The bytes read of it; none while it is unread.
     pub fn prefix(&self) -> Option<&BodyPrefix> {
         self.prefix.as_ref()
     }
 
-    /// What was read of it, for who passes it on; of a body that goes on nothing stays here.
+    /// The bytes read of it, to be forwarded; of a body that goes on nothing stays here.
     pub fn pass_on(&mut self) -> Option<BodyPrefix> {
         if self.prefix.as_ref()?.goes_on { self.prefix.take() } else { self.prefix.clone() }
     }
 
-    /// Whether nobody has prefix to read it.
+    /// Whether no byte of it was read.
     pub fn is_unread(&self) -> bool {
         self.prefix.is_none()
     }
@@ -75,12 +75,12 @@ impl ReadBody {
         self.missed.set(true);
     }
 
-    /// Whether a variable would have looked into a body that nobody has prefix to read; asking forgets it.
+    /// Whether a variable would have read an unread body; the call resets the mark.
     pub fn was_missed(&self) -> bool {
         self.missed.take() && self.is_unread()
     }
 
-    /// What was found in it so far.
+    /// The values found in it so far.
     pub fn parsed(&self) -> &Parsed {
         self.parsed.get_or_init(Box::default)
     }

@@ -1,4 +1,4 @@
-//! The beginning of a body, kept on its way past for whoever logs it. It holds no more than it was told, and knows
+//! A copy of the first bytes of a body, made while it is forwarded, for plugins that log it. It is bounded, and knows
 //! neither direction nor plugin.
 
 use std::cell::RefCell;
@@ -16,7 +16,7 @@ pub struct BodyCopy {
 }
 
 impl BodyCopy {
-    /// What was kept.
+    /// The bytes that were kept.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -62,7 +62,7 @@ impl SharedCopy {
         self.0.borrow_mut().add(piece);
     }
 
-    /// What was kept, if anything was.
+    /// The bytes that were kept, if any were.
     pub fn read<T>(&self, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
         let copy = self.0.borrow();
         (!copy.bytes.is_empty()).then(|| read(&copy.bytes))

@@ -1,4 +1,4 @@
-//! What an exchange knows of the connection it arrived on.
+//! The connection that an exchange arrived on, as plugins and logs see it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 

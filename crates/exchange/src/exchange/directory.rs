@@ -1,4 +1,4 @@
-//! What an exchange looks up in the configuration it began with. The runtime implements it, so that the exchange need not
+//! Look-ups of an exchange in the configuration it began with. The runtime implements it, so that the exchange need not
 //! know compiled routes and chains.
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub trait Directory {
     fn consumer_named(&self, username: &str) -> Option<&Arc<Consumer>>;
 }
 
-/// What variables, metrics and logs say of a route.
+/// The part of a route that variables, metrics and logs show.
 #[derive(Clone)]
 pub struct RouteInfo {
     /// Its id.
@@ -28,11 +28,11 @@ pub struct RouteInfo {
     pub name: Option<Arc<str>>,
     /// The service it refers to.
     pub service: Option<Arc<ServiceName>>,
-    /// What it matches.
+    /// The requests it matches.
     pub rule: Arc<Rule>,
 }
 
-/// What variables and metrics say of a service.
+/// The part of a service that variables and metrics show.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ServiceName {
     /// Its id.

@@ -1,5 +1,5 @@
-//! What a request says of its way here: `X-Forwarded-…`, `Forwarded` and `Via`, which of it is believed, and the values
-//! that this gateway sees itself.
+//! The fields about the way of a request to this gateway: `X-Forwarded-…`, `Forwarded` and `Via`, which of them are
+//! believed, and the values that this gateway sees itself.
 
 use message::{FieldId, FieldSet, Headers};
 use router::vars::Value;
@@ -9,9 +9,9 @@ use crate::client_address;
 use crate::options::ForwardOptions;
 
 impl ForwardOptions {
-    /// Takes away what a peer that is not trusted says of how its client came here, so that neither conditions nor
-    /// plugins nor nodes believe it (contract section 2.5). The list of addresses it claims to act for stays as long as
-    /// nobody is declared trusted: without a boundary there is nothing to say about it. Of a trusted peer, an empty field
+    /// Removes the fields in which an untrusted peer describes the way of its client, so that neither conditions nor
+    /// plugins nor upstreams believe them (contract section 2.5). `X-Forwarded-For` stays as long as no peer is declared
+    /// trusted, because without a boundary it cannot be judged. Of a trusted peer, an empty field
     /// counts as none.
     pub fn strip_untrusted(&self, exchange: &mut Exchange) {
         let peer = exchange.connection.peer.ip().to_canonical();
@@ -73,8 +73,8 @@ pub fn split_port(authority: &[u8]) -> (&[u8], Option<u16>) {
     }
 }
 
-/// What the gateway itself sees of what `name`, one of the `X-Forwarded-` fields, tells: its value where no trusted peer
-/// has sent it and no plugin has taken it away.
+/// The gateway's own value for `name`, one of the `X-Forwarded-` fields, where no trusted peer has sent it and no plugin has
+/// removed it.
 pub fn default_forwarded<'a>(exchange: &'a Exchange, name: &str) -> Option<Value<'a>> {
     let withheld = exchange.target.withheld;
     match name {

@@ -1,4 +1,4 @@
-//! What a request asks for, and how that is forwarded where a plugin or an upstream changed it.
+//! The target of a request, and how it is forwarded where a plugin or an upstream changed it.
 
 use message::FieldId;
 

@@ -32,7 +32,7 @@ impl Times {
         ended.saturating_sub(self.upstream_started_ns)
     }
 
-    /// The part of it that is nobody's but the gateway's.
+    /// The gateway's own part of it: without waiting for the client or the upstream.
     pub fn gateway_ns(&self) -> u64 {
         self.total_ns().saturating_sub(self.upstream_ns()).saturating_sub(self.body_waited_ns)
     }

@@ -230,7 +230,7 @@ impl Exchange {
         (failure.cause == Cause::ClientGone || self.response.status == 0).then(|| failure.cause.status())
     }
 
-    /// What this gateway tells beyond the contract's variables: why a request failed, in words of the table of causes.
+    /// Variables beyond the contract: why a request failed, in words of the table of causes.
     fn failure_variable(&self, builtin: Builtin) -> Option<Value<'_>> {
         let failure = self.failure.as_ref()?;
         match builtin {

@@ -13,13 +13,13 @@ use stdx::hash::FastMap;
 use super::histogram::{Histogram, bump};
 use crate::exchange::Exchange;
 
-/// Series a worker keeps; beyond it requests count in one series labelled `other`, so that neither memory nor a scrape
-/// can be made to grow by whoever makes up consumers or nodes.
+/// Series a worker keeps; beyond it requests count in one series labelled `other`, so that invented consumers or
+/// nodes make neither memory nor a scrape grow.
 const SERIES_MAX: usize = 20_000;
 /// Distinct statuses a series keeps apart; the rest counts as the last of them, which standard codes never reach.
 const STATUSES_MAX: usize = 24;
 
-/// What a series is about.
+/// The labels of a series.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Labels {
     /// The route's id or name.
@@ -49,7 +49,7 @@ pub enum LabelBy {
 /// The counters of one series in one worker.
 #[derive(Debug, Default)]
 pub struct Series {
-    /// What it is about.
+    /// Its labels.
     pub labels: Labels,
     /// The id of the route, whatever its label says; with the route's end the series ends.
     route_id: Box<str>,

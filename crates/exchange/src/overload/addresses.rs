@@ -1,5 +1,5 @@
-//! How many connections each client address has in this process. The table holds an entry only for who is connected, so
-//! it is bounded by the limit on connections.
+//! How many connections each client address has in this process. The table holds an entry only for connected
+//! addresses, so it is bounded by the limit on connections.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use ipnet::IpNet;
 
 /// Parts of the table, each with a lock of its own, so that workers that accept at once seldom meet.
 const SHARDS: usize = 64;
-/// Whoever has one IPv6 address has its whole /64 (RFC 6177 section 2): it counts as one client.
+/// A client with one IPv6 address usually has its whole /64 (RFC 6177 section 2), which counts as one client.
 const IPV6_CLIENT_BITS: u32 = 64;
 
 /// See the module.
@@ -17,9 +17,9 @@ const IPV6_CLIENT_BITS: u32 = 64;
 pub struct AddressCounts {
     /// Connections an address may have; 0 is without limit, and then nothing is counted.
     most: u32,
-    /// Balancers and proxies in front, for whom many clients share an address.
+    /// Balancers and proxies in front: many clients share their address.
     exempt: Vec<IpNet>,
-    // The default hasher is keyed at random: nobody can choose addresses that meet in one bucket.
+    // The default hasher is keyed at random, so that no client can choose addresses that meet in one bucket.
     shards: Vec<Mutex<HashMap<IpAddr, u32>>>,
 }
 
@@ -54,7 +54,7 @@ impl AddressCounts {
         }
     }
 
-    /// Whom `address` counts for; nobody where it is not counted.
+    /// The client that `address` counts for; none where it is not counted.
     #[inline]
     fn client(&self, address: IpAddr) -> Option<IpAddr> {
         if self.most == 0 {

@@ -19,15 +19,15 @@ const WINDOW_MAX_US: u64 = 1_000_000;
 /// Half as much again as the usual latency is overload: the mean of a window is held there, and the slowest of a window
 /// wait up to twice the usual then,
 const TOLERANCE: f64 = 1.5;
-/// but never a rise of less than this: a queue of ten milliseconds harms nobody.
+/// but never a rise of less than this: a queue of ten milliseconds is harmless.
 const SLACK_US: f64 = 10_000.0;
 /// One step takes at least so much and at most so much of the concurrency away.
 const SHRINK: (f64, f64) = (0.5, 0.95);
-/// What always passes, in each worker: below it latency says more about the work than about its queue.
+/// Requests that always pass, in each worker: below it latency says more about the work than about its queue.
 const LIMIT_MIN: u32 = 8;
 /// Beyond it nothing is limited.
 const LIMIT_MAX: u32 = 100_000;
-/// What a window without overload adds to the limit, doubled with each in a row.
+/// The rise of the limit after a window without overload, doubled with each in a row.
 const GROWTH: (f64, f64) = (0.02, 0.5);
 /// The share of a window in the usual latency: it falls quickly and rises slowly, so that a minute of overload does not
 /// become the usual.
@@ -74,8 +74,8 @@ impl Limiter {
         }))
     }
 
-    /// Lets a request through, or not. One every window passes in any case: without it nobody would find out that the
-    /// upstream works again.
+    /// Lets a request through, or not. One every window passes in any case: without it the
+    /// upstream would never be seen to work again.
     pub fn admit(self: &Rc<Limiter>, now_us: u64, priority: Priority) -> Option<Permit> {
         let mut state = self.0.borrow_mut();
         state.turn(now_us);
@@ -108,7 +108,7 @@ impl State {
             return;
         }
         let latency_us = match self.samples {
-            // Nobody was answered while many wait: that is at least as slow as the silence is long. A short one says
+            // No response came while many requests wait: latency is at least as long as that time. A short time says
             // nothing, least of all that the upstream is well: what it answers may have begun before the last step.
             0 if self.under_way >= LIMIT_MIN => Some(now_us.saturating_sub(self.answered_us) as f64)
                 .filter(|silence| *silence > self.tolerated_us()),
@@ -284,7 +284,7 @@ mod tests {
         };
         use Priority::{Critical, Default, Sheddable};
         assert_eq!([Sheddable, Default, Critical].map(admitted), [4, 8, 16]);
-        // They do not add up: who is last in line counts all who are under way.
+        // They do not add up: the last request in line counts all requests in flight.
         let held: Vec<Permit> = (0..8).map_while(|_| limiter.admit(1, Default)).collect();
         assert!(limiter.admit(1, Sheddable).is_none() && limiter.admit(1, Default).is_none());
         assert!(limiter.admit(1, Critical).is_some());

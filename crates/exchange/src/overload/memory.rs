@@ -24,7 +24,7 @@ const RELIEF_PERCENT: u64 = 3;
 #[derive(Debug)]
 pub struct MemoryLevel {
     step: AtomicU8,
-    /// What may still be held until the resident set is read again; [`NO_LIMIT`] without one.
+    /// Bytes that may still be held until the resident set is read again; [`NO_LIMIT`] without one.
     room_bytes: AtomicI64,
 }
 
@@ -104,7 +104,7 @@ fn step(resident_bytes: u64, limit_bytes: u64, before: u8) -> u8 {
     (entered.max(kept.min(usize::from(before)))) as u8
 }
 
-/// Starts the thread that watches for `shared`, until nobody holds that any more.
+/// Starts the thread that watches memory for `shared`, until its last holder drops it.
 ///
 /// # Errors
 /// When the resident set cannot be read, or no thread be made.
@@ -125,8 +125,8 @@ pub fn watch(shared: &Arc<Shared>, limit_bytes: u64) -> io::Result<()> {
     std::thread::Builder::new().name("memory".to_owned()).spawn(watch).map(drop)
 }
 
-/// What this process holds of the machine's memory (proc(5), the second number of `statm`). The file stays open: who uses
-/// up the descriptors must not blind the watch.
+/// The resident set of this process (proc(5), the second number of `statm`). The file stays open, so that the watch works
+/// without a free descriptor.
 struct ResidentSet(File);
 
 impl ResidentSet {

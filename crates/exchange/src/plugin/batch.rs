@@ -50,7 +50,7 @@ pub trait Sink: Send + Sync + 'static {
 /// How a queue forms and repeats batches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueSettings {
-    /// What metrics and messages call it.
+    /// Its name in metrics and messages.
     pub name: Box<str>,
     /// The object it belongs to, such as `/routes/1`.
     pub owner: Box<str>,
@@ -74,7 +74,7 @@ pub struct BatchQueue {
     entries: UnboundedSender<Entry>,
 }
 
-/// What pushers and the delivering task share. Nothing of it is a lock.
+/// State that pushers and the delivering task share, without a lock.
 struct Shared {
     settings: QueueSettings,
     totals: Arc<Totals>,
@@ -88,7 +88,7 @@ struct Shared {
     complaints: Complaints,
 }
 
-/// What all queues share.
+/// State that all queues share.
 #[derive(Default)]
 struct Process {
     held_bytes: AtomicUsize,
@@ -120,7 +120,7 @@ impl BatchQueue {
         let waiting = shared.waiting.fetch_add(1, Ordering::AcqRel) + 1;
         let bytes = entry.len();
         if self.entries.send(entry.into()).is_err() {
-            // Without a service thread, as at the end of the process, nobody will come for it.
+            // Without a service thread, as at the end of the process, the entry would never be delivered.
             shared.waiting.fetch_sub(1, Ordering::AcqRel);
             shared.release(1, bytes);
             shared.totals.dropped(1);

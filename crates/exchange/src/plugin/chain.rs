@@ -1,4 +1,4 @@
-//! A compiled chain: plugin instances sorted once and split by phase, so that a phase nobody uses is an empty slice.
+//! A compiled chain: plugin instances sorted once and split by phase, so that an unused phase is an empty slice.
 //! It knows the order of plugins and nothing of where they were written.
 
 use std::sync::Arc;

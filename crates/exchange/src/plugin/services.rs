@@ -1,4 +1,4 @@
-//! What the gateway offers plugins beyond their phases: destinations for calls over HTTP, and queues whose batches are
+//! Services for plugins beyond their phases: destinations for calls over HTTP, and queues whose batches are
 //! delivered in the background. One for the process; instances are built with it and keep what they asked for. It knows
 //! no plugin.
 
@@ -32,7 +32,7 @@ impl Services {
         Services { resolver, policy: Arc::new(policy), queues: Queues::default(), thread: Mutex::default() }
     }
 
-    /// What plugins leave to these services is kept only as long as memory lasts, in an engine that shares `overload`.
+    /// Keeps entries of plugins only as long as memory lasts, in an engine that shares `overload`.
     pub fn limit_memory(&self, overload: Arc<overload::Shared>) {
         self.queues.limit_memory(overload);
     }
@@ -42,7 +42,7 @@ impl Services {
         &self.resolver
     }
 
-    /// A destination for calls; its name is looked up from now on, as long as somebody holds it.
+    /// A destination for calls; its name is looked up from now on, as long as it has a holder.
     ///
     /// # Errors
     /// Why plugins cannot reach `uri`, a sentence (see [`super::outbound::check_uri`]).
@@ -50,7 +50,7 @@ impl Services {
         Destination::new(uri, keep_alive, &self.resolver, self.policy.clone())
     }
 
-    /// A queue whose batches go to `sink`, on the service thread. When the last holder lets it go, what it still holds
+    /// A queue that sends its batches to `sink`, on the service thread. When the last holder lets it go, what it still holds
     /// is delivered.
     ///
     /// # Errors

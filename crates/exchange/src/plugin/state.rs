@@ -48,7 +48,7 @@ pub struct StateRegistry {
 }
 
 impl StateRegistry {
-    /// The state under `key`, made by `make` if nobody holds one of this type.
+    /// The state under `key`, made by `make` if no holder has one of this type.
     pub fn keep<T: Any + Send + Sync>(&self, key: &str, make: impl FnOnce() -> T) -> Arc<T> {
         let mut entries = self.entries.lock();
         let held = entries.get(key).and_then(Weak::upgrade).and_then(|state| state.downcast::<T>().ok());

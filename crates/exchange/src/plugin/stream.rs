@@ -1,5 +1,5 @@
-//! What a plugin of layer 4 is: the trait with one method per phase of a session, and how it lets a session on or
-//! refuses it. It names no plugin and opens no listener: whoever carries the bytes of a session runs its chain.
+//! The plugin trait of layer 4: one method per phase of a session, and how it lets a session on or
+//! refuses it. It names no plugin and opens no listener: the code that carries the bytes of a session runs its chain.
 //!
 //! ```text
 //! a connection is accepted, a stream route matches
@@ -62,7 +62,7 @@ impl StreamPhase {
     pub const COUNT: usize = StreamPhase::Log as usize + 1;
 }
 
-/// What a kind declares for layer 4 (see [`super::PluginKind::stream`]): its name, priority, schema and check are those
+/// The declaration of a kind for layer 4 (see [`super::PluginKind::stream`]): its name, priority, schema and check are those
 /// it has for HTTP, as in the contract.
 pub struct StreamKind {
     /// The phases it takes part in.

@@ -1,4 +1,4 @@
-//! Changing a field list, with every name and value checked; it refuses to know who asks.
+//! Changing a field list, with every name and value checked.
 
 use super::{FOLLOWS, Field, Headers, REMOVED, hop_by_hop_flag};
 use crate::{FieldId, HEADERS_BYTES_MAX, Span, syntax};

@@ -176,7 +176,7 @@ impl Stream {
     /// for full (tcp(7), poll(2)).
     pub fn poll_third_free(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
-            // The kernel tells the event loop of room only when somebody has found none. A look with poll(2) counts.
+            // The kernel reports writability to the event loop only after a call has found none; poll(2) counts as such a call.
             let found = self.0.try_io(Interest::WRITABLE, || {
                 let mut looked = [PollFd::new(&self.0, PollFlags::OUT)];
                 let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -264,7 +264,7 @@ fn drained(moved: usize, given: usize) -> io::Result<()> {
     if moved > 0 && moved < given { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
 }
 
-/// What a call came to; nothing if it has to be made again once the socket is ready.
+/// The result of a call; none if it has to be made again once the socket is ready.
 #[inline]
 fn outcome(count: Option<usize>, result: io::Result<()>) -> Option<io::Result<usize>> {
     match (count, result) {

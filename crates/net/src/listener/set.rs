@@ -11,7 +11,7 @@ use super::{Listener, Wanted};
 /// The listeners in force, in the order they were asked for.
 pub type ListenerSet = Vec<Arc<Listener>>;
 
-/// What a new set has changed.
+/// The changes that a new set makes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Change {
     /// Listening from now on, with their real ports.
@@ -25,7 +25,7 @@ pub struct Change {
 pub struct ListenFault {
     /// The address that was asked for.
     pub address: SocketAddr,
-    /// What the kernel said.
+    /// The kernel's error.
     pub cause: io::Error,
     /// A listener that the new set does not have and that is in the way.
     pub in_the_way: Option<SocketAddr>,
@@ -58,7 +58,7 @@ pub struct Plan {
     pub set: ListenerSet,
     /// Those of the old set that are not in the new one.
     pub removed: ListenerSet,
-    /// What that amounts to.
+    /// The changes of it.
     pub change: Change,
 }
 
@@ -72,7 +72,7 @@ pub fn plan(current: &[Arc<Listener>], wanted: &[Wanted], workers: usize) -> Res
         let index = left.iter().position(|listener| found(listener))?;
         Some(left.remove(index))
     };
-    // By the real address first: who writes down the port that 0 was given means that listener and no other.
+    // By the real address first: a written port that the kernel gave for port 0 means that listener and no other.
     let same_address = |one: &Wanted| {
         take(&|listener| listener.address == one.address && listener.wanted.protocols == one.protocols)
     };

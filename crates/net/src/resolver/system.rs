@@ -11,7 +11,7 @@ use hickory_resolver::system_conf::read_system_conf;
 
 use super::{Answer, Lookup, Pending};
 
-/// Whom to ask, and how.
+/// The DNS servers to ask, and how.
 #[derive(Clone, Debug)]
 pub struct LookupOptions {
     /// Name servers, in order, over UDP and where an answer is too long over TCP; without any, the system's.

@@ -14,7 +14,7 @@ const DEPTH_MAX: usize = 100;
 /// Tokens of a document, white space included: what is parsed on a worker is parsed within milliseconds.
 const TOKENS_MAX: usize = 15_000;
 
-/// What variables say of a GraphQL request.
+/// The values of variables about a GraphQL request.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Call {
     /// `query`, `mutation` or `subscription`.
@@ -183,7 +183,7 @@ mod tests {
             let _ = Call::parse_unguarded(&format!("{text}{noise}{text}"), Some("a"));
         }
 
-        /// What ends early is no operation, or the same one with fewer definitions behind it.
+        /// A document that ends early is no operation, or the same one with fewer definitions behind it.
         #[test]
         fn a_cut_document_never_panics(length in 0..DOCUMENT.len()) {
             if let Some(cut) = DOCUMENT.get(..length) {

@@ -1,4 +1,4 @@
-//! What a queue says when it loses entries, each kind of loss at its own pace. It counts nothing for metrics.
+//! Log lines of a queue that loses entries, each kind of loss at its own pace. It counts nothing for metrics.
 
 use super::QueueSettings;
 use crate::observe::pace::Pace;

@@ -13,7 +13,7 @@ use super::{DELIVERIES_MAX, Entry, Shared, Sink, now_ms};
 use crate::plugin::outbound::HttpClient;
 use net::env;
 
-/// Runs until nobody can push any more and everything is delivered or given up.
+/// Runs until no pusher is left and every entry is delivered or given up.
 pub(super) async fn run(
     shared: Arc<Shared>,
     mut entries: UnboundedReceiver<Entry>,
@@ -46,7 +46,7 @@ pub(super) async fn run(
             Due::Now => {
                 let Ok(slot) = slots.clone().acquire_owned().await else { return };
                 let batch = take(&shared, &mut entries).await;
-                // What is left came while the batch was waited for.
+                // Remaining entries came while the batch was awaited.
                 first_ms = None;
                 env::spawn(deliver(batch, sink.clone(), client.clone(), slot));
             }

@@ -1,5 +1,5 @@
 //! The counters of queues: one series for each name and owner, kept for the life of the process so that a counter never
-//! goes back, within a bound. They are added to by whoever loses or delivers an entry.
+//! goes back, within a bound. The losing or delivering task adds to them.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use stdx::prometheus_text::{header, sample};
 /// scrape grow without end.
 const SERIES_MAX: usize = 1_000;
 
-/// What a series is about: the queue's name, and the object it belongs to.
+/// The labels of a series: the queue's name, and the object it belongs to.
 type Labels = (Box<str>, Box<str>);
 
 /// The counters of one series.

@@ -2,7 +2,7 @@
 
 use super::QueueSettings;
 
-/// What to do with the entries that wait.
+/// The next step for the entries that wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     /// Send them.

@@ -29,7 +29,7 @@ pub struct HttpClient {
     next: Cell<usize>,
 }
 
-/// What is kept of one endpoint.
+/// Connections and calls of one endpoint.
 #[derive(Default)]
 struct Place {
     idle: Vec<Connection>,
@@ -43,7 +43,7 @@ impl HttpClient {
     /// Makes a call. Dropping the future ends it and closes its connection.
     ///
     /// # Errors
-    /// What went wrong, where, and on whose side. An answer of any status is no error.
+    /// The cause, the place and the side at fault. An answer of any status is no error.
     pub async fn send(
         &self,
         destination: &Destination,

@@ -63,7 +63,7 @@ impl Connection {
 
     /// Whether it can serve another request now: the peer has not closed it, and nothing of the last one is left.
     pub(super) fn is_idle(&mut self) -> bool {
-        // What has arrived without anybody waiting for it shows here.
+        // Bytes that arrived unexpectedly show here.
         self.turn(&mut Context::from_waker(Waker::noop()));
         !self.ended && self.sender.is_ready()
     }

@@ -1,4 +1,4 @@
-//! Where a plugin's calls go: a URI, read once, whose name is looked up in the background like those of nodes. It
+//! The destination of a plugin's calls: a URI, read once; its name is looked up in the background like those of nodes. It
 //! opens nothing.
 
 use std::sync::Arc;
@@ -79,7 +79,7 @@ fn port(text: &str, authority: &Authority) -> Result<u16, String> {
 const PORT_IMPLIED: u16 = 80;
 
 impl Destination {
-    /// A destination whose name `resolver` looks up from now on; its idle connections are kept as `keep_alive` says.
+    /// A destination with a name that `resolver` looks up from now on; its idle connections are kept as `keep_alive` says.
     ///
     /// # Errors
     /// Why plugins cannot reach `uri`, a sentence.

@@ -1,11 +1,11 @@
-//! Why a call of a plugin failed: a closed table of causes with whose fault each is, the place, and the detail. It
+//! Why a call of a plugin failed: a closed table of causes with the side at fault, the place, and the detail. It
 //! decides nothing: whether a request may pass all the same is the plugin's business.
 
 use std::fmt;
 
 use crate::failure::Blame;
 
-/// What went wrong.
+/// The cause of a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutboundCause {
     /// The name has no address.
@@ -24,7 +24,7 @@ pub enum OutboundCause {
     Timeout,
     /// The connection broke before the answer was complete.
     Broken,
-    /// What came back is no HTTP answer, or its head is longer than the limit.
+    /// The reply is no HTTP response, or its head is longer than the limit.
     BadResponse,
     /// The answer's body is longer than the limit.
     BodyTooLarge,
@@ -47,7 +47,7 @@ impl OutboundCause {
         }
     }
 
-    /// Whose fault it is: the peer's, or the gateway's with its configuration and limits.
+    /// The side at fault: the peer, or the gateway with its configuration and limits.
     pub fn blame(self) -> Blame {
         match self {
             OutboundCause::NoAddress
@@ -62,11 +62,11 @@ impl OutboundCause {
 /// A call that failed: what, where and why, in one sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutboundError {
-    /// What went wrong.
+    /// The cause of a failed call.
     pub cause: OutboundCause,
     /// The peer's URI.
     pub place: Box<str>,
-    /// What to tell a person.
+    /// Details for a person.
     pub detail: String,
 }
 

@@ -1,5 +1,5 @@
-//! One connection of layer 4 on its way through the gateway: what plugins, expressions and logs know of it. It reads and
-//! writes nothing; whoever carries the bytes counts them here.
+//! One connection of layer 4 on its way through the gateway: as plugins, expressions and logs see it. It reads and
+//! writes nothing; the code that carries the bytes counts them here.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -25,7 +25,7 @@ pub fn open_files_limit() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// A number nobody can foretell from earlier ones at sight; not for keys.
+/// A pseudo-random number; not for keys.
 #[inline]
 pub fn random_u64() -> u64 {
     fastrand::u64(..)
@@ -37,7 +37,7 @@ pub async fn yield_when_spent() {
     tokio::task::coop::consume_budget().await;
 }
 
-/// Lets whoever has something to read or to write have its turn, then goes on.
+/// Lets other tasks with pending I/O have their turn, then goes on.
 pub async fn yield_to_events() {
     tokio::task::yield_now().await;
 }
@@ -81,7 +81,7 @@ where
     std::thread::Builder::new().name(name.to_owned()).spawn(move || {
         match Builder::new_current_thread().enable_all().build_local(LocalOptions::default()) {
             Ok(runtime) => {
-                // Whoever starts the thread waits for this word.
+                // The starter of the thread waits for this message.
                 let _ = started.send(Ok(()));
                 runtime.block_on(make());
             }
@@ -93,8 +93,8 @@ where
     outcome.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended at once")))
 }
 
-/// Blocks the calling thread while `unsettled` holds, at most for `timeout`; whoever changes the value notifies
-/// `changed`. Never on a worker.
+/// Blocks the calling thread while `unsettled` holds, at most for `timeout`. A change of the
+/// value must notify `changed`. Never on a worker.
 pub fn wait_while<T>(
     value: &Mutex<T>,
     changed: &Condvar,
