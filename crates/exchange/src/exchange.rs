@@ -6,7 +6,7 @@ mod attempt;
 pub mod body;
 mod body_copy;
 pub mod consumer;
-mod context;
+pub mod context;
 mod directory;
 pub mod forwarded;
 pub mod reuse;

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use crate::idle::{IdleConnections, IdleState};
 use crate::observe::status::Status;
-use crate::worker::{Command, Handle};
+use crate::worker::command::{Command, Handle};
 use exchange::Local;
 use exchange::overload::capacity::Shortage;
 use net::env;

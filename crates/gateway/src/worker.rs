@@ -2,7 +2,7 @@
 //! other threads, and sweeps what it keeps; requests are served by `downstream` and `pipeline` with its context.
 
 mod accept;
-mod command;
+pub(crate) mod command;
 mod listeners;
 mod run;
 
