@@ -13,7 +13,7 @@ import struct
 import time
 
 from common import LabError, stolen_ticks
-from load import SCENARIOS, Load
+from load import SMALL_CONNECTIONS, SMALL_PATH, Load
 from slow_clients import COUNTS, NAMES, Stand
 
 # They come one by one in the time after which their kind is cut: 10 s for a head, 30 for a body, 60 for a reader and for who
@@ -262,7 +262,7 @@ class Asking:
     """An open loop: so many requests are due in a second, and latency counts from when each was."""
 
     def __init__(self, binary, rate, core):
-        self.command = [binary, "lab", "load", "--json", "--connections", SCENARIOS[0].connections, "--rate", rate]
+        self.command = [binary, "lab", "load", "--json", "--connections", SMALL_CONNECTIONS, "--rate", rate]
         self.command += ["--seconds", WINDOW_SECONDS, "--expect-bytes", 21]
         self.core = core
 
@@ -271,7 +271,7 @@ class Asking:
         gateway's core and of the load generator's."""
         before = sum(stand.weir.process.cpu_seconds())
         stolen_before = [stolen_ticks(core) for core in (stand.proxy_core, stand.load_core)]
-        address = f"http://127.0.0.1:{stand.weir.port}{SCENARIOS[0].path}"
+        address = f"http://127.0.0.1:{stand.weir.port}{SMALL_PATH}"
         with Load([*self.command, address], self.core) as load:
             told = json.loads(load.report(WINDOW_SECONDS))
         stolen = [stolen_ticks(core) - earlier for core, earlier in zip((stand.proxy_core, stand.load_core), stolen_before, strict=True)]

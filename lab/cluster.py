@@ -9,7 +9,7 @@ import time
 import contenders
 from admin import KEY, Admin, Probe, put_many
 from common import LabError, cores, free_port
-from load import Load
+from load import Load, read_wrk
 from many_routes import Spread, in_force_after, paths_file, set_version
 
 MEMBERS = 3
@@ -83,7 +83,7 @@ def cluster(lab, options):
             time.sleep(CHANGE_PAUSE_SECONDS)
             if any(load.has_ended() for load in loads):
                 raise LabError(f"the traffic ended before the {version}th change; give fewer with --changes")
-        reports = [traffic.read(load.report(seconds)) for load in loads]
+        reports = [read_wrk(load.report(seconds)) for load in loads]
     finally:
         for load in loads:
             load.__exit__()
@@ -117,7 +117,7 @@ def quarter_of_saturation(nodes, paths, core):
     """Clients that together ask for a quarter of what the nodes and clients on this machine can do at most."""
     full = Spread(paths, connections=CONNECTIONS_PER_NODE * 4)
     loads = [Load(full.command(node.port, SATURATION_SECONDS), core) for node in nodes]
-    rate = sum(full.read(load.report(SATURATION_SECONDS))["requests_per_second"] for load in loads)
+    rate = sum(read_wrk(load.report(SATURATION_SECONDS))["requests_per_second"] for load in loads)
     # An answer takes its time too, so a pause is a little shorter than its share: rather more than a quarter than less.
     delay_ms = max(1, int(1000 * CONNECTIONS_PER_NODE * len(nodes) / (rate / 4) - 0.5))
     return Spread(paths, connections=CONNECTIONS_PER_NODE, delay_ms=delay_ms), rate

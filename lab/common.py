@@ -191,12 +191,6 @@ def stat_fields(pid):
         return None
 
 
-def core_ticks(core):
-    """(busy, all) ticks of one core since boot."""
-    numbers = ticks(core)
-    return sum(numbers) - numbers[3] - numbers[4], sum(numbers)
-
-
 def stolen_ticks(core):
     """Ticks of one core since boot in which somebody wanted it and the hypervisor gave it to another machine."""
     return ticks(core)[7]

@@ -1,4 +1,4 @@
-"""Runs wrk and ab against one address and reads their reports; knows nothing of what answers."""
+"""Runs load generators and reads the report of wrk; knows nothing of what answers."""
 
 import re
 import subprocess
@@ -6,36 +6,13 @@ import subprocess
 from common import LabError
 
 UNITS_TO_MILLISECONDS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0}
+# The load of normal clients: 21 bytes on kept connections.
+SMALL_PATH, SMALL_CONNECTIONS = "/checked-out", 64
 
 
-class Scenario:
-    """One way of asking: the path, the tool, how many connections, whether they are kept."""
-
-    def __init__(self, name, title, tool, path, connections, keep_alive):
-        self.name, self.title, self.tool = name, title, tool
-        self.path, self.connections, self.keep_alive = path, connections, keep_alive
-
-    def command(self, port, seconds):
-        url = f"http://127.0.0.1:{port}{self.path}"
-        if self.tool == "wrk":
-            close = [] if self.keep_alive else ["-H", "Connection: close"]
-            return ["wrk", "-t1", f"-c{self.connections}", f"-d{seconds}s", "--latency", *close, url]
-        keep = ["-k"] if self.keep_alive else []
-        # -t sets a number of requests of its own, so -n comes behind it.
-        return ["ab", "-q", "-r", "-t", str(seconds), "-n", "100000000", "-c", str(self.connections), *keep, url]
-
-    def read(self, report):
-        return read_wrk(report) if self.tool == "wrk" else read_ab(report)
-
-
-SCENARIOS = [
-    Scenario("small-64", "21 bytes, keep-alive, 64 connections", "wrk", "/checked-out", 64, True),
-    Scenario("small-256", "21 bytes, keep-alive, 256 connections", "wrk", "/checked-out", 256, True),
-    Scenario("page-64", "26,650 bytes, keep-alive, 64 connections", "wrk", "/sample.html", 64, True),
-    Scenario("small-close", "21 bytes, new connection per request, 64 at once", "wrk", "/checked-out", 64, False),
-    Scenario("ab-keep", "21 bytes, ab -k (HTTP/1.0), 64 connections", "ab", "/checked-out", 64, True),
-    Scenario("ab-close", "21 bytes, ab without -k, 64 at once", "ab", "/checked-out", 64, False),
-]
+def wrk(port, seconds, path=SMALL_PATH, connections=SMALL_CONNECTIONS):
+    """The command of wrk on kept connections, with one thread."""
+    return ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", f"http://127.0.0.1:{port}{path}"]
 
 
 class Load:
@@ -85,17 +62,6 @@ def read_wrk(report):
         "requests_per_second": float(found(r"Requests/sec:\s+([\d.]+)", report)),
         "p50_ms": milliseconds(found(r"50%\s+([\d.]+\w+)", report)),
         "p99_ms": milliseconds(found(r"99%\s+([\d.]+\w+)", report)),
-    }
-
-
-def read_ab(report):
-    """The same of one ab report. A body of another length than the first counts as failed, as ab has it."""
-    return {
-        "requests": int(found(r"Complete requests:\s+(\d+)", report)),
-        "failed": int(found(r"Failed requests:\s+(\d+)", report)) + int(found(r"Non-2xx responses:\s+(\d+)", report, "0")),
-        "requests_per_second": float(found(r"Requests per second:\s+([\d.]+)", report)),
-        "p50_ms": float(found(r"50%\s+(\d+)", report)),
-        "p99_ms": float(found(r"99%\s+(\d+)", report)),
     }
 
 

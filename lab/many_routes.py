@@ -1,72 +1,33 @@
-"""The figures with very many routes: lookup, memory of a route, and how soon a change is in force."""
+"""How soon a change is in force with very many routes."""
 
-import json
 import statistics
 import time
 from pathlib import Path
 
 import contenders
 from admin import KEY, Admin, Probe, put_many
-from bench import run_once
 from common import LabError, cores
-from load import Load, Scenario
+from load import SMALL_CONNECTIONS, Load, read_wrk, wrk
 
 PATHS = Path(__file__).resolve().parent / "paths.lua"
-FEW_ROUTES = 100
 # Paths asked for in turn: enough to touch the table everywhere, few enough to stay in the load generator's cache.
 ASKED_PATHS = 97
-# Freed pages go back to the system within this time.
-SETTLE_SECONDS = 5
 # Enough for every worker to have some, whatever the kernel's hash makes of their ports.
 PROBES = 16
 # Between two changes, so that each is seen alone.
 CHANGE_PAUSE_SECONDS = 0.02
 
 
-class Spread(Scenario):
+class Spread:
     """wrk over many paths in turn."""
 
-    def __init__(self, file, connections=64, delay_ms=None):
-        super().__init__("spread", "many paths in turn", "wrk", "/", connections, True)
-        self.file, self.delay_ms = file, delay_ms
+    def __init__(self, file, connections=SMALL_CONNECTIONS, delay_ms=None):
+        self.file, self.connections, self.delay_ms = file, connections, delay_ms
 
     def command(self, port, seconds):
         settings = [f"LAB_PATHS={self.file}"] + ([f"LAB_DELAY_MS={self.delay_ms}"] if self.delay_ms else [])
-        plain = super().command(port, seconds)
-        return ["env", *settings, *plain[:-1], "-s", PATHS, plain[-1]]
-
-
-def lookup_and_memory(lab, options):
-    """CPU per request and memory with very many routes beside few."""
-    proxy_core, load_core, origin_core = cores()
-    origin = contenders.start_origin(lab, options.binary, origin_core)
-    running = {}
-    for count in (FEW_ROUTES, options.routes):
-        started = time.perf_counter()
-        resources = contenders.weir_resources(origin, count, False)
-        contender = contenders.start_weir(lab, options.binary, [proxy_core], resources=resources)
-        running[count] = (contender, Spread(paths_file(lab, count)), time.perf_counter() - started)
-    time.sleep(SETTLE_SECONDS)
-    memory = {count: contender.process.memory_bytes()[0] for count, (contender, _, _) in running.items()}
-    # The routes are identical but for their numbers, so the longest stands for all.
-    stored = len(json.dumps(contenders.weir_resources(origin, options.routes, False)["routes"][options.routes - 1]))
-    route_bytes = (memory[options.routes] - memory[FEW_ROUTES]) / (options.routes - FEW_ROUTES)
-    ratios, failed = [], 0
-    for _ in range(options.rounds):
-        few, many = (run_once(scenario, contender, options.seconds, (proxy_core, load_core)) for contender, scenario, _ in running.values())
-        ratios.append(many["cpu_us"] / few["cpu_us"])
-        failed += few["failed"] + many["failed"]
-    result = {
-        "load_seconds": running[options.routes][2],
-        "cpu_ratio": {"median": statistics.median(ratios), "min": min(ratios), "max": max(ratios)},
-        "failed": failed,
-        "route_bytes": route_bytes,
-        "stored_json_bytes": stored,
-    }
-    print(f"{options.routes:,} routes from a file: ready after {result['load_seconds']:.1f} s")
-    print(f"  CPU per request beside {FEW_ROUTES} routes: {statistics.median(ratios):.2f} ({min(ratios):.2f}..{max(ratios):.2f}), {failed} failed")
-    print(f"  memory: {route_bytes:,.0f} bytes a route, {route_bytes - stored:,.0f} beyond its JSON (aim: at most 1,536)", flush=True)
-    return result
+        *plain, url = wrk(port, seconds, "/", self.connections)
+        return ["env", *settings, *plain, "-s", PATHS, url]
 
 
 def change(lab, options):
@@ -95,7 +56,7 @@ def change(lab, options):
             time.sleep(CHANGE_PAUSE_SECONDS)
             if load.has_ended():
                 raise LabError(f"the traffic ended before the {version}th change; give fewer with --changes")
-        report = traffic.read(load.report(seconds))
+        report = read_wrk(load.report(seconds))
     weir.process.check_alive()
     times.sort()
     result = {

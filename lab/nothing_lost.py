@@ -20,7 +20,7 @@ import contenders
 from admin import KEY, Admin
 from checking import CheckedClient, Fault
 from common import LabError
-from load import Load, Scenario
+from load import Load, read_wrk
 
 ORIGIN = Path(__file__).resolve().parent / "checked_origin.py"
 PATHS = ORIGIN.with_name("paths.lua")
@@ -155,7 +155,7 @@ def beside_wrk(stand, disturb):
         for load in (kept, fresh):
             # wrk reports when it is interrupted; what is under way then counts for nothing.
             load.child.send_signal(signal.SIGINT)
-            report = Scenario("", "", "wrk", "", 1, True).read(load.report(1))
+            report = read_wrk(load.report(1))
             result.update({key: report[key] for key in ("requests", "failed")})
         return result
 

@@ -7,9 +7,8 @@ import time
 from pathlib import Path
 
 import contenders
-from bench import run_once
 from common import LabError, cores
-from load import SCENARIOS
+from load import Load, read_wrk, wrk
 
 CROWD = Path(__file__).resolve().parent / "slow_crowd.py"
 # Heads by the byte, bodies by the byte, readers by a few bytes, idle: together below what one process may open, with
@@ -51,7 +50,8 @@ class Stand:
         return json.loads(crowd.output_file.read_text().splitlines()[-1])
 
     def run(self, seconds):
-        return run_once(SCENARIOS[0], self.weir, seconds, (self.proxy_core, self.load_core))
+        with Load(wrk(self.weir.port, seconds), self.load_core) as load:
+            return read_wrk(load.report(seconds))
 
     def memory(self):
         return self.weir.process.memory_bytes()[0]

@@ -24,7 +24,7 @@ import report
 from admin import KEY, Admin, metric, metrics
 from checking import CheckedClient, Fault
 from common import BINARY, Lab, LabError, machine, need_binary, need_programs, run_main
-from load import Load, Scenario
+from load import Load, read_wrk
 
 ORIGIN = Path(__file__).resolve().parent / "checked_origin.py"
 PATHS = ORIGIN.with_name("paths.lua")
@@ -176,7 +176,7 @@ class Soak:
             await asyncio.wait(tasks, timeout=self.seconds, return_when=asyncio.FIRST_EXCEPTION)
             traffic.stopping = True
             await asyncio.gather(*tasks)
-            volume = Scenario("", "", "wrk", "", 1, True).read(load.report(self.seconds + 60))
+            volume = read_wrk(load.report(self.seconds + 60))
         afterwards = await self.settle(descriptors)
         return self.judge(traffic, volume, descriptors, afterwards)
 

@@ -54,17 +54,16 @@ def planted(options):
 
 def generator(options):
     """Alternating rounds of both generators against the origin alone; CPU per answer by what the kernel says of them."""
-    asked = load.SCENARIOS[0]
     _, load_core, origin_core = cores()
     if load_core == origin_core:
         origin_core = cores()[0]
     with Lab() as lab:
         port = contenders.start_origin(lab, options.binary, origin_core)
-        own = [options.binary, "lab", "load", "--connections", asked.connections, "--seconds", options.seconds]
-        own += ["--expect-bytes", 21, "--json", f"http://127.0.0.1:{port}{asked.path}"]
+        own = [options.binary, "lab", "load", "--connections", load.SMALL_CONNECTIONS, "--seconds", options.seconds]
+        own += ["--expect-bytes", 21, "--json", f"http://127.0.0.1:{port}{load.SMALL_PATH}"]
         tools = {
             "weir": (own, lambda text: json.loads(text)["requests"]),
-            "wrk": (asked.command(port, max(1, round(options.seconds))), lambda text: asked.read(text)["requests"]),
+            "wrk": (load.wrk(port, max(1, round(options.seconds))), lambda text: load.read_wrk(text)["requests"]),
         }
         rounds = [{name: cpu_us(load_core, *tool) for name, tool in tools.items()} for _ in range(options.rounds)]
     medians = {name: statistics.median(one[name] for one in rounds) for name in tools}
