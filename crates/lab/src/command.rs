@@ -30,7 +30,7 @@ enum LabCommand {
     Install(install::InstallArguments),
     /// Ask a server as fast as it answers, or at a rate, and check every answer
     Load(load::LoadArguments),
-    /// Show a kept result as tables, or write it as a page, as Markdown, or beside the published texts
+    /// Show a kept result as tables, or write it as a page with charts, or beside the published texts
     Report(report::ReportArguments),
     /// Show what changed between two kept results and what is noise
     Compare(compare::CompareArguments),

@@ -9,8 +9,9 @@ pub mod group;
 pub mod headline;
 pub mod html;
 pub mod json;
-pub mod markdown;
 pub mod number;
+#[cfg(test)]
+mod pages;
 #[cfg(test)]
 pub(crate) mod sample;
 pub mod statistics;

@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, bail};
 
-use crate::report::{html, json, markdown, terminal, texts};
+use crate::report::{html, json, terminal, texts};
 use crate::result::Report;
 use crate::terminal::{print, print_error};
 
@@ -22,10 +22,7 @@ pub struct ReportArguments {
     /// Write every chart of the page into this folder, as SVG files
     #[arg(long, value_name = "DIR")]
     charts: Option<PathBuf>,
-    /// Write Markdown tables here
-    #[arg(long, value_name = "FILE")]
-    markdown: Option<PathBuf>,
-    /// Write the tables of the published texts beside this run's here, as Markdown
+    /// Write the tables of published texts beside those of this run here, as text
     #[arg(long, value_name = "FILE")]
     texts: Option<PathBuf>,
     /// Compare with this contender instead of the one that each scenario names
@@ -60,7 +57,6 @@ pub fn run(arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
         Ok(())
     };
     write(&arguments.html, html::page)?;
-    write(&arguments.markdown, markdown::page)?;
     write(&arguments.texts, texts::page)?;
     if let Some(folder) = &arguments.charts {
         let count = write_charts(&report, folder)?;
@@ -136,8 +132,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let forms = [
             ("--html", "page.html", "<!doctype html>"),
-            ("--markdown", "page.md", "# Weir 0.1.0 beside others"),
-            ("--texts", "texts.md", "# The published tables beside ours"),
+            ("--texts", "texts.txt", "The published tables beside ours\n"),
         ];
         for (option, name, begins) in forms {
             let path = directory.path().join(name);

@@ -1,5 +1,4 @@
-//! Numbers as people read them: the same rules in the terminal, in Markdown and on the page. It rounds; it computes
-//! nothing.
+//! Numbers as people read them: the same rules in the terminal and on the page. It rounds and computes nothing.
 
 /// With as many digits as are worth reading: three, more only before the point; thousands set apart.
 pub fn plain(value: f64) -> String {

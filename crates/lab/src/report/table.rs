@@ -1,5 +1,4 @@
-//! A table before it has a form: cells with a weight, aligned for a terminal or written as Markdown. What stands in the
-//! cells is the business of whoever fills it.
+//! A table of cells with a weight, and its aligned form. It does not know what the cells mean.
 
 use crate::terminal::Paint;
 
@@ -81,22 +80,6 @@ impl Table {
         out
     }
 
-    /// As Markdown; what would end a cell or begin an element is written so that it does not.
-    pub fn markdown(&self) -> String {
-        let row = |cells: &mut dyn Iterator<Item = String>| {
-            format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
-        };
-        let mut out = row(&mut self.columns.iter().map(|column| markdown_text(&column.heading)));
-        out += &row(&mut self
-            .columns
-            .iter()
-            .map(|column| if column.numeric { "---:" } else { "---" }.to_owned()));
-        for cells in &self.rows {
-            out += &row(&mut cells.iter().map(|cell| markdown_text(&cell.text)));
-        }
-        out
-    }
-
     fn column_width(&self, index: usize) -> usize {
         let cells = self.rows.iter().map(|row| columns_of(&row[index].text));
         cells.chain([columns_of(&self.columns[index].heading)]).max().unwrap_or_default()
@@ -119,25 +102,6 @@ impl Cell {
     pub fn toned(self, tone: Tone) -> Self {
         Self { tone, ..self }
     }
-}
-
-/// Text from a file or a program, with what Markdown and HTML would take for their own written so that they do not.
-pub fn markdown_text(text: &str) -> String {
-    let mut out = String::new();
-    for character in text.chars() {
-        match character {
-            '<' => out += "&lt;",
-            '>' => out += "&gt;",
-            '&' => out += "&amp;",
-            '\n' | '\r' => out.push(' '),
-            '|' | '\\' | '`' | '*' | '_' | '[' | ']' => {
-                out.push('\\');
-                out.push(character);
-            }
-            _ => out.push(character),
-        }
-    }
-    out
 }
 
 /// Breaks text into lines of at most `width` columns, the later ones indented by `indent`.
@@ -229,12 +193,6 @@ mod tests {
             table("e\u{1b}[2Jvil").aligned(Paint::Plain, 80).lines().nth(1),
             Some("  e[2Jvil  12,345  1.00")
         );
-    }
-
-    #[test]
-    fn markdown_keeps_strange_names_in_their_cell() {
-        let expected = "|  | req/s | × |\n| --- | ---: | ---: |\n| &lt;b&gt;\\|\\`x\\_y | 12,345 | 1.00 |\n| b | 9 | - |\n";
-        assert_eq!(table("<b>|`x_y").markdown(), expected);
     }
 
     #[test]

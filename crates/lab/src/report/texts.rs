@@ -10,26 +10,25 @@ use self::published::{Ask, TEXTS, Text};
 use super::figure::Figure;
 use super::number;
 use super::summary::{self, DIRECT, Summary};
-use super::table::{Cell, Table, markdown_text};
+use super::table::{Cell, Table, wrapped};
 use crate::result::{Report, ScenarioResult};
 use crate::scenario::Load;
+use crate::terminal::Paint;
 
 /// Whom we show beside the contenders of a text, since a reader asks for them.
 const OURS: &[&str] = &["nginx", "haproxy", "weir"];
 
-/// The whole page.
+/// All of them as text.
 pub fn page(report: &Report) -> String {
-    let mut out = format!(
-        "# The published tables beside ours\n\n\
-         Left, what a text reports, taken on its author's machine with the versions of its day. Right, the median of \
+    let mut out = "The published tables beside ours\n\n".to_owned();
+    out += &paragraph(&format!(
+        "Left, what a text reports, taken on its author's machine with the versions of its day. Right, the median of \
          our rounds: Weir {}, {}. Compare losses and the order, not requests per second. The loss is the share of the \
          requests per second that the origin alone answers, (origin - gateway) / origin; where a text leaves it out it \
-         is worked out from its numbers. A gateway that a text does not have is a row with an empty left half.\n\n\
-         {}.\n",
-        markdown_text(&report.weir),
-        markdown_text(&report.started),
-        markdown_text(&super::machine_line(&report.machine)),
-    );
+         is worked out from its numbers. A gateway that a text does not have is a row with an empty left half.",
+        report.weir, report.started,
+    ));
+    out += &format!("\n{}", paragraph(&format!("{}.", super::machine_line(&report.machine))));
     for text in TEXTS {
         out += &one(report, text);
     }
@@ -37,13 +36,14 @@ pub fn page(report: &Report) -> String {
 }
 
 fn one(report: &Report, text: &Text) -> String {
-    let mut out = format!("\n## {}\n\nAsked: {}.", text.title, text.asked);
     let found = repeating(report, text);
     let summaries = found.map(summary::of_scenario);
-    out += &match found {
-        Some(result) => format!(" Here: scenario {}.\n\n", markdown_text(&result.scenario.name)),
-        None => " This run has no scenario that asks so.\n\n".to_owned(),
+    let here = match found {
+        Some(result) => format!("Here: scenario {}.", result.scenario.name),
+        None => "This run has no scenario that asks so.".to_owned(),
     };
+    let mut out = heading(text.title);
+    out += &paragraph(&format!("Asked: {}. {here}", text.asked));
     let find =
         |name: &str| summaries.as_ref().and_then(|all| all.iter().find(|summary| summary.name == name));
     let headings = [
@@ -66,14 +66,28 @@ fn one(report: &Report, text: &Text) -> String {
     for name in OURS.iter().filter(|name| text.rows.iter().all(|row| row.ours != **name)) {
         table.rows.push(cells(name, &[], None, None, find(name)));
     }
-    out += &table.markdown();
+    out += &aligned(&table);
     for row in text.rows.iter().filter(|row| !row.told.is_empty()) {
-        out += &format!("\n{}, in the text: {}.\n", row.name, row.told);
+        out += &paragraph(&format!("{}, in the text: {}.", row.name, row.told));
     }
     if !text.remark.is_empty() {
-        out += &format!("\n{}\n", text.remark);
+        out += &paragraph(text.remark);
     }
     out + &lacking(text, summaries.as_deref())
+}
+
+fn heading(title: &str) -> String {
+    format!("\n{title}\n{}\n\n", "-".repeat(title.chars().count()))
+}
+
+/// Broken into lines. Control characters are left out, because a result may come from another machine.
+fn paragraph(text: &str) -> String {
+    let clean: String = text.chars().filter(|character| !character.is_control()).collect();
+    format!("{}\n", wrapped(&clean, WIDTH, 0))
+}
+
+fn aligned(table: &Table) -> String {
+    format!("\n{}\n", table.aligned(Paint::Plain, WIDTH))
 }
 
 fn cells(
@@ -121,7 +135,7 @@ fn lacking(text: &Text, summaries: Option<&[Summary<'_>]>) -> String {
             Some(summary) => summary.absent.unwrap_or("no round was finished"),
             None => "this run did not ask it here",
         };
-        out += &format!("\nNo figures of ours for {name}: {}.\n", markdown_text(told));
+        out += &paragraph(&format!("No figures of ours for {name}: {told}."));
     }
     out
 }
@@ -157,12 +171,13 @@ fn repeats(result: &ScenarioResult, ask: &Ask) -> bool {
 /// The study of thread models: what it found, and what this run finds. Its absolute numbers are not told, but for the
 /// origin's.
 fn thread_models(report: &Report) -> String {
-    let mut out = "\n## A Netty forwarder: layers, thread models, buffers\n\n\
-        The text forwards bytes (layer 4) or parsed HTTP (layer 7) before an origin of 266,000 requests per second, with \
+    let mut out = heading("A Netty forwarder: layers, thread models, buffers");
+    out += &paragraph(
+        "The text forwards bytes (layer 4) or parsed HTTP (layer 7) before an origin of 266,000 requests per second, with \
         the upstream connection on the client's own event loop, on any loop of the same pool, or on a pool of its own. It \
         finds the same loop the cheapest and the fastest (at layer 4 it loses 3 %), a pool of its own the slowest, with \
-        about four times the context switches, and pooled buffers about 3 % better than fresh ones.\n"
-        .to_owned();
+        about four times the context switches, and pooled buffers about 3 % better than fresh ones.",
+    );
     let variable = |name: &str, variable: &str| {
         let facts = report.contenders.iter().find(|facts| facts.definition.name == name)?;
         facts.definition.environment.get(variable).map(String::as_str)
@@ -195,14 +210,16 @@ fn thread_models(report: &Report) -> String {
             ];
             table.rows.push(cells.map(Cell::text).into());
         }
-        out += &format!("\nHere, scenario {}:\n\n{}", markdown_text(&result.scenario.name), table.markdown());
+        out += &format!("\nHere, scenario {}:\n{}", result.scenario.name, aligned(&table));
     }
     if !told {
-        out += "\nThis run has no scenario of the study.\n";
+        out += "This run has no scenario of the study.\n";
     }
     out
 }
 
+/// Columns of a line.
+const WIDTH: usize = 120;
 /// Length of the texts' big page.
 const BIG_BYTES: u64 = 26_650;
 /// The study has twelve variants of a program; fewer than this are guests in another scenario.
@@ -215,18 +232,18 @@ mod tests {
 
     #[test]
     fn the_tables_look_like_this() {
-        golden::check("texts.md", &page(&sample::report()));
+        golden::check("texts.txt", &page(&sample::report()));
     }
 
     #[test]
     fn losses_that_the_texts_left_out_are_worked_out() {
-        let page = page(&sample::report());
+        let page = page(&sample::report()).split_whitespace().collect::<Vec<_>>().join(" ");
         for expected in [
             // (6519.68 - 950.57) / 6519.68
-            "| Zuul | 951 | 85.4 |",
+            "Zuul 951 85.4 -",
             // (33014.70 - 27139.19) / 33014.70
-            "| EdgeService | 27,139 | 17.8 | 3.80 |",
-            "| nginx | 955, 953, 941 | 67.4, 67.5, 67.9 |",
+            "EdgeService 27,139 17.8 3.80",
+            "nginx 955, 953, 941 67.4, 67.5, 67.9 -",
         ] {
             assert!(page.contains(expected), "{expected}");
         }

@@ -1,0 +1,70 @@
+//! The measured pages of `docs/reference`: the text form of kept results in a frame of Markdown. `UPDATE=1 cargo test -p
+//! lab` writes them; the results themselves are never changed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::table::wrapped;
+use super::{headline, json, terminal, texts};
+use crate::result::Report;
+use crate::terminal::Paint;
+
+#[test]
+fn measured_pages_show_the_kept_results() {
+    let all = kept("0.1.0-lab.json");
+    check("measurements.md", &measured(&all, "0.1.0-lab.json", "Weir 0.1.0 beside others"));
+    let turns = kept("0.1.0-turns.json");
+    check(
+        "measurements-in-turns.md",
+        &measured(&turns, "0.1.0-turns.json", "Weir 0.1.0 beside others, in turns"),
+    );
+    let intro = "How it was asked, and what a text leaves open, stands with each table.";
+    let command = "weir lab report lab/results/0.1.0-lab.json --texts FILE";
+    check("comparison.md", &page("Published tables beside ours", intro, command, &texts::page(&all)));
+}
+
+fn measured(report: &Report, file: &str, title: &str) -> String {
+    let mut intro = String::new();
+    for sentence in headline::sentences(report) {
+        intro += &format!("{}\n\n", wrapped(&sentence, WIDTH, 0));
+    }
+    let reading = format!(
+        "A number is the median of its rounds; `±` is how far the outermost round was from it. Every round, its spread and \
+         the intervals of the ratios are in [{file}](../../lab/results/{file}), and on the page with charts that \
+         `weir lab report lab/results/{file} --html FILE` writes. [Reading measurements](../guide/reading-measurements.md) \
+         says what the columns mean."
+    );
+    intro += &wrapped(&reading, WIDTH, 0);
+    let text = terminal::whole_painted(report, Paint::Plain);
+    page(title, &intro, &format!("weir lab report lab/results/{file}"), &text)
+}
+
+fn page(title: &str, intro: &str, command: &str, text: &str) -> String {
+    format!(
+        "# {title}\n\n<!-- Made by `{command}` and `UPDATE=1 cargo test -p lab`. -->\n\n{intro}\n\n```text\n{}\n```\n",
+        text.trim_end()
+    )
+}
+
+fn kept(name: &str) -> Report {
+    json::read(&repository().join("lab/results").join(name)).unwrap()
+}
+
+fn check(name: &str, page: &str) {
+    let path = repository().join("docs/reference").join(name);
+    if std::env::var_os("UPDATE").is_some_and(|value| value == "1") {
+        fs::write(&path, page).unwrap();
+    }
+    let found = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        found == page,
+        "docs/reference/{name} is not what the result says; UPDATE=1 cargo test -p lab writes it"
+    );
+}
+
+/// Columns of a line of Markdown.
+const WIDTH: usize = 120;
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
