@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
+use peer::body::Body;
 use serde_json::Value;
 
 use crate::wait::WAIT_LIMIT;
-use crate::wire::{Framing, Wire, bad, header};
+use crate::wire::{Wire, bad, header};
 
 /// One connection to a server. Reads give up after [`WAIT_LIMIT`].
 #[derive(Debug)]
@@ -122,7 +123,7 @@ impl Client {
     /// Exactly `length` bytes of whatever comes next.
     pub fn read_bytes(&mut self, length: usize) -> Vec<u8> {
         self.wire.start_record();
-        match self.wire.read_body(Framing::Length(length as u64), usize::MAX) {
+        match self.wire.read_body(Body::of_length(length as u64), usize::MAX) {
             Ok(body) => body.kept,
             Err(error) => panic!("{}", Broken { received: self.wire.received(), cause: error }),
         }
@@ -184,7 +185,7 @@ impl Client {
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "closed before an answer"));
             };
             let mut response = status_line(&head.start_line)?;
-            let framing = head.announced()?;
+            let announced = head.announced()?;
             response.headers = head.headers;
             response.raw_head = head.raw;
             if (100..200).contains(&response.status) && response.status != 101 {
@@ -192,9 +193,9 @@ impl Client {
                 continue;
             }
             let bodiless = to_head || matches!(response.status, 101 | 204 | 304);
-            let framing = if bodiless { Framing::Length(0) } else { framing.unwrap_or(Framing::UntilClose) };
-            let body = self.wire.read_body(framing, usize::MAX)?;
-            return Ok(Response { body: body.kept, trailers: body.trailers, interim, ..response });
+            let body = if bodiless { Body::WHOLE } else { announced.unwrap_or(Body::UNTIL_CLOSED) };
+            let content = self.wire.read_body(body, usize::MAX)?;
+            return Ok(Response { body: content.kept, trailers: content.trailers, interim, ..response });
         }
     }
 }

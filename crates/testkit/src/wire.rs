@@ -6,6 +6,10 @@
 use std::io::{self, ErrorKind, Read};
 use std::net::TcpStream;
 
+use peer::Fault;
+use peer::body::{Body, Part};
+use peer::head::{self, Facts};
+
 /// One end of a connection, with the bytes read ahead.
 #[derive(Debug)]
 pub(crate) struct Wire {
@@ -21,19 +25,12 @@ pub(crate) struct Head {
     pub(crate) raw: Vec<u8>,
     pub(crate) start_line: String,
     pub(crate) headers: Vec<(String, String)>,
+    facts: Facts,
 }
 
-/// How a body ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Framing {
-    Length(u64),
-    Chunked,
-    UntilClose,
-}
-
-/// What a body held: its first bytes up to a limit, how long it was in all, and its trailers.
+/// The content of a body: its first bytes up to a limit, its whole length, and its trailers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Body {
+pub(crate) struct Content {
     pub(crate) kept: Vec<u8>,
     pub(crate) length: u64,
     pub(crate) trailers: Vec<(String, String)>,
@@ -61,9 +58,11 @@ impl Wire {
 
     /// The next head, or `None` when the peer closed before its first byte.
     pub(crate) fn read_head(&mut self) -> io::Result<Option<Head>> {
-        let end = loop {
-            if let Some(at) = find(&self.ahead, b"\r\n\r\n") {
-                break at + 4;
+        loop {
+            if let Some(found) = head::parse(&self.ahead, Ok).map_err(faulty)? {
+                let start_line = String::from_utf8_lossy(found.line).into_owned();
+                let (headers, facts, bytes) = (fields(found.fields)?, found.facts, found.bytes);
+                return Ok(Some(Head { raw: self.take(bytes), start_line, headers, facts }));
             }
             if self.ahead.len() > HEAD_LIMIT {
                 return Err(bad("a head longer than the test peer accepts"));
@@ -71,84 +70,31 @@ impl Wire {
             if !self.fill()? {
                 return if self.ahead.is_empty() { Ok(None) } else { Err(cut("within a head")) };
             }
-        };
-        let raw = self.take(end);
-        let text = String::from_utf8_lossy(&raw[..end - 4]).into_owned();
-        let mut lines = text.split("\r\n");
-        let start_line = lines.next().unwrap_or_default().to_owned();
-        let headers = lines.map(field).collect::<io::Result<_>>()?;
-        Ok(Some(Head { raw, start_line, headers }))
+        }
     }
 
     /// A whole body; keeps its first `keep` bytes and counts the rest.
-    pub(crate) fn read_body(&mut self, framing: Framing, keep: usize) -> io::Result<Body> {
-        let mut body = Body::default();
-        match framing {
-            Framing::Length(length) => self.read_length(length, keep, &mut body)?,
-            Framing::Chunked => self.read_chunked(keep, &mut body)?,
-            Framing::UntilClose => loop {
-                let length = self.ahead.len() as u64;
-                self.read_length(length, keep, &mut body)?;
-                if !self.fill()? {
+    pub(crate) fn read_body(&mut self, mut body: Body, keep: usize) -> io::Result<Content> {
+        let (mut content, mut trailers) = (Content::default(), Vec::new());
+        while !body.is_whole() {
+            if self.ahead.is_empty() && !self.fill()? {
+                if body.take_end() {
                     break;
                 }
-            },
-        }
-        Ok(body)
-    }
-
-    fn read_length(&mut self, length: u64, keep: usize, body: &mut Body) -> io::Result<()> {
-        let mut left = length;
-        while left > 0 {
-            if self.ahead.is_empty() && !self.fill()? {
                 return Err(cut("within a body"));
             }
-            let step = usize::try_from(left).unwrap_or(usize::MAX).min(self.ahead.len());
-            let bytes = self.take(step);
-            let room = keep.saturating_sub(body.kept.len()).min(step);
-            body.kept.extend_from_slice(&bytes[..room]);
-            body.length += step as u64;
-            left -= step as u64;
+            let taken = body.take(&self.ahead, |part| match part {
+                Part::Data(bytes) => {
+                    let room = keep.saturating_sub(content.kept.len()).min(bytes.len());
+                    content.kept.extend_from_slice(&bytes[..room]);
+                    content.length += bytes.len() as u64;
+                }
+                Part::Trailers(bytes) => trailers.extend_from_slice(bytes),
+            });
+            self.take(taken.map_err(faulty)?);
         }
-        Ok(())
-    }
-
-    fn read_chunked(&mut self, keep: usize, body: &mut Body) -> io::Result<()> {
-        loop {
-            let line = self.read_line()?;
-            let size = line.split(';').next().unwrap_or_default();
-            if size.is_empty() || !size.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-                return Err(bad(&format!("chunk size {line:?} is not hexadecimal")));
-            }
-            let size = u64::from_str_radix(size, 16).map_err(|_| bad("a chunk size beyond 64 bits"))?;
-            if size == 0 {
-                break;
-            }
-            self.read_length(size, keep, body)?;
-            if !self.read_line()?.is_empty() {
-                return Err(bad("a chunk longer than its size"));
-            }
-        }
-        loop {
-            let line = self.read_line()?;
-            if line.is_empty() {
-                return Ok(());
-            }
-            body.trailers.push(field(&line)?);
-        }
-    }
-
-    fn read_line(&mut self) -> io::Result<String> {
-        let end = loop {
-            if let Some(at) = find(&self.ahead, b"\r\n") {
-                break at + 2;
-            }
-            if !self.fill()? {
-                return Err(cut("within a line"));
-            }
-        };
-        let line = self.take(end);
-        Ok(String::from_utf8_lossy(&line[..end - 2]).into_owned())
+        content.trailers = fields(trailers.strip_suffix(b"\r\n").unwrap_or_default())?;
+        Ok(content)
     }
 
     /// Reads once; false when the peer closed.
@@ -177,35 +123,14 @@ impl Wire {
 }
 
 impl Head {
-    /// The first value of a field, by name in any case.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        header(&self.headers, name)
-    }
-
-    /// The framing that the fields announce, `None` when they announce none (RFC 9112 6.3).
-    pub(crate) fn announced(&self) -> io::Result<Option<Framing>> {
+    /// The body that the fields announce, `None` when they announce none (RFC 9112 6.3).
+    pub(crate) fn announced(&self) -> io::Result<Option<Body>> {
         let count =
             |wanted: &str| self.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case(wanted)).count();
         if count("transfer-encoding") > 1 || count("content-length") > 1 {
             return Err(bad("framing said twice"));
         }
-        if let Some(coding) = self.header("transfer-encoding") {
-            if self.header("content-length").is_some() {
-                return Err(bad("both Transfer-Encoding and Content-Length"));
-            }
-            if !coding.eq_ignore_ascii_case("chunked") {
-                return Err(bad(&format!("transfer coding {coding:?}")));
-            }
-            return Ok(Some(Framing::Chunked));
-        }
-        let Some(length) = self.header("content-length") else { return Ok(None) };
-        if !length.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(bad("Content-Length is no number"));
-        }
-        length
-            .parse()
-            .map(|length| Some(Framing::Length(length)))
-            .map_err(|_| bad("Content-Length is no number"))
+        self.facts.body().map_err(faulty)
     }
 }
 
@@ -223,6 +148,15 @@ fn cut(place: &str) -> io::Error {
     io::Error::new(ErrorKind::UnexpectedEof, format!("the connection was closed {place}"))
 }
 
+fn faulty(fault: Fault) -> io::Error {
+    bad(fault.0)
+}
+
+/// Field lines with their line ends.
+fn fields(lines: &[u8]) -> io::Result<Vec<(String, String)>> {
+    String::from_utf8_lossy(lines).split_terminator("\r\n").map(field).collect()
+}
+
 fn field(line: &str) -> io::Result<(String, String)> {
     let (name, value) =
         line.split_once(':').ok_or_else(|| bad(&format!("field line {line:?} has no colon")))?;
@@ -234,10 +168,6 @@ fn field(line: &str) -> io::Result<(String, String)> {
         return Err(bad(&format!("field line {line:?}")));
     }
     Ok((name.to_owned(), value.trim_matches([' ', '\t']).to_owned()))
-}
-
-fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    bytes.windows(wanted.len()).position(|window| window == wanted)
 }
 
 /// One read of the socket.

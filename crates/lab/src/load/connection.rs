@@ -4,11 +4,12 @@
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use peer::Fault;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
 use super::expect::{Comparison, Measure, Verdict};
-use super::reading::{Fault, Reading};
+use super::reading::Reading;
 use super::socket;
 use super::tally::{Kind, Tally};
 use super::target::Target;

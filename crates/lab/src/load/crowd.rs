@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use peer::Fault;
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventFlags};
@@ -15,7 +16,7 @@ use socket2::SockRef;
 
 use super::connection::{Job, nanoseconds};
 use super::expect::{Comparison, Verdict};
-use super::reading::{Fault, Reading};
+use super::reading::Reading;
 use super::schedule::Schedule;
 use super::tally::{Kind, Run, Tally};
 use super::{Plan, cpu_time, socket};

@@ -5,8 +5,9 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use peer::Fault;
 
-use super::reading::{Fault, Reading};
+use super::reading::Reading;
 use super::target::Target;
 
 /// Asks once; status and body. Fails when no whole answer comes in time.

@@ -260,7 +260,7 @@ fn echoed(payload: &[u8]) -> Vec<u8> {
 #[test]
 fn websocket_messages_are_echoed_and_compared() {
     let check = |serve: fn(u64, &[u8]) -> Vec<u8>, wanted: (u64, Failures)| {
-        let address = websocket(websocket::accept, serve);
+        let address = websocket(peer::websocket::accept, serve);
         let outcome = go(&Plan {
             manner: Manner::Websocket,
             body_bytes: 40,

@@ -1,10 +1,10 @@
 //! The client's side of WebSocket (RFC 6455), as far as an echo needs it: the handshake with its proof checked, one masked
 //! message, and what comes back compared with it. It does no I/O.
 
-use aws_lc_rs::digest;
-use data_encoding::BASE64;
-
-use super::reading::Fault;
+use peer::Fault;
+use peer::websocket::{
+    BINARY, CLOSE, CONTINUATION, FINAL, HEADER_BYTES_MAX, Header, MASKED, PING, PONG, RESERVED, accept, frame,
+};
 
 /// A handshake's request, with the same key each time: it proves that the server understood, nothing else.
 pub(super) fn handshake(host: &str, path: &str) -> Vec<u8> {
@@ -15,39 +15,15 @@ pub(super) fn handshake(host: &str, path: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// What a server makes of a key (RFC 6455 4.2.2).
-pub(super) fn accept(key: &str) -> String {
-    let text = format!("{key}{GUID}");
-    BASE64.encode(digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes()).as_ref())
-}
-
 /// A final binary frame of a client. The mask is the same for all: proxies only pass it on, and making one each time
 /// would be measured.
 pub(super) fn message(payload: &[u8]) -> Vec<u8> {
-    frame(BINARY, payload)
+    frame(FINAL | BINARY, payload, Some(MASK))
 }
 
 /// The answer to a ping.
 pub(super) fn pong(payload: &[u8]) -> Vec<u8> {
-    frame(PONG, payload)
-}
-
-fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![FINAL | opcode];
-    match payload.len() {
-        length @ 0..=125 => bytes.push(MASKED | length as u8),
-        length @ 126..=0xffff => {
-            bytes.push(MASKED | 126);
-            bytes.extend_from_slice(&(length as u16).to_be_bytes());
-        }
-        length => {
-            bytes.push(MASKED | 127);
-            bytes.extend_from_slice(&(length as u64).to_be_bytes());
-        }
-    }
-    bytes.extend_from_slice(&MASK);
-    bytes.extend(payload.iter().zip(MASK.iter().cycle()).map(|(byte, mask)| byte ^ mask));
-    bytes
+    frame(FINAL | PONG, payload, Some(MASK))
 }
 
 /// Why a handshake failed.
@@ -86,7 +62,7 @@ pub(super) fn check_handshake(came: &[u8]) -> Result<Option<usize>, Refusal> {
 /// Reads the frames of a server and compares the message in them with what was sent.
 #[derive(Debug, Default)]
 pub(super) struct Echo {
-    header: [u8; 10],
+    header: [u8; HEADER_BYTES_MAX],
     header_bytes: usize,
     /// Of the frame's payload; `None` while its header is incomplete.
     left: Option<u64>,
@@ -168,7 +144,7 @@ impl Echo {
     /// The length of the payload once the header is whole (RFC 6455 5.2).
     fn parse_header(&self) -> Result<Option<u64>, Fault> {
         let header = &self.header[..self.header_bytes];
-        let &[first, second, ref rest @ ..] = header else { return Ok(None) };
+        let &[first, second, ..] = header else { return Ok(None) };
         if second & MASKED != 0 {
             return Err(Fault("a masked frame of a server"));
         }
@@ -181,28 +157,13 @@ impl Echo {
         if self.opcode() < CLOSE && (self.opcode() == CONTINUATION) != (self.bytes > 0) {
             return Err(Fault("a message's frames in a wrong order"));
         }
-        Ok(match (second, rest) {
-            (126, &[a, b]) => Some(u64::from(u16::from_be_bytes([a, b]))),
-            (127, &[a, b, c, d, e, f, g, h]) => Some(u64::from_be_bytes([a, b, c, d, e, f, g, h])),
-            (126 | 127, _) => None,
-            (length, _) => Some(u64::from(length)),
-        })
+        Ok(Header::parse(header).map(|header| header.length))
     }
 }
 
 /// Any 16 bytes in base64.
 const KEY: &str = "d2VpciBsYWIgbG9hZCAxMw==";
-/// RFC 6455 1.3.
-const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 const MASK: [u8; 4] = [0x5a, 0xc3, 0x17, 0x8e];
-const FINAL: u8 = 0x80;
-const RESERVED: u8 = 0x70;
-const MASKED: u8 = 0x80;
-const CONTINUATION: u8 = 0;
-const BINARY: u8 = 2;
-const CLOSE: u8 = 8;
-const PING: u8 = 9;
-const PONG: u8 = 10;
 const LONGEST_HEAD_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]
@@ -210,10 +171,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_proof_of_rfc_6455() {
-        // The example of section 1.3.
-        assert_eq!(accept("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
-        assert_eq!(BASE64.decode(KEY.as_bytes()).unwrap().len(), 16);
+    fn key_has_sixteen_bytes() {
+        assert_eq!(data_encoding::BASE64.decode(KEY.as_bytes()).unwrap().len(), 16);
     }
 
     #[test]
@@ -251,12 +210,7 @@ mod tests {
 
     /// A server's frame.
     fn served(first: u8, payload: &[u8]) -> Vec<u8> {
-        let mut bytes = frame(0, payload);
-        let at = bytes.len() - payload.len();
-        bytes[at..].copy_from_slice(payload);
-        bytes.drain(at - 4..at);
-        (bytes[0], bytes[1]) = (first, bytes[1] & !MASKED);
-        bytes
+        frame(first, payload, None)
     }
 
     #[test]

@@ -5,9 +5,11 @@ use std::net::{Shutdown, TcpStream};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use peer::body::Body;
+
 use super::{Request, RunsAt, Script, Shared, Step};
 use crate::wait::WAIT_LIMIT;
-use crate::wire::{Framing, Head, Wire, bad};
+use crate::wire::{Head, Wire, bad};
 
 /// Serves one connection until it ends. Errors end it: the test sees them from the other side.
 pub(crate) fn serve(stream: TcpStream, number: usize, runs_at: RunsAt, script: &Script, shared: &Shared) {
@@ -45,8 +47,8 @@ pub(crate) fn serve(stream: TcpStream, number: usize, runs_at: RunsAt, script: &
 struct Connection<'a> {
     wire: Wire,
     shared: &'a Shared,
-    /// The framing of a body that was not read yet.
-    pending: Option<Framing>,
+    /// A body that was not read yet.
+    pending: Option<Body>,
 }
 
 impl Connection<'_> {
@@ -98,11 +100,11 @@ impl Connection<'_> {
             Step::Set(signal) => signal.set(),
             Step::ReadBody => self.read_body(request),
             Step::ReadBytes(length) => {
-                self.wire.read_body(Framing::Length(length as u64), 0)?;
+                self.wire.read_body(Body::of_length(length as u64), 0)?;
             }
             Step::Echo => self.echo()?,
             Step::AwaitClose => {
-                self.wire.read_body(Framing::UntilClose, 0)?;
+                self.wire.read_body(Body::UNTIL_CLOSED, 0)?;
             }
             Step::FinishSending => self.wire.stream.shutdown(Shutdown::Write)?,
             Step::Close => {
@@ -122,12 +124,12 @@ impl Connection<'_> {
 
     /// Reads the body that the head announced, unless it was read already.
     fn read_body(&mut self, request: &mut Request) {
-        let Some(framing) = self.pending.take() else { return };
-        match self.wire.read_body(framing, KEPT_BODY_BYTES) {
-            Ok(body) => {
-                request.body = body.kept;
-                request.body_length = body.length;
-                request.trailers = body.trailers;
+        let Some(body) = self.pending.take() else { return };
+        match self.wire.read_body(body, KEPT_BODY_BYTES) {
+            Ok(content) => {
+                request.body = content.kept;
+                request.body_length = content.length;
+                request.trailers = content.trailers;
             }
             Err(error) if error.kind() == ErrorKind::InvalidData => {
                 request.body_error = Some(format!("not a body: {error}"));
@@ -157,8 +159,8 @@ impl Connection<'_> {
     }
 }
 
-/// The request of a head, its body's framing left in `pending`.
-fn request_of(head: Head, connection: usize, pending: &mut Option<Framing>) -> io::Result<Request> {
+/// The request of a head; its body is left in `pending`.
+fn request_of(head: Head, connection: usize, pending: &mut Option<Body>) -> io::Result<Request> {
     let words: Vec<&str> = head.start_line.split(' ').collect();
     let &[method, target, version] = words.as_slice() else {
         return Err(bad(&format!("request line {:?}", head.start_line)));

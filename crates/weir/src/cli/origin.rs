@@ -19,7 +19,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use answer::Answer;
 use frames::Frames;
-use request::{Body, parse_head};
+use peer::body::{Body, Part};
+use request::parse_head;
 
 /// What `weir origin` takes.
 #[derive(Clone, Debug, clap::Args)]
@@ -124,7 +125,7 @@ impl Connection {
             };
             // A head is copied only if a body, which is read into the same buffer, follows it.
             let (head_bytes, keep_alive) = (head.bytes, head.keep_alive);
-            let answer = if head.body == Body::None {
+            let answer = if head.body.is_whole() {
                 let answer = answer::choose(&head, 0, &mut self.output);
                 self.start += head_bytes;
                 answer
@@ -154,10 +155,14 @@ impl Connection {
         }
         let mut length = 0;
         loop {
-            let step = body.consume(&self.input[self.start..self.end])?;
-            self.start += step.used;
-            length += step.data;
-            if step.done {
+            let count = |part: Part<'_>| {
+                if let Part::Data(data) = part {
+                    length += data.len() as u64;
+                }
+            };
+            let used = body.take(&self.input[self.start..self.end], count);
+            self.start += used.map_err(|fault| io::Error::new(io::ErrorKind::InvalidData, fault.0))?;
+            if body.is_whole() {
                 return Ok(length);
             }
             if !self.fill().await? {

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use peer::head::split_field;
+
 use super::frames::{self, Handshake};
-use super::request::{Head, split_field};
+use super::request::Head;
 
 /// What is left to do once the output buffer holds an answer's beginning.
 #[derive(Debug, PartialEq, Eq)]

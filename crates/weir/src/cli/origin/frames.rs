@@ -1,9 +1,11 @@
 //! A WebSocket server that says back what it hears (RFC 6455): handshake and frames, without extensions. Does no I/O.
 
-use aws_lc_rs::digest;
-use data_encoding::BASE64;
+use peer::head::split_field;
+use peer::websocket::{
+    BINARY, CLOSE, CONTINUATION, FINAL, HEADER_BYTES_MAX, Header, MASKED, PING, PONG, RESERVED, TEXT, accept,
+};
 
-use super::request::{Head, split_field};
+use super::request::Head;
 
 /// What a handshake is answered with.
 pub(super) enum Handshake {
@@ -40,19 +42,10 @@ pub(super) fn handshake(head: &Head<'_>) -> Handshake {
     }
 }
 
-/// The proof that this server has read `key` (RFC 6455 section 4.2.2).
-fn accept(key: &str) -> String {
-    let text = format!("{key}{GUID}");
-    BASE64.encode(digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes()).as_ref())
-}
-
-/// RFC 6455 section 1.3.
-const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-
 /// The frames of one client, as far as they came. A frame's payload is said back as it comes, whatever its length.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
-    header: [u8; LONGEST_HEADER],
+    header: [u8; HEADER_BYTES_MAX],
     header_bytes: usize,
     payload: Option<Payload>,
 }
@@ -100,32 +93,25 @@ impl Frames {
 
     /// The frame whose header is whole; its answer's header is written. Fails at what no client may send.
     fn begin(&self, output: &mut Vec<u8>) -> Result<Option<Payload>, ()> {
-        let &[first, second, ref rest @ ..] = &self.header[..self.header_bytes] else { return Ok(None) };
-        let (opcode, short) = (first & 0x0f, second & 0x7f);
+        let header = &self.header[..self.header_bytes];
+        let &[first, second, ..] = header else { return Ok(None) };
+        let (opcode, short) = (first & 0x0f, second & !MASKED);
         let is_known = matches!(opcode, CONTINUATION | TEXT | BINARY | CLOSE | PING | PONG);
         let is_bad_control = opcode >= CLOSE && (short > 125 || first & FINAL == 0);
         if first & RESERVED != 0 || second & MASKED == 0 || !is_known || is_bad_control {
             return Err(());
         }
-        let (length, mask) = match (short, rest) {
-            (126, &[a, b, ref mask @ ..]) => (u64::from(u16::from_be_bytes([a, b])), mask),
-            (127, &[a, b, c, d, e, f, g, h, ref mask @ ..]) => {
-                (u64::from_be_bytes([a, b, c, d, e, f, g, h]), mask)
-            }
-            (126 | 127, _) => return Ok(None),
-            (length, mask) => (u64::from(length), mask),
+        let Some(Header { length, mask, .. }) = Header::parse(header) else { return Ok(None) };
+        let answer = match opcode {
+            PONG => None,
+            PING => Some(FINAL | PONG),
+            // The same frame without its mask.
+            _ => Some(first),
         };
-        let Ok(mask) = mask.try_into() else { return Ok(None) };
-        match opcode {
-            PONG => {}
-            PING => output.extend_from_slice(&[FINAL | PONG, short]),
-            _ => {
-                // The same frame without its mask.
-                output.extend_from_slice(&[first, short]);
-                output.extend_from_slice(&rest[..rest.len() - 4]);
-            }
+        if let Some(first) = answer {
+            Header { first, length, mask: None }.write(output);
         }
-        Ok(Some(Payload { left: length, mask, at: 0, opcode }))
+        Ok(Some(Payload { left: length, mask: mask.unwrap_or_default(), at: 0, opcode }))
     }
 }
 
@@ -140,19 +126,8 @@ impl Payload {
     }
 }
 
-const FINAL: u8 = 0x80;
-const RESERVED: u8 = 0x70;
-const MASKED: u8 = 0x80;
-const CONTINUATION: u8 = 0;
-const TEXT: u8 = 1;
-const BINARY: u8 = 2;
-const CLOSE: u8 = 8;
-const PING: u8 = 9;
-const PONG: u8 = 10;
 /// A close frame with status 1002 (RFC 6455 7.4.1).
 const PROTOCOL_ERROR: [u8; 4] = [FINAL | CLOSE, 2, 0x03, 0xea];
-/// Two bytes, eight of length, four of mask.
-const LONGEST_HEADER: usize = 14;
 /// 16 bytes in base64.
 const KEY_LENGTH: usize = 24;
 
@@ -187,30 +162,12 @@ mod tests {
 
     /// A client's frame.
     fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
-        let mut bytes = served(first, payload);
-        bytes[1] |= MASKED;
-        bytes.truncate(bytes.len() - payload.len());
-        bytes.extend_from_slice(b"mask");
-        bytes.extend(payload.iter().zip(b"mask".iter().cycle()).map(|(byte, mask)| byte ^ mask));
-        bytes
+        peer::websocket::frame(first, payload, Some(*b"mask"))
     }
 
     /// A server's frame.
     fn served(first: u8, payload: &[u8]) -> Vec<u8> {
-        let mut bytes = vec![first];
-        match payload.len() {
-            length @ 0..126 => bytes.push(length as u8),
-            length @ 126..65_536 => {
-                bytes.push(126);
-                bytes.extend_from_slice(&(length as u16).to_be_bytes());
-            }
-            length => {
-                bytes.push(127);
-                bytes.extend_from_slice(&(length as u64).to_be_bytes());
-            }
-        }
-        bytes.extend_from_slice(payload);
-        bytes
+        peer::websocket::frame(first, payload, None)
     }
 
     #[test]
