@@ -23,6 +23,7 @@ const MOST: &[(&str, [usize; 3])] = &[
     ("crates/message", [0, 0, 0]),
     ("crates/model", [30, 78, 0]),
     ("crates/net", [23, 18, 0]),
+    ("crates/peer", [0, 0, 0]),
     ("crates/plugins", [24, 48, 0]),
     ("crates/router", [11, 27, 0]),
     ("crates/stdx", [13, 6, 0]),
