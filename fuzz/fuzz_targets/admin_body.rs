@@ -1,4 +1,4 @@
-//! Schema and type accept the same, refusals have reason and place, what is admitted comes into force.
+//! Schema and type accept the same objects, refusals have a reason and a place, admitted objects come into force.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_fuzz::admin_body::check(data));

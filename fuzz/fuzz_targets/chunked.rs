@@ -1,4 +1,5 @@
-//! A chunked body decodes alike however it is cut, as a line reader reads it, in steps that its bytes explain.
+//! The result of decoding a chunked body does not depend on cuts, equals that of a line reader, and takes bounded
+//! steps.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_fuzz::chunked::check(data));

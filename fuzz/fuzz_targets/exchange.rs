@@ -1,4 +1,4 @@
-//! A whole exchange: the node sees what was asked, the client what was answered, nothing stays, and no cut matters.
+//! A whole exchange: requests and responses arrive as sent, no resource is left over, and cuts do not matter.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_fuzz::exchange::check(data));

@@ -1,4 +1,4 @@
-//! A field list is a plain list through any edits, and writes nothing that was not put into it.
+//! A list of header fields equals a plain list after any edits, and encodes only fields that were added.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_fuzz::fields::check(data));

@@ -1,4 +1,4 @@
-//! A path has the canonical form its naive twin gives it: safe, no longer than it was, and final.
+//! The canonical form of a path equals that of a naive twin; it is safe, not longer, and canonical itself.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_fuzz::path::check(data));

@@ -1,4 +1,4 @@
-//! A request head means the same wherever it is cut, what a naive reading says, and the same when written again.
+//! A request head has the same meaning with any cuts, for a naive reader, and after encoding.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_fuzz::request_head::check(data));

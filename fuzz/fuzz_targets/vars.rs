@@ -1,4 +1,4 @@
-//! Expressions mean what their JSON says, templates render their variables in order, faults have a place.
+//! Expressions equal a naive implementation, templates render their variables in order, faults have a place.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_fuzz::vars::check(data));

@@ -1,5 +1,5 @@
-//! What must hold of the checks of one object: schema and Rust type accept the same as far as a schema can say, every
-//! refusal has a reason and a place, and what is admitted comes into force.
+//! Oracle of the checks of one object: its schema and its Rust type accept the same values (as far as a schema can
+//! express the rules), every refusal has a reason and a place, and an admitted object comes into force.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ pub fn check(data: &[u8]) {
     let by_type = Resource::read(kind, &value);
     match &by_type {
         Ok(_) if by_schema => unknown_fields(kind, &value),
-        // A refusal that begins by quoting a text is of one that is no address, network or authority. A pattern cannot
-        // say what is, and the type is there to refuse the rest.
+        // An error that begins with a quoted text is about an address, network or authority. The pattern in the schema
+        // is wider than those formats, so only the type refuses such a text.
         Err(error) if by_schema && !error.to_string().starts_with('"') => {
             panic!("{kind}: only the schema accepts {value}: {error}")
         }
@@ -37,7 +37,7 @@ pub fn check(data: &[u8]) {
     in_force(kind, &value);
 }
 
-/// The schema's verdict, which is that it finds no fault.
+/// Whether the schema accepts the value. Asserts that it accepts exactly the values without a fault.
 fn accepted_by_schema(kind: Kind, value: &Value) -> bool {
     let accepted = schema::validator(kind).accepts(value);
     let faults = schema::validator(kind).faults(value);
@@ -49,11 +49,11 @@ fn accepted_by_schema(kind: Kind, value: &Value) -> bool {
     accepted
 }
 
-/// A field that nobody knows is refused by both or by none, wherever it stands.
+/// Asserts that schema and type agree on an unknown field in each object within the value.
 fn unknown_fields(kind: Kind, value: &Value) {
     let mut pointers = Vec::new();
     objects(value, String::new(), &mut pointers);
-    // A credential has one plugin at most, by its schema: a second one is refused for its number, not its name.
+    // The schema of a credential allows one plugin, so a second one is refused for the number and not for the name.
     pointers.retain(|pointer| kind != Kind::Credential || pointer != "/plugins");
     for pointer in pointers.into_iter().take(OBJECTS_MAX) {
         let mut changed = value.clone();
@@ -66,7 +66,7 @@ fn unknown_fields(kind: Kind, value: &Value) {
     }
 }
 
-/// The pointers of the objects in a value.
+/// The pointers of all objects in a value.
 fn objects(value: &Value, pointer: String, found: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
@@ -85,7 +85,7 @@ fn objects(value: &Value, pointer: String, found: &mut Vec<String>) {
     }
 }
 
-/// What an Admin API admits is in force once it is stored; what it refuses for itself is not.
+/// Asserts that an admitted object is in force after it was stored, and that a refused one is not.
 fn in_force(kind: Kind, value: &Value) {
     let id = match (kind, value.get("id"), value.get("username")) {
         (Kind::Consumer, _, Some(Value::String(name))) | (_, Some(Value::String(name)), _) => name.clone(),
@@ -106,7 +106,7 @@ fn in_force(kind: Kind, value: &Value) {
     let in_force = applied.snapshot.contains(&key);
     assert_eq!(in_force, applied.faults.is_empty(), "{key}: {:?}", applied.faults);
     match admitted {
-        // A credential waits for its consumer.
+        // A credential is not in force without its consumer.
         Ok(()) => assert!(in_force || kind == Kind::Credential, "{key}: admitted, then {:?}", applied.faults),
         Err(refusal) => {
             assert_reasons(&refusal, value);
@@ -115,7 +115,7 @@ fn in_force(kind: Kind, value: &Value) {
     }
 }
 
-/// A refusal says what is wrong and where: at something that is there, or in something that is there.
+/// Asserts that every fault of a refusal has a reason and an existing place.
 fn assert_reasons(refusal: &Refusal, value: &Value) {
     assert!(!refusal.contract_message().is_empty() && !refusal.faults().is_empty());
     for fault in refusal.faults() {
@@ -124,13 +124,13 @@ fn assert_reasons(refusal: &Refusal, value: &Value) {
     }
 }
 
-/// Whether a pointer leads to a part of the value, or to a field that a part of it lacks.
+/// Whether a pointer leads to a part of the value, or to a missing field of one of its objects.
 fn exists(pointer: &str, value: &Value) -> bool {
     let parent = pointer.rsplit_once('/').map_or("", |(parent, _)| parent);
     value.pointer(pointer).is_some() || value.pointer(parent).is_some_and(Value::is_object)
 }
 
-/// Longer than the full object of every kind; schemas have `uniqueItems`, whose cost grows with the square of a list.
+/// Limit of the input. It is longer than an object with every field; `uniqueItems` costs the square of a list's length.
 const TEXT_BYTES_MAX: usize = 4096;
-/// Objects that get an unknown field: each costs another validation.
+/// Limit of objects that get an unknown field, because each costs another validation.
 const OBJECTS_MAX: usize = 8;

@@ -1,12 +1,12 @@
-//! The plugins that the oracles of objects know: one of each shape, so that no real plugin is needed.
+//! The plugins of the oracles of objects: one of each shape, so that no real plugin is needed.
 
 use std::sync::LazyLock;
 
 use model::catalog::{Catalog, PluginInfo, Subsystem};
 use serde_json::json;
 
-/// `auth` finds out who calls and belongs to consumers, `count` has metadata and serves layer 4 too, `picky` refuses
-/// what its schema lets through.
+/// `auth` authenticates consumers, `count` has metadata and also serves layer 4, and `picky` refuses configurations
+/// that its schema accepts.
 pub static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
     let mut auth = PluginInfo::new("auth", 2500, json!({"type": "object"}));
     auth.is_auth = true;

@@ -1,4 +1,4 @@
-//! What must hold of the chunked decoder, whatever bytes it is shown.
+//! Oracle of the decoder of the chunked coding, for any bytes.
 
 use http1::chunked::{ChunkError, Decoder, Piece};
 use http1::{Limits, encode};
@@ -6,7 +6,7 @@ use http1::{Limits, encode};
 use super::naive_head::{self, Field};
 use super::steering::steering;
 
-/// A message that ended: its data, its trailers, how many bytes it took.
+/// A complete message: its data, its trailers, and the number of consumed bytes.
 #[derive(Debug, PartialEq, Eq)]
 struct Message {
     data: Vec<u8>,
@@ -14,7 +14,7 @@ struct Message {
     taken_bytes: usize,
 }
 
-/// The input is a body behind three steering bytes; the first switch takes data in halves.
+/// The input is three steering bytes and a body. With the first switch, data is consumed in halves.
 pub fn check(data: &[u8]) {
     let Some(steering) = steering(data) else { return };
     let input = steering.input;
@@ -36,7 +36,7 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// Feeds the input in pieces that end at the cuts, and counts steps: there may be no more than the input explains.
+/// Feeds the input in pieces that end at the cuts. Asserts that the number of steps is bounded by the input.
 fn decode(
     decoder: &mut Decoder,
     input: &[u8],
@@ -48,7 +48,7 @@ fn decode(
         pieces += 1;
         loop {
             steps += 1;
-            // A step ends a piece or has taken a byte of data at least.
+            // Every step ends a piece or consumes at least one byte of data.
             assert!(steps <= pieces + input.len() + 1, "{steps} steps for {} bytes", input.len());
             let step = decoder.decode(&input[at..cut])?;
             at += step.consumed;
@@ -77,7 +77,7 @@ fn decode(
     Ok(None)
 }
 
-/// The message at the start of `input`, read line by line; none when it is malformed or does not end.
+/// The message at the start of `input`, read line by line; none if it is malformed or incomplete.
 fn naive(input: &[u8]) -> Option<Message> {
     let mut rest = input;
     let (mut data, mut extension_bytes) = (Vec::new(), 0);
@@ -125,7 +125,7 @@ fn naive(input: &[u8]) -> Option<Message> {
     Some(Message { data, trailers, taken_bytes })
 }
 
-/// Takes the next line off; CRLF ends it, and no CR or LF may stand before.
+/// Removes the next line. CRLF ends it; a CR or LF before that is a fault.
 fn line<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let end = rest.iter().position(|byte| matches!(byte, b'\r' | b'\n'))?;
     let (line, behind) = rest.split_at(end);
@@ -133,7 +133,7 @@ fn line<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(line)
 }
 
-/// What is encoded is decoded as the same.
+/// Asserts that an encoded message is decoded to the same message.
 fn encoded(message: &Message) {
     let mut out = Vec::new();
     for chunk in message.data.chunks(CHUNK_BYTES) {
@@ -153,9 +153,9 @@ fn encoded(message: &Message) {
     assert_eq!(again.taken_bytes, out.len());
 }
 
-/// Short chunks, so that there are several.
+/// Length of an encoded chunk, short so that there are several.
 const CHUNK_BYTES: usize = 17;
-/// Fields that a trailer section must not carry (RFC 9110 section 6.5.1) and that this program knows.
+/// Fields that the gateway knows and that a trailer section must not have (RFC 9110 section 6.5.1).
 const FORBIDDEN: [&[u8]; 36] = [
     b"Connection",
     b"Keep-Alive",

@@ -1,13 +1,13 @@
-//! Runs the committed corpus of a fuzz target in an ordinary test. It refuses to know what must hold.
+//! Runs the committed corpus of a fuzz target in an ordinary test, with the oracle that the test hands in.
 
 use std::fs;
 use std::panic::catch_unwind;
 use std::path::Path;
 
-/// Shows every file of the target's corpus to `check`.
+/// Calls `check` with every file of the corpus of the target.
 ///
 /// # Panics
-/// With the names of the files that do not pass; and when there is none at all.
+/// With the names of the files that fail, and if the corpus is empty.
 pub fn run(target: &str, check: fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));

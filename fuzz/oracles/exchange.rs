@@ -1,6 +1,7 @@
-//! What must hold of whole exchanges, whatever a client sends and a node answers, however both are cut: the node sees the
-//! requests that an independent reading of the client's bytes finds, in order, or less; every answer the client gets is
-//! well-formed, its own, and as whole as it says; nothing is left behind; and cutting the bytes differently changes nothing.
+//! Oracle of whole exchanges, for any bytes of the client and the node and any cuts. The node receives the requests
+//! that an independent reading of the client's bytes finds, in order, or fewer. Every response to the client is
+//! well-formed, belongs to its request, and looks complete only if it is. No resource is left over. Other cuts of the
+//! same bytes give the same result.
 
 use super::exchange_answers::{self, Answer, Reading};
 use super::exchange_script::{PLAIN_ANSWER, spelled};
@@ -8,29 +9,30 @@ use super::exchange_tunnel::{self, Tunnel, behind_requests};
 use super::oracle::{self, End, Reader};
 use super::stage::{self, Account, Act, Arrival, Ended, LOCAL_FIELD, Script, WITNESS_FIELD};
 
-/// The input is an exchange as `exchange_script` spells it.
+/// The input is an exchange in the notation of `exchange_script`.
 pub fn check(data: &[u8]) {
     let Some(spelled) = spelled(data) else { return };
     let one = judged(&spelled.script(false));
     let other = judged(&spelled.script(true));
     if one.is_calm && other.is_calm {
-        assert_eq!(other.told, one.told, "what the client was told depends on how the bytes were cut");
-        assert_eq!(other.asked, one.asked, "what the node was asked depends on how the bytes were cut");
+        assert_eq!(other.responses, one.responses, "the responses depend on the cuts");
+        assert_eq!(other.asked, one.asked, "the requests at the node depend on the cuts");
     }
 }
 
-/// A play that was right.
+/// The result of a run that passed.
 struct Judged {
-    /// Nobody left early, spoke out of turn or broke off, so that cuts and chance may decide nothing.
+    /// No side closed early, sent out of turn or stopped in the middle, so that neither cuts nor the seed may change
+    /// the result.
     is_calm: bool,
-    /// The answers' status, maker, body and whether they were whole.
-    told: Vec<(u16, bool, Vec<u8>, bool)>,
-    /// The whole requests at the node.
+    /// Of each response: the status, whether it is a local reply, the body, and whether it is complete.
+    responses: Vec<(u16, bool, Vec<u8>, bool)>,
+    /// The complete requests at the node.
     asked: Vec<String>,
 }
 
-/// An answer as the client got it.
-struct Got {
+/// A response that the client received.
+struct Received {
     status: u16,
     witness: Option<String>,
     local: bool,
@@ -38,15 +40,15 @@ struct Got {
     whole: bool,
 }
 
-/// A request that the client's bytes hold.
+/// A request in the client's bytes.
 struct Asked {
     account: String,
     method: String,
-    /// As the witness says it.
+    /// Method and path, as in the witness field.
     words: String,
 }
 
-/// An arrival at the node, with what it says if it is whole.
+/// An arrival at the node; with the account of its request if that is complete.
 struct Met<'a> {
     arrival: &'a Arrival,
     account: Option<String>,
@@ -74,7 +76,7 @@ fn judged(script: &Script) -> Judged {
     assert!(answers.len() <= asked.len() + usize::from(end != End::Closed), "more answers than requests");
     for (number, answer) in answers.iter().enumerate() {
         let (Some(witness), Some(asked)) = (&answer.witness, asked.get(number)) else { continue };
-        // A refused head has no words.
+        // The witness of a refused head is empty.
         assert!(
             witness.is_empty() || *witness == asked.words,
             "answer {number} is {witness}'s, not {}'s",
@@ -92,17 +94,21 @@ fn judged(script: &Script) -> Judged {
     );
     let says_unspoken = answers.iter().any(|answer| answer.local && answer.status == 505);
     assert!(!says_unspoken || end == End::Unspoken, "505 where the request line is malformed or good");
-    let is_calm = tunnel.is_none() && is_calm(script, &met) && !speaks_behind_its_last_request(script);
+    let is_calm = tunnel.is_none() && is_calm(script, &met) && !sends_after_its_last_request(script);
     if is_calm && script.client.iter().all(|act| matches!(act, Act::Send(_))) {
         let plain = met.iter().filter(|met| met.account.is_some() && met.arrival.answer == PLAIN_ANSWER);
         let passed = answers.iter().filter(|answer| answer.status == 200 && !answer.local && answer.whole);
         assert!(plain.count() <= passed.count(), "a plain answer to a good request was not passed on");
     }
-    let told = answers.into_iter().map(|answer| {
+    let responses = answers.into_iter().map(|answer| {
         let body = if answer.local { Vec::new() } else { answer.body };
         (answer.status, answer.local, body, answer.whole)
     });
-    Judged { is_calm, told: told.collect(), asked: met.into_iter().filter_map(|met| met.account).collect() }
+    Judged {
+        is_calm,
+        responses: responses.collect(),
+        asked: met.into_iter().filter_map(|met| met.account).collect(),
+    }
 }
 
 impl Asked {
@@ -113,13 +119,13 @@ impl Asked {
         Asked { method: method.to_owned(), words: format!("{method} {path}"), account }
     }
 
-    /// RFC 9110 section 9.2.2.
+    /// Whether the method is idempotent (RFC 9110 section 9.2.2).
     fn is_idempotent(&self) -> bool {
         matches!(self.method.as_str(), "GET" | "HEAD" | "OPTIONS" | "PUT" | "DELETE" | "TRACE")
     }
 }
 
-/// What looks like requests inside the tunnel is none.
+/// The arrivals outside the tunnel, because bytes inside a tunnel may look like requests.
 fn met<'a>(account: &'a Account, tunnel: Option<&Tunnel>) -> Vec<Met<'a>> {
     let is_spoken = |arrival: &&Arrival| {
         tunnel.is_none_or(|tunnel| arrival.connection != tunnel.connection || arrival.start < tunnel.start)
@@ -133,9 +139,9 @@ fn met<'a>(account: &'a Account, tunnel: Option<&Tunnel>) -> Vec<Met<'a>> {
     arrivals.map(|arrival| Met { arrival, account: said(arrival) }).collect()
 }
 
-/// The final answers in what the client received, and what came through a tunnel behind them. Asserts that they are
-/// well-formed and that nothing else came.
-fn answers(account: &Account, asked: &[Asked]) -> (Vec<Got>, Option<Vec<u8>>) {
+/// The final responses that the client received, and the bytes of a tunnel after them. Asserts that the responses are
+/// well-formed and that no other byte was received.
+fn answers(account: &Account, asked: &[Asked]) -> (Vec<Received>, Option<Vec<u8>>) {
     let (mut answers, mut rest) = (Vec::new(), &account.received[..]);
     let ended = account.ended == Some(Ended::InOrder);
     while !rest.is_empty() {
@@ -147,7 +153,7 @@ fn answers(account: &Account, asked: &[Asked]) -> (Vec<Got>, Option<Vec<u8>>) {
             Reading::Malformed(text) => panic!("the client got {text} in {}", rest.escape_ascii()),
         };
         rest = &rest[answer.taken_bytes..];
-        let got = Got {
+        let got = Received {
             status: answer.status,
             witness: answer.get(&WITNESS_FIELD.to_ascii_lowercase()).map(str::to_owned),
             local: is_local(&answer),
@@ -170,14 +176,15 @@ fn answers(account: &Account, asked: &[Asked]) -> (Vec<Got>, Option<Vec<u8>>) {
     (answers, None)
 }
 
-/// Answers that no plugin saw are the gateway's own.
+/// Whether this is a local reply. Responses without the fields that the plugin of the stage adds are local too.
 fn is_local(answer: &Answer) -> bool {
     answer.get(&LOCAL_FIELD.to_ascii_lowercase()).is_some()
         || answer.get(&WITNESS_FIELD.to_ascii_lowercase()).is_none()
 }
 
-/// The method of the request that is answered next; where the request is not whole, the answer itself says. A head that
-/// was refused has none but HEAD, whatever came of it afterwards: it may have been too late, and then for that, too.
+/// The method of the request that is answered next. If the request is incomplete, the witness field of the response has
+/// it. A refused head counts as HEAD or as no method. A HEAD request that was refused because it was late (408) may get
+/// a body.
 fn method_of(bytes: &[u8], account: &Account, asked: &[Asked], number: usize) -> String {
     let as_head = match exchange_answers::read(bytes, "HEAD", false) {
         Reading::Whole(answer) => Some(answer),
@@ -198,26 +205,26 @@ fn method_of(bytes: &[u8], account: &Account, asked: &[Asked], number: usize) ->
     }
 }
 
-/// Whether a request at the front of a client's bytes is HEAD, behind the empty line that is forgiven.
+/// Whether the client's bytes begin with a HEAD request, after an empty line, which is allowed.
 fn asks_for_head(bytes: &[u8]) -> bool {
     bytes.strip_prefix(b"\r\n").unwrap_or(bytes).starts_with(b"HEAD ")
 }
 
-/// Whether requests, answers and what the node met can be told as one story: in order, each request is met not at all,
-/// once, or again where its work may be done twice and was not answered; and what a node's answer says is what the client
-/// was told. One more request may have begun. Who does not have all that was sent may lack answers (`has_all`): it left,
-/// or a reset destroyed them.
-fn matches(asked: &[Asked], answers: &[Got], met: &[Met<'_>], has_all: bool) -> bool {
+/// Whether requests, responses and arrivals at the node fit together in order. Each request arrives not at all, once,
+/// or again if it is idempotent and its earlier attempts were not answered; the response to the client follows from
+/// that of the node. One more incomplete request may have arrived. Without `has_all`, responses may be missing, because
+/// the client closed or a reset destroyed them.
+fn matches(asked: &[Asked], answers: &[Received], met: &[Met<'_>], has_all: bool) -> bool {
     let Some((next, others)) = asked.split_first() else {
         let behind = met.iter().all(|met| met.account.is_none());
         return behind
             && met.len() <= 1
             && answers.len() <= 1
-            && answers.iter().all(|answer| told(answer, "", met));
+            && answers.iter().all(|answer| follows_from(answer, "", met));
     };
     let (answer, later) = (answers.first(), answers.get(1..).unwrap_or_default());
-    for tries in 0..=met.len().min(TRIES_MAX) {
-        let (now, rest) = met.split_at(tries);
+    for attempts in 0..=met.len().min(ATTEMPTS_MAX) {
+        let (now, rest) = met.split_at(attempts);
         if now.last().is_some_and(|met| met.account.as_ref().is_some_and(|account| *account != next.account))
         {
             return false;
@@ -229,25 +236,25 @@ fn matches(asked: &[Asked], answers: &[Got], met: &[Met<'_>], has_all: bool) -> 
         {
             return false;
         }
-        let is_told = match answer {
-            Some(answer) => told(answer, &next.method, now),
+        let fits = match answer {
+            Some(answer) => follows_from(answer, &next.method, now),
             None => !has_all || rest.is_empty(),
         };
-        if is_told && matches(others, later, rest, has_all) {
+        if fits && matches(others, later, rest, has_all) {
             return true;
         }
     }
     false
 }
 
-/// Whether the gateway may have seen nothing of an answer: there was none, or a reset destroyed it on its way.
+/// Whether the gateway may have received no byte of the response: there was none, or a reset destroyed it.
 fn is_unseen(arrival: &Arrival) -> bool {
     arrival.answer.is_empty() || arrival.closed == Some(Act::Reset)
 }
 
-/// Whether the client's answer follows from what the node, at the last try, answered.
-fn told(answer: &Got, method: &str, tries: &[Met<'_>]) -> bool {
-    let Some(last) = tries.last() else { return answer.local };
+/// Whether the response to the client follows from the response of the node to the last attempt.
+fn follows_from(answer: &Received, method: &str, attempts: &[Met<'_>]) -> bool {
+    let Some(last) = attempts.last() else { return answer.local };
     if answer.local {
         return true;
     }
@@ -261,12 +268,12 @@ fn told(answer: &Got, method: &str, tries: &[Met<'_>]) -> bool {
             head.status == answer.status && !answer.whole && head.body.starts_with(&answer.body)
         }
         Reading::Cut { head: None } => false,
-        // What comes before the fault may have been passed on; it never looks whole.
+        // Bytes before the fault may have been passed on, but the response must not look complete.
         Reading::Malformed(_) => !answer.whole,
     }
 }
 
-/// Whether nothing in it depends on who is quicker.
+/// Whether the result depends on no race between the client, the gateway and the node.
 fn is_calm(script: &Script, met: &[Met<'_>]) -> bool {
     let leaves = |act: &Act| matches!(act, Act::Close | Act::Reset);
     let early = script.answers.iter().any(|answer| answer.early);
@@ -281,14 +288,14 @@ fn is_calm(script: &Script, met: &[Met<'_>]) -> bool {
             _ => false,
         }
     };
-    // It may destroy what was sent before it, or not.
+    // A reset may or may not destroy bytes that were sent before it.
     let resets = met.iter().any(|one| one.arrival.closed == Some(Act::Reset));
     !early && !resets && !script.client.iter().any(leaves) && met.iter().enumerate().all(is_plain)
 }
 
-/// Whether the client goes on where it has asked for the close, as it must not (RFC 9112 section 9.6). That resets its
-/// connection, and may destroy the answer, if nothing of it had arrived before the answer was sent.
-fn speaks_behind_its_last_request(script: &Script) -> bool {
+/// Whether the client sends on after it has asked for the close, which RFC 9112 section 9.6 forbids. Bytes that arrive
+/// after the response was sent reset the connection and may destroy the response.
+fn sends_after_its_last_request(script: &Script) -> bool {
     let pieces = script.client.iter().filter_map(|act| match act {
         Act::Send(bytes) => Some(&bytes[..]),
         _ => None,
@@ -304,5 +311,5 @@ fn speaks_behind_its_last_request(script: &Script) -> bool {
     asks_for_close && end < bytes.len() && piece_ends.any(|piece_end| piece_end == end)
 }
 
-/// Arrivals of one request: a try, one more on a fresh connection, and room for a mistake to show as one.
-const TRIES_MAX: usize = 3;
+/// Limit of arrivals of one request: an attempt, a retry on a new connection, and one more to detect a mistake.
+const ATTEMPTS_MAX: usize = 3;

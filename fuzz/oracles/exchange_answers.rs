@@ -1,42 +1,41 @@
-//! A naive reading of answers, from the bytes of a connection to whole messages (RFC 9112 section 6.3). It refuses to
-//! know who sent them.
+//! A naive reader of responses: from the bytes of a connection to complete messages (RFC 9112 section 6.3).
 
-/// A final answer, or 101.
+/// A final response, or 101.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Its status.
+    /// The status.
     pub status: u16,
-    /// Its fields, names in lower case, values trimmed.
+    /// The header fields; names in lower case, values trimmed.
     pub fields: Vec<(String, String)>,
-    /// Its body without the coding.
+    /// The body without the chunked coding.
     pub body: Vec<u8>,
-    /// Whether only the end of the stream ends it.
+    /// Whether the end of the stream ends the body.
     pub until_end: bool,
-    /// From the first byte of what was read, interim answers included.
+    /// Bytes of the response, with the interim responses before it.
     pub taken_bytes: usize,
 }
 
-/// What the front of a stream is.
+/// The result of reading the start of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// A whole answer.
+    /// A complete response.
     Whole(Answer),
-    /// Less than one; its status, if its head is there.
+    /// An incomplete response.
     Cut {
-        /// Of the final answer.
+        /// The head of the final response, if it is complete, with the body so far.
         head: Option<Answer>,
     },
-    /// No answer.
+    /// Bytes that are not a response.
     Malformed(String),
 }
 
 impl Answer {
-    /// The value of the field, if there is one.
+    /// The value of a header field, if there is one.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether it says that its connection ends.
+    /// Whether the response announces the end of its connection.
     pub fn closes(&self) -> bool {
         let options = self.fields.iter().filter(|(name, _)| name == "connection");
         options
@@ -45,7 +44,7 @@ impl Answer {
     }
 }
 
-/// Reads the answer to a request with `method`; `ended` says that the stream ended in order behind `bytes`.
+/// Reads the response to a request with `method`; `ended` says that the stream ended with FIN after `bytes`.
 pub fn read(bytes: &[u8], method: &str, ended: bool) -> Reading {
     let mut rest = bytes;
     loop {
@@ -90,7 +89,7 @@ fn read_head(head: &[u8]) -> Result<Answer, String> {
     Ok(Answer { status, fields, body: Vec::new(), until_end: false, taken_bytes: 0 })
 }
 
-/// Whether the body is whole.
+/// Whether the body is complete.
 fn read_body(answer: &mut Answer, body: &[u8], method: &str, ended: bool) -> Result<bool, String> {
     let values = |name: &str| -> Vec<String> {
         answer.fields.iter().filter(|(other, _)| other == name).map(|(_, value)| value.clone()).collect()
@@ -124,8 +123,8 @@ fn read_body(answer: &mut Answer, body: &[u8], method: &str, ended: bool) -> Res
     }
 }
 
-/// How many bytes a chunked body at the front of `bytes` takes; nothing if it does not end. Its data, as far as it is there,
-/// goes behind `data`.
+/// The length of a chunked body at the start of `bytes`; none if it is incomplete. The data so far is appended to
+/// `data`.
 pub fn chunks(bytes: &[u8], data: &mut Vec<u8>) -> Result<Option<usize>, String> {
     let mut at = 0;
     loop {
@@ -158,7 +157,7 @@ pub fn chunks(bytes: &[u8], data: &mut Vec<u8>) -> Result<Option<usize>, String>
     }
 }
 
-/// The line at the front, without its end.
+/// The first line, without its end.
 fn line(bytes: &[u8]) -> Option<&[u8]> {
     bytes.windows(2).position(|window| window == b"\r\n").map(|end| &bytes[..end])
 }

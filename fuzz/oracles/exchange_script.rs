@@ -1,10 +1,9 @@
-//! The script of an exchange as an input spells it: what a client sends, what a node answers, when, and where that is
-//! cut. It refuses to know what should come of it.
+//! The script of an exchange, read from an input: the bytes of the client and of the node, their times, and their cuts.
 
 use super::exchange_answers::{self, Reading};
 use super::stage::{Act, Answer, Progress, Script};
 
-/// Marks inside an input. All of them are bytes that no head needs, so that seeds stay readable.
+/// Marks inside an input. They are bytes that no head needs, so that seeds stay readable.
 mod mark {
     /// A wait that is shorter than any timeout.
     pub(super) const WAIT: u8 = 0xf2;
@@ -16,29 +15,29 @@ mod mark {
     pub(super) const CLOSE: u8 = 0xf5;
     /// The side resets.
     pub(super) const RESET: u8 = 0xf6;
-    /// The next byte is no mark.
+    /// The next byte is not a mark.
     pub(super) const LITERAL: u8 = 0xf9;
-    /// At the front of an answer: it begins before the request's body was read.
+    /// At the start of a response: it is sent before the body of the request was read.
     pub(super) const EARLY: u8 = 0xfa;
-    /// The next part begins: the client's, then one for each answer.
+    /// The next part begins. The first part is the client's, each further part is a response.
     pub(super) const NEXT: u8 = 0xff;
 }
 
-/// What the node answers when the input says nothing else.
+/// The response of the node to requests without a part of their own.
 pub const PLAIN_ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-/// Waits of one part that are heeded; more would only take longer.
+/// Limit of waits in one part; further waits are ignored because they only take time.
 const WAITS_MAX: usize = 4;
-/// Answers that are heeded; requests behind them get a plain one.
+/// Limit of responses; later requests get the plain one.
 const ANSWERS_MAX: usize = 8;
-/// Cuts in one part: each is a piece that arrives by itself.
+/// Limit of cuts in one part.
 const CUTS_MAX: usize = 64;
-/// Between two pieces, in nanoseconds: longer than a piece takes to arrive, so that each is read by itself.
+/// Nanoseconds between two pieces: longer than a piece takes to arrive, so that each piece is read alone.
 const CUT_NS: u64 = 45_000;
-/// The waits of clients and nodes. They differ, and so do their sums, so that cutting decides no race between them.
+/// The waits of clients and nodes. They and their sums differ, so that cuts cannot decide a race between them.
 const CLIENT_WAITS_NS: [u64; 2] = [70_000_000, 1_700_000_000];
 const NODE_WAITS_NS: [u64; 2] = [45_000_000, 1_900_000_000];
 
-/// An input, read.
+/// A parsed input.
 pub struct Spelled {
     switches: u8,
     seed: u8,
@@ -47,7 +46,7 @@ pub struct Spelled {
     parts: Vec<(bool, Vec<Act>)>,
 }
 
-/// Reads an input: four steering bytes, then parts. None when the steering is not all there.
+/// Reads an input: four steering bytes, then parts. None if there are fewer than four bytes.
 pub fn spelled(data: &[u8]) -> Option<Spelled> {
     let [switches, seed, piece, cut_from, rest @ ..] = data else { return None };
     let mut parts = Vec::new();
@@ -63,7 +62,7 @@ pub fn spelled(data: &[u8]) -> Option<Spelled> {
     Some(Spelled { switches: *switches, seed: *seed, piece_bytes, cut_from: *cut_from, parts })
 }
 
-/// The part at the front, and what is behind it.
+/// The first part, and the rest of the input.
 fn part(input: &[u8], waits_ns: [u64; 2]) -> ((bool, Vec<Act>), Option<&[u8]>) {
     let early = input.first() == Some(&mark::EARLY);
     let mut bytes = input.iter().enumerate();
@@ -103,7 +102,7 @@ fn part(input: &[u8], waits_ns: [u64; 2]) -> ((bool, Vec<Act>), Option<&[u8]>) {
     if !text.is_empty() {
         acts.push(Act::Send(text));
     }
-    // Nothing can be done on a connection that was closed, nor sent where that was given up.
+    // Acts after a close or reset are dropped, and so are bytes after the sending side was shut down.
     if let Some(end) = acts.iter().position(|act| matches!(act, Act::Close | Act::Reset)) {
         acts.truncate(end + 1);
     }
@@ -118,7 +117,7 @@ fn part(input: &[u8], waits_ns: [u64; 2]) -> ((bool, Vec<Act>), Option<&[u8]>) {
 }
 
 impl Spelled {
-    /// The script, each part sent as it is or in many pieces.
+    /// The script, with each part sent at once or in many pieces.
     pub fn script(&self, cut: bool) -> Script {
         let (_, client) = &self.parts[0];
         let client = if cut { self.cut(client, usize::MAX) } else { client.clone() };
@@ -137,8 +136,8 @@ impl Spelled {
         }
     }
 
-    /// The same bytes in pieces, from a place the input names on, but none behind the first `until` bytes: what comes
-    /// late behind an answer may be taken for the next one, by anybody.
+    /// The same bytes in pieces, from a place that the input names. Bytes after the first `until` bytes are not cut,
+    /// because late bytes after a response may be read as the next response.
     fn cut(&self, acts: &[Act], until: usize) -> Vec<Act> {
         let total: usize =
             acts.iter().map(|act| if let Act::Send(bytes) = act { bytes.len() } else { 0 }).sum();
@@ -162,21 +161,22 @@ impl Spelled {
     }
 }
 
-/// How many bytes an answer takes, for any method that has a body; all if it has no such end.
+/// The length of a response for any method; `usize::MAX` if it is incomplete.
 fn whole_bytes(acts: &[Act]) -> usize {
     let bytes: Vec<u8> = acts
         .iter()
         .flat_map(|act| if let Act::Send(bytes) = act { &bytes[..] } else { &[] })
         .copied()
         .collect();
-    // The shortest end that any method gives it.
+    // The response to HEAD is the shortest.
     match exchange_answers::read(&bytes, "HEAD", false) {
         Reading::Whole(answer) => answer.taken_bytes,
         Reading::Cut { .. } | Reading::Malformed(_) => usize::MAX,
     }
 }
 
-/// Where a request at the front of a node's stream ends, by its fields alone: what the gateway sends has one framing.
+/// The end of the first request in the stream of a node. The header fields are enough, because the gateway sends one
+/// framing.
 fn progress(bytes: &[u8]) -> Progress {
     let Some(head) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
         return Progress::Nothing;

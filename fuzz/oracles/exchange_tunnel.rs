@@ -1,25 +1,25 @@
-//! What must hold of a connection that was switched to another protocol: behind the request that asked for it, the node
-//! gets the client's bytes and the client the node's, as they were sent. It refuses to know what they mean.
+//! Oracle of an upgraded connection: after the upgrade request, the node receives the bytes of the client and the
+//! client those of the node, unchanged.
 
 use super::exchange_answers::{self, Reading};
 use super::oracle::Reader;
 use super::stage::{Account, Act, Answer, Progress, Script};
 
-/// A wait that no timeout of a tunnel is near, however many of them there are in one script, in nanoseconds.
+/// A wait in nanoseconds; all such waits of one script together stay far below the timeouts of a tunnel.
 const SHORT_WAIT_NS: u64 = 100_000_000;
 
-/// A tunnel as the node knows it.
+/// A tunnel at the node.
 pub struct Tunnel {
     /// The number of its connection.
     pub connection: usize,
     /// The number of the arrival that was answered with 101.
     pub arrival: usize,
-    /// Where in the connection's bytes the tunnel begins.
+    /// The offset of the tunnel in the bytes of the connection.
     pub start: usize,
 }
 
-/// The tunnel that the node agreed to last: an earlier one may have been lost on its way, and what looks like a request
-/// inside a tunnel may be answered with 101 as well.
+/// The last tunnel of the node. An earlier 101 may have been lost on its way, and bytes inside a tunnel that look like
+/// a request may be answered with 101 too.
 pub fn at_node(account: &Account, progress: fn(&[u8]) -> Progress) -> Option<Tunnel> {
     let switches = |number: &usize| {
         let answer = exchange_answers::read(&account.arrivals[*number].answer, "GET", false);
@@ -35,30 +35,30 @@ pub fn at_node(account: &Account, progress: fn(&[u8]) -> Progress) -> Option<Tun
 }
 
 impl Tunnel {
-    /// Asserts that both sides got what the other sent, behind the client's first `requests` requests and in `received`,
-    /// and all of it where nobody ended the tunnel.
+    /// Asserts that each side received a prefix of the other side's bytes, and all of them if neither side ended the
+    /// tunnel. The client's bytes begin after its first `requests` requests; `received` is the end of the client.
     pub fn judge(&self, account: &Account, script: &Script, requests: usize, received: &[u8]) {
         let to_node = behind_requests(&account.sent, requests);
         let at_node = &account.connections[self.connection][self.start..];
         let to_client = self.sent_by_node(account);
-        let told = |got: &[u8], sent: &[u8]| format!("{} of {}", got.escape_ascii(), sent.escape_ascii());
-        assert!(to_node.starts_with(at_node), "the node got {} through the tunnel", told(at_node, to_node));
+        let shown = |got: &[u8], sent: &[u8]| format!("{} of {}", got.escape_ascii(), sent.escape_ascii());
+        assert!(to_node.starts_with(at_node), "the node got {} through the tunnel", shown(at_node, to_node));
         assert!(
             to_client.starts_with(received),
             "the client got {} through the tunnel",
-            told(received, &to_client)
+            shown(received, &to_client)
         );
         if stays(script) {
-            assert!(to_node == at_node, "the node got only {} through the tunnel", told(at_node, to_node));
+            assert!(to_node == at_node, "the node got only {} through the tunnel", shown(at_node, to_node));
             assert!(
                 to_client == received,
                 "the client got only {} through the tunnel",
-                told(received, &to_client)
+                shown(received, &to_client)
             );
         }
     }
 
-    /// What the node sent behind its 101.
+    /// The bytes of the node after its 101.
     fn sent_by_node(&self, account: &Account) -> Vec<u8> {
         let arrivals = account.arrivals[self.arrival..].iter();
         let of_tunnel = arrivals.filter(|arrival| arrival.connection == self.connection);
@@ -70,7 +70,7 @@ impl Tunnel {
     }
 }
 
-/// The client's bytes behind its first `count` requests.
+/// The bytes of the client after its first `count` requests.
 pub fn behind_requests(bytes: &[u8], count: usize) -> &[u8] {
     let mut reader = Reader { rest: bytes };
     for number in 0..count {
@@ -82,7 +82,7 @@ pub fn behind_requests(bytes: &[u8], count: usize) -> &[u8] {
     reader.rest
 }
 
-/// Whether both sides leave it to the gateway to end the tunnel, and do not keep it waiting.
+/// Whether neither side ends the tunnel or waits for long.
 fn stays(script: &Script) -> bool {
     let goes_on = |act: &Act| match act {
         Act::Send(_) => true,

@@ -1,11 +1,11 @@
-//! The meaning of an expression said once more, straight from its JSON. Only for expressions that were accepted.
+//! A second implementation of expressions, which evaluates the JSON directly. It is for accepted expressions only.
 
 use std::net::IpAddr;
 
 use router::vars::{Pattern, Value, Variable, VariableSource, to_number};
 use serde_json::Value as Json;
 
-/// Whether the expression holds.
+/// Whether the expression is true.
 pub fn holds(json: &Json, source: &impl VariableSource) -> bool {
     let items = json.as_array().expect("an expression is a list");
     let Some(first) = items.first() else { return true };
@@ -23,7 +23,7 @@ fn comparison(items: &[Json], source: &impl VariableSource) -> bool {
     let variable = Variable::parse(items[0].as_str().expect("a name")).expect("a good name");
     let value = source.variable(&variable);
     let (negated, operator, right) = match items {
-        // Without a value `==` asks for null; anything that is no operator is itself the value.
+        // `==` without a value compares with null; a word that is not an operator is itself the value.
         [_, operator] if is_operator(operator) => (false, operator.as_str(), &Json::Null),
         [_, right] => (false, None, right),
         [_, operator, right] => (false, operator.as_str(), right),
@@ -64,7 +64,7 @@ fn compare(operator: &str, left: Option<&Value<'_>>, right: &Json) -> bool {
     }
 }
 
-/// As `==` has it: a number on the right makes a number of the left.
+/// Equality as in `==`: a number on the right converts the left side to a number.
 fn equal(left: Option<&Value<'_>>, right: &Json) -> bool {
     match right {
         Json::Number(_) => left.and_then(Value::as_number).is_some_and(|left| Some(left) == number(right)),
@@ -72,7 +72,7 @@ fn equal(left: Option<&Value<'_>>, right: &Json) -> bool {
     }
 }
 
-/// As `in` and `has` have it: text is no number.
+/// Equality as in `in` and `has`: text is not converted to a number.
 fn is_element(left: Option<&Value<'_>>, right: &Json) -> bool {
     match (left, right) {
         (None, Json::Null) => true,
@@ -98,7 +98,7 @@ fn address(text: &[u8]) -> Option<IpAddr> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Whether an address is in a network, by comparing bits; what is mapped into IPv6 is IPv4.
+/// Whether an address is in a network, by comparing bits. An IPv4-mapped IPv6 address counts as IPv4.
 fn is_within(address: IpAddr, network: &Json) -> bool {
     let text = network.as_str().expect("a network is text");
     let (base, bits) = text.split_once('/').map_or((text, None), |(base, bits)| (base, Some(bits)));
@@ -110,7 +110,7 @@ fn is_within(address: IpAddr, network: &Json) -> bool {
     let ((address, _), (base, skipped)) = (all(address), all(base));
     let bits = bits.map_or(128, |bits| bits.parse::<u32>().expect("a number of bits") + skipped);
     let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
-    // A network that is wider than the mapped addresses holds none of IPv4.
+    // An IPv6 network that is wider than ::ffff:0:0/96 contains no IPv4 address.
     let mapped = address >> 32 == 0xffff;
     address & mask == base & mask && (!mapped || bits >= 96)
 }

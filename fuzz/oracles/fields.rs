@@ -1,11 +1,11 @@
-//! What must hold of a field list through any edits: it is what a plain list would be, and nothing can be smuggled in.
+//! Oracle of a list of header fields: after any edits it equals a plain list, and no edit can inject a field.
 
 use http1::{HeadStatus, RequestWire, encode, parse_request};
 use message::{FieldId, FieldSet, HeadLimits, Headers, RequestHead};
 
 use super::naive_head;
 
-/// A field as a plain list has it.
+/// A field of the plain list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Plain {
     name: Vec<u8>,
@@ -13,8 +13,8 @@ struct Plain {
     hop_by_hop: bool,
 }
 
-/// The input is lines: `+name: value` appends, `=name: value` sets, `-name` removes; the lines before the first of
-/// these are the fields of the head that the list begins as, if they make one.
+/// The input is lines: `+name: value` appends, `=name: value` sets, `-name` removes. Lines before the first of these
+/// are the initial fields, if they are a valid head.
 pub fn check(data: &[u8]) {
     let lines: Vec<&[u8]> = data.split(|byte| *byte == b'\n').collect();
     let is_edit = |line: &&[u8]| matches!(line.first(), Some(b'+' | b'=' | b'-'));
@@ -41,7 +41,7 @@ pub fn check(data: &[u8]) {
                     set_plain(&mut plain, Plain::new(name, value));
                 }
             }
-            // Names are compared as tokens: what is none may look like another.
+            // Only tokens are removed, because the comparison of names is defined for tokens only.
             b'-' if is_good(name, b"") => {
                 let there = plain.iter().any(|field| field.is_named(name));
                 assert_eq!(remove(&mut headers, name), there, "remove {name:?}");
@@ -56,7 +56,7 @@ pub fn check(data: &[u8]) {
     assert_same(&headers, &[], "Host");
 }
 
-/// The fields of a head with these lines, Host before them; an empty list if they make no head.
+/// The fields of a head with Host and these lines; an empty list if the head is invalid.
 fn parsed(lines: &[&[u8]]) -> Headers {
     let mut input = b"GET / HTTP/1.1\r\nHost: h\r\n".to_vec();
     for line in lines {
@@ -71,7 +71,7 @@ fn parsed(lines: &[&[u8]]) -> Headers {
     }
 }
 
-/// Known names through the calls by number, so that both ways are used.
+/// Calls the functions by field id for known names, so that both kinds of calls are tested.
 fn append(headers: &mut Headers, name: &str, value: &[u8]) -> bool {
     match FieldId::of(name.as_bytes()) {
         id if id.name() == name && id != FieldId::Other => headers.append_known(id, value).is_ok(),
@@ -107,7 +107,7 @@ fn set_plain(plain: &mut Vec<Plain>, field: Plain) {
     plain[first] = field;
 }
 
-/// The list and the plain one hold and find the same.
+/// Asserts that the list equals the plain list and finds the same fields.
 fn assert_same(headers: &Headers, plain: &[Plain], name: &str) {
     assert_eq!(headers.iter().map(owned).collect::<Vec<_>>(), plain);
     assert_eq!((headers.len(), headers.is_empty()), (plain.len(), plain.is_empty()));
@@ -131,7 +131,7 @@ fn assert_same(headers: &Headers, plain: &[Plain], name: &str) {
     }
 }
 
-/// What is written is the fields that may be sent, in order, and nothing else.
+/// Asserts that encoding writes exactly the fields that may be sent, in order.
 fn assert_encoded(headers: &Headers, plain: &[Plain]) {
     for skipped in [&[][..], &[FieldId::Host], &[FieldId::Date, FieldId::Host, FieldId::Via, FieldId::Cookie]]
     {
@@ -167,5 +167,5 @@ fn is_good(name: &str, value: &[u8]) -> bool {
     !name.is_empty() && name.bytes().all(is_token) && value.iter().all(is_text)
 }
 
-/// Each edit compares the whole list, so that work grows with their square.
+/// Limit of edits. Each edit compares the whole list, so the work is quadratic.
 const EDITS_MAX: usize = 48;

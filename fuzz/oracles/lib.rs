@@ -1,7 +1,8 @@
-//! What must hold of the parsers, the checks and whole exchanges, one module a fuzz target, each with a function `check`
-//! that panics when it does not. The tests of the crates include the same files and run them over the committed corpora.
+//! Oracles of the parsers, the checks and whole exchanges: one module per fuzz target, each with a function `check`
+//! that panics if a property does not hold. The tests of the crates include the same files and run them over the
+//! committed corpora.
 //!
-//! It refuses to know who made an input: it takes any bytes, and bounds what work they may ask for.
+//! An oracle accepts any bytes and bounds the work that they cause.
 
 pub mod admin_body;
 pub mod catalog;
@@ -24,10 +25,10 @@ pub mod router_twin;
 pub mod steering;
 pub mod vars;
 
-/// The reading of requests that the hardening tests of the real binary use.
+/// The reader of requests, shared with the hardening tests of the real binary.
 #[path = "../../crates/weir/tests/it/hardening/oracle.rs"]
 mod oracle;
-/// What the reading of requests needs of its surroundings.
+/// Items that the reader of requests imports from its surroundings.
 mod stand;
 
 pub use gateway::simulation::exchange as stage;

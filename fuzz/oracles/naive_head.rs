@@ -1,15 +1,15 @@
-//! A head of HTTP/1 read once more: lines, then fields, then what they mean, with no care for speed. Only for heads
-//! that a parser has accepted: what no accepted head may hold is asserted, not refused.
+//! A second, simple reader of HTTP/1 heads: lines, then fields, then their meaning. It is for accepted heads only, so
+//! it asserts that a head has no fault.
 
 use message::{FieldId, Headers};
 
 /// A field, its value trimmed.
 pub type Field<'a> = (&'a [u8], &'a [u8]);
 
-/// How the end of the body is known by the fields alone.
+/// The framing of the body by the header fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// No field says so.
+    /// No field announces a body.
     Unsaid,
     /// Content-Length.
     Length(u64),
@@ -17,8 +17,8 @@ pub enum Framing {
     Chunked,
 }
 
-/// The start line and the fields of a whole head. Asserts that it ends in an empty line, that no CR, LF or NUL is in a
-/// line and that names are tokens.
+/// The start line and the fields of a complete head. Asserts that it ends with an empty line, that lines contain no CR,
+/// LF or NUL, and that names are tokens.
 pub fn read(head: &[u8]) -> (&[u8], Vec<Field<'_>>) {
     let lines = head.strip_suffix(b"\r\n\r\n").expect("an accepted head ends in an empty line");
     let mut lines = split(lines).into_iter();
@@ -27,7 +27,7 @@ pub fn read(head: &[u8]) -> (&[u8], Vec<Field<'_>>) {
     (start, lines.map(field).collect())
 }
 
-/// The fields of lines that each end in CRLF.
+/// The fields of lines, each of which ends with CRLF.
 pub fn fields(lines: &[u8]) -> Vec<Field<'_>> {
     match lines.strip_suffix(b"\r\n") {
         Some(lines) => split(lines).into_iter().map(field).collect(),
@@ -38,8 +38,9 @@ pub fn fields(lines: &[u8]) -> Vec<Field<'_>> {
     }
 }
 
-/// Asserts that the parsed fields are these, and that nothing is kept back but what concerns one connection, what
-/// Connection names and may take away, and the field `unsent`.
+/// Asserts that the parsed fields are these, and that only hop-by-hop fields, fields that Connection lists, and the
+/// field
+/// `unsent` are not forwarded.
 pub fn assert_fields(fields: &[Field<'_>], headers: &Headers, unsent: FieldId) {
     let read: Vec<Field<'_>> = headers.iter().map(|field| (field.name, field.value)).collect();
     assert_eq!(read, fields);
@@ -54,7 +55,7 @@ pub fn assert_fields(fields: &[Field<'_>], headers: &Headers, unsent: FieldId) {
     }
 }
 
-/// What the fields say about the body (RFC 9112 section 6.3). Asserts that there is one reading.
+/// The framing of the body (RFC 9112 section 6.3). Asserts that it is unambiguous.
 pub fn framing(fields: &[Field<'_>], is_1_1: bool) -> Framing {
     let lengths = values(fields, "content-length");
     let codings = values(fields, "transfer-encoding");
@@ -73,13 +74,13 @@ pub fn framing(fields: &[Field<'_>], is_1_1: bool) -> Framing {
     Framing::Length(digits.parse().expect("an accepted length fits 64 bits"))
 }
 
-/// Whether the fields let the connection go on (RFC 9112 section 9.3).
+/// Whether the connection persists by the fields (RFC 9112 section 9.3).
 pub fn persists(fields: &[Field<'_>], is_1_1: bool) -> bool {
     let lists = |option: &[u8]| options(fields).iter().any(|other| other.eq_ignore_ascii_case(option));
     !lists(b"close") && (is_1_1 || lists(b"keep-alive"))
 }
 
-/// The Upgrade field's value, when Connection lists it and the version has upgrades.
+/// The value of the Upgrade field, if Connection lists it and the version has upgrades.
 pub fn upgrade<'a>(fields: &[Field<'a>], is_1_1: bool) -> Option<&'a [u8]> {
     let lists = options(fields).iter().any(|option| option.eq_ignore_ascii_case(b"upgrade"));
     let value = values(fields, "upgrade").into_iter().next().filter(|value| !value.is_empty());
@@ -93,13 +94,13 @@ pub fn options<'a>(fields: &[Field<'a>]) -> Vec<&'a [u8]> {
     elements.filter(|element| !element.is_empty()).collect()
 }
 
-/// The values of the fields of that name, which is in lower case.
+/// The values of the fields with this name, which is in lower case.
 pub fn values<'a>(fields: &[Field<'a>], name: &str) -> Vec<&'a [u8]> {
     let named = fields.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name.as_bytes()));
     named.map(|(_, value)| *value).collect()
 }
 
-/// Text without spaces and tabs at both ends.
+/// Text without leading and trailing spaces and tabs.
 pub fn trim(text: &[u8]) -> &[u8] {
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
     let start = text.iter().position(|byte| !blank(byte)).unwrap_or(text.len());
@@ -130,7 +131,7 @@ fn split(mut text: &[u8]) -> Vec<&[u8]> {
     lines
 }
 
-/// Fields that no Connection field takes away.
+/// Fields that a Connection field cannot remove.
 const KEPT: [FieldId; 6] = [
     FieldId::Host,
     FieldId::ContentLength,

@@ -1,10 +1,10 @@
-//! What must hold of the canonical path, whatever is sent.
+//! Oracle of the canonical path, for any bytes.
 
 use router::path::{PathOptions, PathScratch, canonicalize};
 
 use super::path_twin;
 
-/// The input is a path behind one byte of options; `0` to `?` set the four in turn, and `0` is the default.
+/// The input is one byte of options and a path. `0` to `?` set the four options as bits; `0` is the default.
 pub fn check(data: &[u8]) {
     let Some((switches, raw)) = data.split_first() else { return };
     let on = |bit: u8| switches & (1 << bit) != 0;
@@ -19,10 +19,11 @@ pub fn check(data: &[u8]) {
     );
 }
 
-/// The path is refused, or has the forms that the twin gives it; they are safe, no longer than it and stay as they are.
+/// Asserts that the path is refused, or has the same forms as in the twin; the forms are safe, not longer than the
+/// path, and canonical themselves.
 pub fn check_with(raw: &[u8], options: &PathOptions) {
     let mut scratch = PathScratch::default();
-    // What an earlier path left in the memory shows in no later one.
+    // The buffer was used for another path before, whose bytes must not appear.
     let _ = canonicalize(b"/%41/before/../%2fa;x", options, &mut scratch);
     let twin = path_twin::canonical(raw, options);
     let path = match canonicalize(raw, options, &mut scratch) {
@@ -36,7 +37,7 @@ pub fn check_with(raw: &[u8], options: &PathOptions) {
     let as_sent = path.is_as_sent();
     let twin = twin.map(|(forward, decoded)| (forward.into_bytes(), decoded));
     assert_eq!(Some((forward.clone(), decoded.clone())), twin, "{}", raw.escape_ascii());
-    // An escape is looked at closely even where it stays, so such a path is copied.
+    // A path with an escape is copied even if the escape is unchanged.
     let unchanged = raw == forward && raw == decoded;
     assert!(if raw.contains(&b'%') { !as_sent } else { as_sent == unchanged }, "{}", raw.escape_ascii());
     assert!(forward.len() <= raw.len() && decoded.len() <= forward.len());

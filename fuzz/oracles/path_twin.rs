@@ -1,9 +1,8 @@
-//! The canonical form of a path said once more, with lists of segments and no care for speed. It refuses to know why a
-//! path is refused.
+//! A second, simple implementation of the canonical path, with lists of segments. It gives no reason for a refusal.
 
 use router::path::PathOptions;
 
-/// The forward and the decoded form of `raw`; none when it is refused.
+/// The forwarded and the decoded form of `raw`; none if it is refused.
 pub fn canonical(raw: &[u8], options: &PathOptions) -> Option<(String, Vec<u8>)> {
     let text = normalized(raw)?;
     let mut kept: Vec<&str> = Vec::new();
@@ -17,7 +16,7 @@ pub fn canonical(raw: &[u8], options: &PathOptions) -> Option<(String, Vec<u8>)>
             }
             "." => true,
             "" => options.merge_slashes,
-            // What hides a dot segment is refused wherever it stands, also where a later `..` would take it away.
+            // A hidden dot segment is refused at any place, even if a later `..` would remove it.
             other if hides_dot_segment(other) => return None,
             _ => false,
         };
@@ -60,7 +59,7 @@ pub fn canonical(raw: &[u8], options: &PathOptions) -> Option<(String, Vec<u8>)>
     Some((format!("/{}", kept.join("/")), decoded))
 }
 
-/// The path with only those escapes that must be, in upper case; none if a byte or an escape may not stand in it.
+/// The path with only the necessary escapes, in upper case; none if it has a forbidden byte or escape.
 fn normalized(raw: &[u8]) -> Option<String> {
     let mut text = String::new();
     let mut escaped_before = None;
@@ -94,7 +93,7 @@ fn normalized(raw: &[u8]) -> Option<String> {
     Some(text)
 }
 
-/// Whether two bytes begin the form of a character that has a shorter one (RFC 3629 section 3).
+/// Whether two bytes begin an overlong form of a character (RFC 3629 section 3).
 fn is_overlong(first: Option<u8>, second: u8) -> bool {
     matches!(
         (first, second),
@@ -102,13 +101,13 @@ fn is_overlong(first: Option<u8>, second: u8) -> bool {
     )
 }
 
-/// Whether an origin that decodes slashes, or cuts parameters off, would see a dot segment in this one.
+/// Whether an origin that decodes slashes or removes parameters would read a dot segment here.
 fn hides_dot_segment(segment: &str) -> bool {
     let split = segment.replace("%3B", ";");
     split.split("%2F").any(|piece| matches!(piece.split(';').next(), Some("." | "..")))
 }
 
-/// The bytes that the escapes of a normalised name stand for; an encoded slash that was not split off stays.
+/// The decoded bytes of a normalised name; an encoded slash that was not split off stays encoded.
 fn without_escapes(segment: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (index, piece) in segment.split('%').enumerate() {

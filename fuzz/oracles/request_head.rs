@@ -1,4 +1,4 @@
-//! What must hold of the request head parser, whatever bytes it is shown.
+//! Oracle of the parser of request heads, for any bytes.
 
 use http1::{HeadError, HeadStatus, RequestFraming, RequestWire, TargetForm, encode, parse_request};
 use message::{FieldId, HeadLimits, RequestHead, Version};
@@ -6,7 +6,7 @@ use message::{FieldId, HeadLimits, RequestHead, Version};
 use super::naive_head::{self, Framing};
 use super::steering::steering;
 
-/// A head with what it says of its connection.
+/// A head with its facts about the connection.
 #[derive(Debug, Clone, Default)]
 struct Parsed {
     head: RequestHead,
@@ -27,7 +27,7 @@ impl std::ops::Deref for Parsed {
     }
 }
 
-/// The input is a head behind three steering bytes; the first switch takes small limits.
+/// The input is three steering bytes and a head. The first switch selects small limits.
 pub fn check(data: &[u8]) {
     let Some(steering) = steering(data) else { return };
     let limits = if steering.switches & 1 == 0 { HeadLimits::default() } else { SMALL };
@@ -38,7 +38,7 @@ pub fn check(data: &[u8]) {
     for (parts_verdict, parts) in [in_parts(input, &limits, cuts), in_parts(input, &limits, 0..=input.len())]
     {
         match verdict {
-            // A fault in a head that never ends may go unseen when it comes in parts; it is never another one.
+            // In parts, a fault of an incomplete head may not be noticed yet; a noticed fault must be the same.
             Err(_) if parts_verdict == Ok(HeadStatus::Partial) => {}
             Err(_) => assert_eq!(parts_verdict, verdict, "the refusal of the parts"),
             Ok(_) => assert_eq!(parts_verdict, verdict, "the verdict on the parts"),
@@ -56,7 +56,7 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// Feeds growing prefixes, as a connection does.
+/// Parses growing prefixes, as a connection does.
 fn in_parts(
     input: &[u8],
     limits: &HeadLimits,
@@ -73,7 +73,7 @@ fn in_parts(
     (verdict, head)
 }
 
-/// Both heads say the same, if the verdict was that there is one.
+/// Asserts that both heads are equal if the head was accepted.
 fn assert_same(one: &Parsed, other: &Parsed, verdict: Result<HeadStatus, HeadError>) {
     if !matches!(verdict, Ok(HeadStatus::Complete { .. })) {
         return;
@@ -88,7 +88,7 @@ fn assert_same(one: &Parsed, other: &Parsed, verdict: Result<HeadStatus, HeadErr
     assert!(one.headers.iter().eq(other.headers.iter()), "the fields");
 }
 
-/// An accepted head says what a naive reading of its bytes says.
+/// Asserts that an accepted head equals the result of the naive reader.
 fn accepted(bytes: &[u8], head: &Parsed) {
     let (start, fields) = naive_head::read(bytes.strip_prefix(b"\r\n").unwrap_or(bytes));
     let words: Vec<&[u8]> = start.split(|byte| *byte == b' ').collect();
@@ -119,7 +119,7 @@ fn accepted(bytes: &[u8], head: &Parsed) {
     naive_head::assert_fields(&fields, &head.headers, FieldId::Other);
 }
 
-/// What is written from a head reads as the same head, without what concerned the connection alone.
+/// Asserts that an encoded head is parsed to the same head, without its hop-by-hop fields.
 fn encoded(head: &Parsed) {
     let mut out = Vec::new();
     encode::request_line(&mut out, head.method_text(), head.path(), head.query());
@@ -142,14 +142,14 @@ fn encoded(head: &Parsed) {
     assert_eq!(received[..expected.len()], expected);
 }
 
-/// Limits that short inputs reach.
+/// Small limits, which short inputs reach.
 pub const SMALL: HeadLimits = HeadLimits { max_head_bytes: 160, max_line_bytes: 40, max_fields: 6 };
-/// Room for what encoding adds.
+/// Capacity for bytes that encoding adds.
 pub const LARGE: HeadLimits = HeadLimits {
     max_head_bytes: 1 << 20,
     max_line_bytes: 1 << 17,
     max_fields: http1::Limits::FIELDS_CEILING,
 };
-/// What the connection carried before.
+/// The head before on the same connection.
 const BEFORE: &[u8] =
     b"PUT /p?q HTTP/1.1\r\nHost: before\r\nConnection: x\r\nX: y\r\nContent-Length: 7\r\n\r\n";

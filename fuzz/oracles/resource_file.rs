@@ -1,5 +1,5 @@
-//! What must hold of a declarative file: faults lie in it, what is read can be written and read again, and how its
-//! objects are handed over does not matter.
+//! Oracle of declarative files: faults have a place in the file, its objects can be written and read again, and
+//! applying them in one or two changes gives the same result.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -46,7 +46,7 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// Applies the changes at once and in two parts, which must come to the same; gives the faults.
+/// Applies the changes at once and in two parts, asserts the same result, and returns the faults.
 fn apply(changes: &[Change], length: usize) -> Vec<Fault> {
     let whole = Snapshot::empty().apply(&CATALOG, changes, 1, Policy::Lenient);
     let (first, second) = changes.split_at(length / 2);
@@ -67,7 +67,7 @@ fn in_force(snapshot: &Snapshot) -> BTreeSet<String> {
     keys.collect()
 }
 
-/// The objects, written as one JSON file, are read as the same objects.
+/// Asserts that the objects, written as one JSON file, are read as the same objects.
 fn written_again(document: &Document) {
     let mut collections: Map<String, Value> = Map::new();
     for object in &document.objects {
@@ -85,7 +85,7 @@ fn written_again(document: &Document) {
         items.as_array_mut().expect("a list").push(Value::Object(fields));
     }
     let text = Value::Object(collections).to_string();
-    // A variable's value or default may hold an opening, which a file has no way to write down.
+    // The value or default of a variable may contain `${{`, which a file cannot express.
     if text.contains("${{") {
         return;
     }
@@ -108,7 +108,7 @@ fn parse(text: &str) -> Result<Document, Vec<FileFault>> {
     Document::parse(Path::new("weir.yaml"), text, &lookup)
 }
 
-/// The pointers to all parts of a value.
+/// The pointers of all parts of a value.
 fn pointers(value: &Value, above: &str, found: &mut Vec<String>) {
     let below: Vec<(String, &Value)> = match value {
         Value::Object(fields) => {
@@ -126,7 +126,7 @@ fn pointers(value: &Value, above: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Longer than the files in the guide; aliases make values of it that grow with the square of its length.
+/// Limit of the input. It is longer than the files in the guide; aliases make values of quadratic size.
 const TEXT_BYTES_MAX: usize = 4096;
-/// Places of an object that are looked up: each is found from the top.
+/// Limit of looked-up places of an object, because each search begins at the top.
 const PLACES_MAX: usize = 32;

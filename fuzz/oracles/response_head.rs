@@ -1,4 +1,4 @@
-//! What must hold of the response head parser, whatever an origin sends.
+//! Oracle of the parser of response heads, for any bytes.
 
 use http1::{HeadError, HeadStatus, ResponseFraming, ResponseWire, encode, parse_response};
 use message::{FieldId, HeadLimits, ResponseHead, Version};
@@ -7,7 +7,7 @@ use super::naive_head::{self, Framing};
 use super::request_head::{LARGE, SMALL};
 use super::steering::steering;
 
-/// A head with what it says of its connection.
+/// A head with its facts about the connection.
 #[derive(Debug, Clone, Default)]
 struct ParsedResponse {
     head: ResponseHead,
@@ -28,8 +28,8 @@ impl std::ops::Deref for ParsedResponse {
     }
 }
 
-/// The input is a head behind three steering bytes; the first switch takes small limits, the second says that the
-/// request was HEAD.
+/// The input is three steering bytes and a head. The first switch selects small limits, the second one that the request
+/// was HEAD.
 pub fn check(data: &[u8]) {
     let Some(steering) = steering(data) else { return };
     let limits = if steering.switches & 1 == 0 { HeadLimits::default() } else { SMALL };
@@ -41,7 +41,7 @@ pub fn check(data: &[u8]) {
     let mut cuts = steering.cuts.into_iter().chain([input.len()]);
     for (parts_verdict, parts) in [in_parts(&mut cuts), in_parts(&mut (0..=input.len()))] {
         match verdict {
-            // A fault in a head that never ends may go unseen when it comes in parts; it is never accepted.
+            // In parts, a fault of an incomplete head may not be noticed yet; the head must not be accepted.
             Err(_) => assert!(!matches!(parts_verdict, Ok(HeadStatus::Complete { .. }))),
             Ok(_) => assert_eq!(parts_verdict, verdict, "the verdict on the parts"),
         }
@@ -58,7 +58,7 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// Feeds growing prefixes, as a connection does.
+/// Parses growing prefixes, as a connection does.
 fn in_parts(
     input: &[u8],
     limits: &HeadLimits,
@@ -76,7 +76,7 @@ fn in_parts(
     (verdict, head)
 }
 
-/// Both heads say the same, if the verdict was that there is one.
+/// Asserts that both heads are equal if the head was accepted.
 fn assert_same(one: &ParsedResponse, other: &ParsedResponse, verdict: Result<HeadStatus, HeadError>) {
     if !matches!(verdict, Ok(HeadStatus::Complete { .. })) {
         return;
@@ -90,7 +90,7 @@ fn assert_same(one: &ParsedResponse, other: &ParsedResponse, verdict: Result<Hea
     assert!(one.headers.iter().eq(other.headers.iter()), "the fields");
 }
 
-/// An accepted head says what a naive reading of its bytes says.
+/// Asserts that an accepted head equals the result of the naive reader.
 fn accepted(bytes: &[u8], head: &ParsedResponse, to_head: bool) {
     let (start, fields) = naive_head::read(bytes);
     let mut words = start.splitn(3, |byte| *byte == b' ');
@@ -98,7 +98,7 @@ fn accepted(bytes: &[u8], head: &ParsedResponse, to_head: bool) {
     assert_eq!(head.version.as_str().as_bytes(), version);
     assert_eq!(head.status.to_string().as_bytes(), status);
     assert!((100..1000).contains(&head.status));
-    // A phrase that is not ASCII is nothing to pass on.
+    // A reason phrase that is not ASCII is not forwarded.
     let reason = words.next().filter(|reason| reason.is_ascii()).unwrap_or_default();
     assert_eq!(head.reason_text(), reason);
     let is_1_1 = head.version == Version::Http11;
@@ -120,7 +120,7 @@ fn accepted(bytes: &[u8], head: &ParsedResponse, to_head: bool) {
     naive_head::assert_fields(&fields, &head.headers, unsent);
 }
 
-/// What is written from a head reads as the same head, without what concerned the connection alone.
+/// Asserts that an encoded head is parsed to the same head, without its hop-by-hop fields.
 fn encoded(head: &ParsedResponse) {
     let mut out = Vec::new();
     encode::status_line(&mut out, head.status, head.reason_text());
@@ -137,5 +137,5 @@ fn encoded(head: &ParsedResponse) {
     }
 }
 
-/// What the connection carried before.
+/// The head before on the same connection.
 const BEFORE: &[u8] = b"HTTP/1.1 404 Gone\r\nConnection: x\r\nX: y\r\nContent-Length: 7\r\n\r\n";

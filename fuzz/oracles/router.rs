@@ -1,4 +1,4 @@
-//! What must hold of the router through inserts and removals: it finds what a scan over all rules finds.
+//! Oracle of the router: after any inserts and removals it finds the same rule as a scan over all rules.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde_json::json;
 use super::router_request::Request;
 use super::router_twin::assert_agrees;
 
-/// The rules in force beside the router that holds them.
+/// The router, and the rules that it holds.
 #[derive(Clone)]
 struct State {
     router: Router,
@@ -19,8 +19,8 @@ struct State {
 }
 
 /// The input is lines of words: `mode host|uri|parameter` at first, `+SLOT PATH,PATH [HOST,HOST|-] [CONDITIONS]` puts a
-/// rule in, `-SLOT` takes it out, `=` keeps a copy as it is, `?HOST PATH` asks. The conditions are letters, see
-/// [`conditions`].
+/// rule in, `-SLOT` removes it, `=` keeps a copy of the router, `?HOST PATH` looks a request up. Conditions are
+/// letters, see [`conditions`].
 pub fn check(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let mut lines = text.lines().take(LINES_MAX).peekable();
@@ -53,7 +53,7 @@ pub fn check(data: &[u8]) {
 }
 
 impl State {
-    /// Puts a rule into its slot, if it is one; a rule that is refused leaves what was there.
+    /// Puts a rule into its slot; a refused rule leaves the slot unchanged.
     fn put(&mut self, text: &str) {
         let Some((slot, input)) = rule(text) else { return };
         let Ok(rule) = Rule::new(input.clone()) else { return };
@@ -67,7 +67,7 @@ impl State {
     fn take_out(&mut self, slot: u32) {
         if let Some(rule) = self.live.remove(&slot) {
             self.router.remove(slot, &rule);
-            // What is not there any more cannot be taken out again.
+            // A second removal must have no effect.
             self.router.remove(slot, &rule);
             self.rules.remove(&slot);
         }
@@ -80,7 +80,7 @@ impl State {
         }
     }
 
-    /// Takes everything out: nothing is left behind.
+    /// Removes all rules, and asserts that the router is empty.
     fn empty(&mut self, requests: &[Request]) {
         for slot in self.live.keys().copied().collect::<Vec<_>>() {
             self.take_out(slot);
@@ -110,8 +110,8 @@ fn rule(text: &str) -> Option<(u32, RuleInput)> {
     ))
 }
 
-/// `G` and `P` limit the methods, `a` the address, `v` the arguments, `b` reads the body, a digit is the priority (`5`
-/// is 0), `o` makes the rule younger.
+/// `G` and `P` limit the methods, `a` the address, `v` the arguments; `b` reads the body, a digit is the priority (`5`
+/// is 0), and `o` makes the rule newer.
 fn conditions(letters: &str, mut input: RuleInput) -> RuleInput {
     let expression = |json| Some(Arc::new(Expression::compile(&json).expect("a good expression")));
     for letter in letters.chars() {
@@ -129,7 +129,7 @@ fn conditions(letters: &str, mut input: RuleInput) -> RuleInput {
     input
 }
 
-/// The requests of a line without its sign: a plain one, and one that fits every condition.
+/// The requests of a line without its sign: a plain one, and one that meets every condition.
 fn of_line(text: &str) -> Vec<Request> {
     let (host, path) = text.split_once(' ').unwrap_or(("", text));
     let plain = Request::get(host, path);
@@ -139,9 +139,9 @@ fn of_line(text: &str) -> Vec<Request> {
     vec![plain, other]
 }
 
-/// Lines that are read: each question is put to a scan over all rules, so that work grows with the square of this.
+/// Limit of lines. Each lookup scans all rules, so the work is quadratic.
 const LINES_MAX: usize = 40;
-/// Slots: few, so that rules replace each other.
+/// The number of slots, small so that rules replace each other.
 const SLOTS: u32 = 16;
-/// Paths or hosts of a rule.
+/// Limit of paths and of hosts of a rule.
 const LIST_MAX: usize = 6;

@@ -1,4 +1,4 @@
-//! A request as the router sees one. It refuses to know how a gateway finds the host or the arguments.
+//! A request for the router, made from its parts.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use router::vars::{Value, Variable, VariableSource};
 pub struct Request {
     /// The method.
     pub method: &'static str,
-    /// The host as sent.
+    /// The host.
     pub raw_host: String,
     /// The decoded canonical path.
     pub path: String,

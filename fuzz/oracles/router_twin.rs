@@ -1,5 +1,4 @@
-//! The router said once more: a scan over all rules that fit, of which the most specific is taken. It refuses to know
-//! tables and trees.
+//! A second, simple router: it scans all rules and takes the most specific matching one.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +15,8 @@ enum Part<'p> {
     Segment,
 }
 
-/// The router finds and explains what the scan finds, and the parameters it gives put the path together again.
+/// Asserts that the router finds and explains the same rule as the scan, and that its parameters make up the path
+/// again.
 pub fn assert_agrees(router: &Router, rules: &BTreeMap<u32, RuleInput>, request: &impl RequestView) {
     let expected = scan(router.mode(), rules, request);
     let mut params = Params::new();
@@ -42,7 +42,7 @@ pub fn assert_agrees(router: &Router, rules: &BTreeMap<u32, RuleInput>, request:
     }
 }
 
-/// The slot a scan over all rules arrives at.
+/// The slot that a scan over all rules finds.
 fn scan(mode: Mode, rules: &BTreeMap<u32, RuleInput>, request: &impl RequestView) -> Option<u32> {
     let parameters = mode == Mode::UriWithParameter;
     let mut best = None;
@@ -65,7 +65,7 @@ fn scan(mode: Mode, rules: &BTreeMap<u32, RuleInput>, request: &impl RequestView
     best.map(|(_, slot)| slot)
 }
 
-/// Whether a path fits a pattern: the set of places where the parts so far may have ended, part by part.
+/// Whether a path matches a pattern. For each part it keeps the set of offsets where the part may end.
 fn fits(pattern: &str, parameters: bool, path: &[u8]) -> bool {
     let mut ends = BTreeSet::from([0]);
     for part in parts(pattern, parameters) {
@@ -86,7 +86,7 @@ fn fits(pattern: &str, parameters: bool, path: &[u8]) -> bool {
     ends.contains(&path.len())
 }
 
-/// The length of the literal start; none when the whole pattern is literal.
+/// The length of the literal prefix; none if the whole pattern is literal.
 fn literal_length(pattern: &str, parameters: bool) -> Option<usize> {
     match parts(pattern, parameters)[..] {
         [Part::Literal(_)] => None,
@@ -95,12 +95,12 @@ fn literal_length(pattern: &str, parameters: bool) -> Option<usize> {
     }
 }
 
-/// The parts of a pattern: a `*` that begins a segment has a name behind it, and so has `:` where parameters are read.
+/// The parts of a pattern. A name follows a `*` at the start of a segment, and a `:` if parameters are enabled.
 fn parts(pattern: &str, parameters: bool) -> Vec<Part<'_>> {
     let mut parts = Vec::new();
     let mut rest = pattern;
     while !rest.is_empty() {
-        // What a part before has left begins no segment, unless with its own slash.
+        // The text after a part begins a segment only if it begins with a slash.
         let begins_segment = |index: usize| index > 0 && rest.as_bytes()[index - 1] == b'/';
         let special = |(index, byte): (usize, u8)| {
             byte == b'*' || (byte == b':' && parameters && begins_segment(index))
@@ -123,7 +123,7 @@ fn parts(pattern: &str, parameters: bool) -> Vec<Part<'_>> {
     parts
 }
 
-/// How specific the best fitting host of a rule is: more is better, none means it does not fit.
+/// The specificity of the best matching host of a rule; none if no host matches.
 fn host_rank(rule: &RuleInput, request: &impl RequestView) -> Option<(u8, usize)> {
     if rule.hosts.is_empty() {
         return Some((0, 0));
@@ -131,7 +131,7 @@ fn host_rank(rule: &RuleInput, request: &impl RequestView) -> Option<(u8, usize)
     let raw = request.raw_host().to_ascii_lowercase();
     let rank = |pattern: &String| {
         let lower = pattern.to_ascii_lowercase();
-        // The dot that ends a fully qualified name is no part of it; a request's host comes without one.
+        // The final dot of a fully qualified name is ignored; the host of a request has none.
         let pattern = lower.strip_suffix('.').filter(|name| !name.is_empty()).unwrap_or(&lower);
         let port = pattern.rsplit(']').next().is_some_and(|behind| behind.contains(':'));
         let host = if port { &raw[..] } else { request.host() };

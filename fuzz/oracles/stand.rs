@@ -1,6 +1,6 @@
-//! How a request is written down for comparison, in the place where the reading of requests looks for it.
+//! The text form of a request for comparison, under the path that the reader of requests imports.
 
-/// A request in words, the body's bytes escaped.
+/// A request as text, with the bytes of the body escaped.
 pub(super) fn account_text(method: &str, target: &str, host: &str, body: &str) -> String {
     format!("{method} {target} {host} {body:?}")
 }

@@ -1,12 +1,12 @@
-//! What must hold of expressions, templates and variable names: places of faults lie in the text, and what is accepted
-//! means what a naive reading of the same text means.
+//! Oracle of expressions, templates and variable names: faults have a place in the text, and accepted texts have the
+//! same meaning as in a naive implementation.
 
 use router::vars::{Expression, JsonPath, Template, Value, Variable, VariableSource, to_number};
 use serde_json::{Value as Json, json};
 
 use super::expression_twin;
 
-/// The input is text: JSON is taken for an expression, anything else for a template and a name.
+/// The input is text: JSON is an expression, any other text is a template and a name.
 pub fn check(data: &[u8]) {
     let Some(text) = std::str::from_utf8(data).ok().filter(|text| text.len() <= TEXT_BYTES_MAX) else {
         return;
@@ -33,7 +33,7 @@ fn expression(json: &Json, request: &Request) {
         }
     };
     let Ok(holds) = expression.verdict(request) else {
-        // The search for a pattern was given up: nothing is true then.
+        // The search for a pattern reached its limit, so the expression must be false.
         assert!(!expression.evaluate(request), "{json}");
         return;
     };
@@ -45,7 +45,7 @@ fn expression(json: &Json, request: &Request) {
         return;
     }
     for (operator, expected) in [("AND", holds), ("or", holds), ("!and", !holds), ("!OR", !holds)] {
-        // Only what is nested too deeply is refused inside of another.
+        // Inside another expression, only too deep nesting is refused.
         if let Ok(outer) = Expression::compile(&json!([operator, json, json])) {
             assert_eq!(outer.evaluate(request), expected, "{operator} {json}");
         }
@@ -76,7 +76,7 @@ fn template(text: &str, request: &Request) {
         }
     });
     let values: Vec<Vec<u8>> = values.collect();
-    // Between the texts the values stand in order; taken out, what is left is the template without its variables.
+    // The values must occur in order.
     let mut rest = &marked[..];
     for value in &values {
         let at = find(rest, value).expect("each value is there, in order");
@@ -138,9 +138,9 @@ impl VariableSource for Request {
     }
 }
 
-/// Regular expressions are compiled of it, whose cost grows with the repetitions written in it, not with its length.
+/// Limit of the input, because the cost of a regular expression grows with its repetitions and not with its length.
 const TEXT_BYTES_MAX: usize = 512;
-/// What one path may find at most.
+/// Limit of values that one path finds.
 const FOUND_MAX: usize = 256;
-/// Stands for an unset variable; holds a byte that no template does.
+/// Replaces an unset variable; it has a byte that no template has.
 const UNSET: &[u8] = b"\xfe-";

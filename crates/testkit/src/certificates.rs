@@ -1,4 +1,4 @@
-//! An authority and a certificate of it, as files, for peers that speak TLS. Knows nothing of who shows them.
+//! A certificate authority and a certificate that it signed, as files, for peers that speak TLS.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 
-/// An authority and one certificate that it has signed, good for servers and clients on this machine.
+/// An authority and a certificate that it signed, valid for servers and clients on this machine.
 #[derive(Clone, Debug)]
 pub struct Certificates {
     directory: Arc<TempDir>,

@@ -1,4 +1,4 @@
-//! A blocking HTTP/1 client over one connection that shows every byte; retries nothing and follows nothing.
+//! A blocking HTTP/1 client over one connection that exposes every byte. It has no retries and follows no redirects.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -11,14 +11,14 @@ use serde_json::Value;
 use crate::wait::WAIT_LIMIT;
 use crate::wire::{Wire, bad, header};
 
-/// One connection to a server. Reads give up after [`WAIT_LIMIT`].
+/// One connection to a server. Reads time out after [`WAIT_LIMIT`].
 #[derive(Debug)]
 pub struct Client {
     wire: Wire,
     host: String,
 }
 
-/// One answer, read to its end.
+/// One complete response.
 #[derive(Clone, Debug, Default)]
 pub struct Response {
     /// `HTTP/1.1` or `HTTP/1.0`.
@@ -27,7 +27,7 @@ pub struct Response {
     pub status: u16,
     /// The reason phrase, possibly empty.
     pub reason: String,
-    /// The fields in the order and case sent.
+    /// The header fields, in the order and case of the response.
     pub headers: Vec<(String, String)>,
     /// The body without its framing.
     pub body: Vec<u8>,
@@ -35,24 +35,24 @@ pub struct Response {
     pub trailers: Vec<(String, String)>,
     /// The start line and fields, byte for byte.
     pub raw_head: Vec<u8>,
-    /// The 1xx answers that came before this one.
+    /// The 1xx responses before this one.
     pub interim: Vec<Response>,
 }
 
-/// An answer that never became whole: what came, and why it ended.
+/// An incomplete response: the received bytes and the error.
 #[derive(Debug)]
 pub struct Broken {
-    /// The bytes of the answer that did arrive (the first 64 KiB).
+    /// The received bytes of the response (the first 64 KiB).
     pub received: Vec<u8>,
-    /// What went wrong; `UnexpectedEof` when the peer closed too early.
+    /// The error; `UnexpectedEof` if the peer closed too early.
     pub cause: io::Error,
 }
 
-/// Sends `bytes` and reads until the server closes. Panics when it does not within [`WAIT_LIMIT`]; a reset ends the
-/// reading like a close.
+/// Sends `bytes` and reads until the server closes or resets the connection. Panics if it does neither within
+/// [`WAIT_LIMIT`].
 pub fn raw_exchange(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut client = Client::connect(address);
-    // A server may refuse and close before it has read everything; what it said is what counts.
+    // A write error is ignored, because a server may answer and close before it has read the whole request.
     let _ = client.try_send(bytes);
     client.read_to_end()
 }
@@ -72,23 +72,23 @@ impl Client {
         Ok(Client { wire: Wire::new(stream), host: address.to_string() })
     }
 
-    /// Changes how long reads wait.
+    /// Sets the timeout of reads.
     pub fn set_read_timeout(&mut self, limit: Duration) {
         self.wire.stream.set_read_timeout(Some(limit)).expect("a read timeout above zero");
     }
 
-    /// `GET path`; panics when the answer is not whole.
+    /// Sends `GET path`; panics if the response is incomplete.
     pub fn get(&mut self, path: &str) -> Response {
         self.request("GET", path, &[], b"")
     }
 
-    /// Sends one request and reads its answer; panics when it is not whole.
+    /// Sends one request and reads its response; panics if it is incomplete.
     pub fn request(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
         self.try_request(method, path, headers, body)
             .unwrap_or_else(|broken| panic!("{method} {path}: {broken}"))
     }
 
-    /// Sends one request and reads its answer. `Host` and, with a body, `Content-Length` are added unless
+    /// Sends one request and reads its response. `Host` and, with a body, `Content-Length` are added unless
     /// `headers` has them.
     pub fn try_request(
         &mut self,
@@ -103,24 +103,24 @@ impl Client {
         self.read_response(method == "HEAD")
     }
 
-    /// Writes bytes as they are; panics when the peer does not take them.
+    /// Writes bytes unchanged; panics on an error.
     pub fn send(&mut self, bytes: &[u8]) {
         self.try_send(bytes).unwrap_or_else(|error| panic!("cannot send {} bytes: {error}", bytes.len()));
     }
 
-    /// Writes bytes as they are.
+    /// Writes bytes unchanged.
     pub fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.wire.stream.write_all(bytes)
     }
 
-    /// Reads exactly one answer and the 1xx before it; `to_head` says that the request was a HEAD. A 101 ends here:
-    /// what follows is read with [`Client::read_bytes`].
+    /// Reads one response and the 1xx responses before it; `to_head` says that the request was a HEAD. After a 101 the
+    /// bytes of the new protocol are read with [`Client::read_bytes`].
     pub fn read_response(&mut self, to_head: bool) -> Result<Response, Broken> {
         self.wire.start_record();
         self.read_whole(to_head).map_err(|cause| Broken { received: self.wire.received(), cause })
     }
 
-    /// Exactly `length` bytes of whatever comes next.
+    /// Reads exactly `length` bytes.
     pub fn read_bytes(&mut self, length: usize) -> Vec<u8> {
         self.wire.start_record();
         match self.wire.read_body(Body::of_length(length as u64), usize::MAX) {
@@ -129,7 +129,7 @@ impl Client {
         }
     }
 
-    /// Everything until the peer closes or resets; panics when it does neither within [`WAIT_LIMIT`].
+    /// Reads until the peer closes or resets the connection; panics if it does neither within [`WAIT_LIMIT`].
     pub fn read_to_end(&mut self) -> Vec<u8> {
         loop {
             match self.wire.fill() {
@@ -143,17 +143,17 @@ impl Client {
         self.wire.take(length)
     }
 
-    /// Waits for the peer to close and says whether it did so without another byte.
+    /// Waits until the peer closes; returns whether it sent no further byte.
     pub fn closes_cleanly(&mut self) -> bool {
         self.read_to_end().is_empty()
     }
 
-    /// Bytes that came after the last answer and were read with it.
+    /// Bytes that were read together with the last response but come after it.
     pub fn surplus(&self) -> &[u8] {
         self.wire.ahead()
     }
 
-    /// Tells the peer that nothing more will be sent; reading goes on.
+    /// Shuts down the sending side; reading stays possible.
     pub fn finish_sending(&mut self) {
         self.wire.stream.shutdown(Shutdown::Write).expect("an open connection");
     }
@@ -201,12 +201,12 @@ impl Client {
 }
 
 impl Response {
-    /// The first value of a field, by name in any case.
+    /// The first value of a header field; the name is case-insensitive.
     pub fn header(&self, name: &str) -> Option<&str> {
         header(&self.headers, name)
     }
 
-    /// All values of a field, in order.
+    /// All values of a header field, in order.
     pub fn header_all(&self, name: &str) -> Vec<&str> {
         let named = self.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
         named.map(|(_, value)| value.as_str()).collect()
@@ -217,7 +217,7 @@ impl Response {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The body as JSON; panics with the body when it is not.
+    /// The body as JSON; panics with the body if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body)
             .unwrap_or_else(|error| panic!("status {}, not JSON ({error}): {}", self.status, self.text()))
@@ -250,5 +250,5 @@ fn text(bytes: &[u8]) -> String {
     format!("{} bytes: {shown:?}", bytes.len())
 }
 
-/// How much of a broken answer a failure message shows.
+/// Bytes of an incomplete response in a failure message.
 const SHOWN_BYTES: usize = 600;

@@ -1,5 +1,4 @@
-//! A real etcd as a peer of a test: one member or several, each a process that can be killed and started again. Knows
-//! nothing of what is stored there.
+//! A real etcd as a peer of a test: one or several members, each a process that can be killed and started again.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -13,7 +12,7 @@ use crate::foreign::{ATTEMPTS, free_address};
 use crate::process::Process;
 use crate::wait::{wait_for, wait_until};
 
-/// A cluster of etcd; its members are killed when it is dropped.
+/// An etcd cluster; its members are killed when it is dropped.
 #[derive(Debug)]
 pub struct Etcd {
     members: Vec<Member>,
@@ -31,12 +30,12 @@ struct Member {
 }
 
 impl Etcd {
-    /// Starts so many members and waits until they serve.
+    /// Starts this number of members and waits until they serve requests.
     pub fn start(members: usize) -> Etcd {
         Etcd::start_with(members, None)
     }
 
-    /// Starts members that speak TLS and ask for a certificate of the same authority.
+    /// Starts members that speak TLS and require a client certificate of the same authority.
     pub fn start_with_tls(certificates: Certificates) -> Etcd {
         Etcd::start_with(1, Some(certificates))
     }
@@ -72,32 +71,32 @@ impl Etcd {
         urls.join(",")
     }
 
-    /// Where a member takes clients.
+    /// The address of a member for clients.
     pub fn address(&self, member: usize) -> SocketAddr {
         self.members[member].client
     }
 
-    /// How many members there are, dead or alive.
+    /// The number of members, including killed ones.
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Whether it has no member; it always has one.
+    /// False, because a cluster has at least one member. Clippy asks for it beside `len`.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// Ends a member without a chance to tidy up.
+    /// Kills a member (KILL).
     pub fn kill(&mut self, member: usize) {
         self.members[member].process = None;
     }
 
-    /// Ends all members so.
+    /// Kills all members (KILL).
     pub fn kill_all(&mut self) {
         (0..self.len()).for_each(|member| self.kill(member));
     }
 
-    /// Starts members that were killed again, on their data and ports, and waits until all serve.
+    /// Starts killed members again on their data and ports, and waits until all members serve requests.
     pub fn restart(&mut self) {
         for index in 0..self.len() {
             if self.members[index].process.is_none() {
@@ -107,7 +106,7 @@ impl Etcd {
         wait_until("etcd serves again", || self.is_healthy());
     }
 
-    /// Runs `etcdctl` with these arguments and gives back what it printed; panics if it fails.
+    /// Runs `etcdctl` with these arguments and returns its output; panics if it fails.
     pub fn ctl(&self, arguments: &[&str]) -> String {
         let output = self.ctl_command(arguments).output().expect("etcdctl: `make test` installs it");
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -126,20 +125,20 @@ impl Etcd {
         self.ctl(&["get", key, "--print-value-only"]).trim_end_matches('\n').to_owned()
     }
 
-    /// The keys that begin so, in order.
+    /// The keys with this prefix, in order.
     pub fn keys(&self, prefix: &str) -> Vec<String> {
         let text = self.ctl(&["get", prefix, "--prefix", "--keys-only"]);
         text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
     }
 
-    /// The revision the cluster is at.
+    /// The revision of the cluster.
     pub fn revision(&self) -> u64 {
         let text = self.ctl(&["get", "no-such-key", "--write-out=json"]);
         let json: serde_json::Value = serde_json::from_str(&text).expect("JSON of etcdctl");
         json["header"]["revision"].as_u64().expect("a revision")
     }
 
-    /// A copy of all data as it is now.
+    /// A snapshot of all data.
     pub fn save(&self) -> PathBuf {
         let file = self.directory.path().join(format!("saved-{}", self.revision()));
         let endpoint = format!("{}://{}", self.scheme(), self.members[0].client);
@@ -150,7 +149,7 @@ impl Etcd {
         file
     }
 
-    /// Puts a copy in the place of what the only member has, as one does after a disaster; it serves again then.
+    /// Replaces the data of the only member by a snapshot, as operators do after a disaster, and starts it again.
     pub fn restore(&mut self, saved: &Path) {
         assert_eq!(self.len(), 1, "one member is restored");
         self.kill_all();
@@ -203,7 +202,7 @@ impl Etcd {
         command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
         command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
         command.args(["--initial-cluster", &cluster.join(","), "--heartbeat-interval=50"]);
-        // Elections are quick, and the disk of a test machine may be slow without one being called for.
+        // Short, so that elections are quick; ten heartbeats, so that a slow disk of a test machine causes none.
         command.arg("--election-timeout=500");
         if let Some(tls) = &self.tls {
             command.arg("--cert-file").arg(tls.certificate()).arg("--key-file").arg(tls.key());
@@ -213,7 +212,7 @@ impl Etcd {
         self.members[index].process = Some(process);
     }
 
-    /// Waits until it serves (true) or a member has ended for want of its port (false).
+    /// Waits until the cluster serves requests (true) or a member has ended because its port was taken (false).
     fn serves_or_lost_a_port(&mut self) -> bool {
         wait_for("etcd serves", || {
             for member in &mut self.members {

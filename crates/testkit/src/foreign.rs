@@ -1,4 +1,4 @@
-//! What starting another project's server takes, whichever it is: a port, and waiting until it listens there.
+//! Starting a server of another project: choosing a port, and waiting until the server listens on it.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
@@ -6,24 +6,24 @@ use std::process::Command;
 use crate::process::Process;
 use crate::wait::wait_for;
 
-/// How often a port that was taken meanwhile is replaced by another.
+/// Attempts to start a server, each on another port, if the port was taken in the meantime.
 pub(crate) const ATTEMPTS: usize = 5;
 
-/// How a start went.
+/// The result of a start.
 pub(crate) enum Started {
-    /// It listens.
+    /// The server listens.
     Up,
-    /// Another process was quicker to take the port.
+    /// Another process took the port first.
     PortTaken,
 }
 
-/// An address of this machine that was free a moment ago.
+/// A loopback address with a port that is free at this moment.
 pub(crate) fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port")
 }
 
-/// Waits until `process` listens at `address` or has ended; panics with what it said unless that contains
-/// `port_taken`.
+/// Waits until `process` listens at `address` or has ended; in the second case panics with its errors unless they
+/// contain `port_taken`.
 pub(crate) fn when_listening(
     name: &str,
     address: SocketAddr,
@@ -44,7 +44,7 @@ pub(crate) fn when_listening(
     Started::PortTaken
 }
 
-/// The first line that `program -v` prints, `None` where it cannot be run.
+/// The first line of `program -v`; `None` if the program cannot be run.
 pub(crate) fn program_version(program: &str) -> Option<String> {
     let output = Command::new(program).arg("-v").output().ok().filter(|output| output.status.success())?;
     let text = [output.stdout, output.stderr].concat();

@@ -1,4 +1,4 @@
-//! HAProxy as a peer of a test: a proxy that was not written here; never installed by a test.
+//! HAProxy as a peer of a test: a proxy of another project. Tests do not install it.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -18,15 +18,15 @@ pub struct Haproxy {
 }
 
 impl Haproxy {
-    /// What `haproxy -v` says, `None` where it cannot be run. `make test` installs it; elsewhere a test may say that it
-    /// skips itself.
+    /// The first line of `haproxy -v`; `None` if it cannot be run. `make test` installs it; without it a test may skip
+    /// itself.
     pub fn version() -> Option<String> {
         program_version("haproxy")
     }
 
-    /// Starts it as a plain proxy for everything to `origin`.
+    /// Starts HAProxy as a plain proxy of all requests to `origin`.
     pub fn proxying(origin: SocketAddr) -> Haproxy {
-        // The port is free when it is chosen, but another process may take it before HAProxy does.
+        // Another process may take the free port before HAProxy listens on it.
         for _ in 0..ATTEMPTS {
             if let Some(haproxy) = Haproxy::try_start(origin) {
                 return haproxy;
@@ -35,12 +35,12 @@ impl Haproxy {
         panic!("HAProxy found no free port in {ATTEMPTS} attempts");
     }
 
-    /// Where it listens.
+    /// The address of the frontend.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it wrote to standard error.
+    /// Its standard error.
     pub fn errors(&self) -> String {
         self.process.stderr.text()
     }
@@ -52,7 +52,7 @@ impl Haproxy {
         let file = directory.path().join("haproxy.cfg");
         fs::write(&file, text).expect("a writable temporary directory");
         let mut command = Command::new("haproxy");
-        // In the foreground, without a master, so that ending it ends all of it.
+        // In the foreground and without a master process, so that no process remains after a kill.
         command.arg("-db").arg("-f").arg(&file).current_dir(directory.path());
         let mut process = Process::spawn(&mut command).expect("haproxy: not found; `make test` installs it");
         match when_listening("HAProxy", address, &mut process, "cannot bind") {
@@ -62,7 +62,7 @@ impl Haproxy {
     }
 }
 
-/// One thread, everything passed on, no logs. Whatever it does to a message is its default.
+/// One thread, one backend for all requests, no logs. Other settings have their defaults.
 const TEMPLATE: &str = "global
   nbthread 1
   maxconn 500

@@ -1,9 +1,9 @@
 //! Peers for the integration tests: scripted origins, a byte-exact client, the real binary, nginx,
 //! HAProxy and etcd beside it.
 //!
-//! Plain threads and blocking sockets, and a reader of its own for HTTP/1: a mistake in the gateway's parser must
-//! not be repeated by the peer that checks it, so nothing of the gateway is used here. Test code only: helpers
-//! panic with a message where a test could do nothing else.
+//! The crate has threads, blocking sockets and an HTTP/1 reader of its own. It uses nothing of the gateway, because a
+//! peer with the same parser would have the same mistakes. Helpers panic with a message, because a test cannot handle
+//! their errors.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod certificates;

@@ -1,4 +1,4 @@
-//! nginx as a peer of a test: an origin or a proxy that was not written here; never installed by a test.
+//! nginx as a peer of a test: an origin or a proxy of another project. Tests do not install it.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -19,28 +19,28 @@ pub struct Nginx {
 }
 
 impl Nginx {
-    /// Whether nginx can be run here. `make test` installs it; elsewhere a test may say that it skips itself.
+    /// Whether nginx can be run. `make test` installs it; without it a test may skip itself.
     pub fn is_available() -> bool {
         Nginx::version().is_some()
     }
 
-    /// What `nginx -v` says, `None` where it cannot be run.
+    /// The first line of `nginx -v`; `None` if it cannot be run.
     pub fn version() -> Option<String> {
         program_version("nginx")
     }
 
-    /// Starts nginx with `server`, the inside of its `server` block without `listen`. Files beneath
-    /// [`Nginx::directory`] can be served by naming it as `root`, written `$DIRECTORY` in the text.
+    /// Starts nginx with `server`, the content of its `server` block without `listen`. `$DIRECTORY` in the text stands
+    /// for [`Nginx::directory`], for example as `root`.
     pub fn start(server: &str) -> Nginx {
         Nginx::start_listening("", "", server)
     }
 
-    /// The same with `beside`, such as `upstream` blocks, in front of the `server` block.
+    /// As [`Nginx::start`], with `beside` (such as `upstream` blocks) in front of the `server` block.
     pub fn start_beside(beside: &str, server: &str) -> Nginx {
         Nginx::start_listening("", beside, server)
     }
 
-    /// The same for clients that speak TLS, with a certificate for this machine.
+    /// As [`Nginx::start`], with TLS and a certificate for this machine.
     pub fn start_with_tls(certificates: &Certificates, server: &str) -> Nginx {
         let (certificate, key) = (certificates.certificate(), certificates.key());
         let (certificate, key) = (certificate.display(), key.display());
@@ -49,7 +49,7 @@ impl Nginx {
     }
 
     fn start_listening(options: &str, beside: &str, server: &str) -> Nginx {
-        // The port is free when it is chosen, but another process may take it before nginx does.
+        // Another process may take the free port before nginx listens on it.
         for _ in 0..ATTEMPTS {
             if let Some(nginx) = Nginx::try_start(options, beside, server) {
                 return nginx;
@@ -58,14 +58,14 @@ impl Nginx {
         panic!("nginx found no free port in {ATTEMPTS} attempts");
     }
 
-    /// Starts nginx as a plain proxy for everything to `origin`.
+    /// Starts nginx as a plain proxy of all requests to `origin`.
     pub fn proxying(origin: SocketAddr) -> Nginx {
         Nginx::start(&format!(
             "location / {{ proxy_pass http://{origin}; proxy_http_version 1.1; proxy_set_header Connection \"\"; }}"
         ))
     }
 
-    /// Where it listens.
+    /// The address of the server.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -75,7 +75,7 @@ impl Nginx {
         self.directory.path()
     }
 
-    /// What it wrote to its error log.
+    /// Its error log.
     pub fn errors(&self) -> String {
         self.process.stderr.text()
     }
@@ -103,14 +103,14 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // The master takes its worker along, which a plain kill would leave behind.
+        // TERM to the master ends its worker too; after KILL of the master the worker would remain.
         if self.process.signal(rustix::process::Signal::TERM) {
             self.process.wait();
         }
     }
 }
 
-/// One worker, everything it writes in its own directory, errors on stderr.
+/// One worker, all files in its own directory, errors on stderr.
 const TEMPLATE: &str = "daemon off;
 worker_processes 1;
 pid $DIRECTORY/nginx.pid;

@@ -1,7 +1,7 @@
-//! A scripted origin: a test says, per request, which bytes go back and when; knows nothing of who asks.
+//! A scripted origin: for each request, a script gives the bytes to send and their time.
 //!
-//! One thread per connection. What it saw (requests, connections, closes, bytes written) can be read and waited for
-//! at any time. Its rudeness (cut bodies, resets, late or early answers, garbage) is in the steps of a reply.
+//! It has one thread per connection. A test can read the requests, connections, closes and written bytes at any time,
+//! or wait for them. Faults (cut bodies, resets, late or early responses, garbage) are steps of a reply.
 
 mod connection;
 mod reply;
@@ -26,36 +26,36 @@ pub struct Origin {
     shared: Arc<Shared>,
 }
 
-/// One request as the origin saw it.
+/// One received request.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// The method, as sent.
+    /// The method.
     pub method: String,
-    /// The request target, as sent.
+    /// The request target.
     pub target: String,
     /// `HTTP/1.1` or `HTTP/1.0`.
     pub version: String,
-    /// The fields in the order and case sent.
+    /// The header fields, in the order and case of the request.
     pub headers: Vec<(String, String)>,
     /// The first mebibyte of the body, without its framing.
     pub body: Vec<u8>,
-    /// How long the body was in all, in bytes.
+    /// The length of the whole body in bytes.
     pub body_length: u64,
     /// The trailers of a chunked body.
     pub trailers: Vec<(String, String)>,
     /// The request line and fields, byte for byte.
     pub raw_head: Vec<u8>,
-    /// Which connection brought it, counted from 0 in the order of acceptance.
+    /// The number of the connection, counted from 0 in the order of acceptance.
     pub connection: usize,
-    /// Why the body could not be read to its end. Begins with `not a body` or `not a request` where the bytes are at
-    /// fault; otherwise the connection is.
+    /// The reason for an incomplete body. It begins with `not a body` or `not a request` if the bytes are malformed;
+    /// otherwise the connection failed.
     pub body_error: Option<String>,
 }
 
-/// When a script runs.
+/// The time at which a script runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunsAt {
-    /// Before the first byte was read; the target of its request is empty.
+    /// Before the first byte is read; the target of the request is empty.
     Accept,
     /// After the head; the reply's [`Step::ReadBody`] reads the body.
     Head,
@@ -68,7 +68,7 @@ pub(crate) type Script = dyn Fn(&Request) -> Reply + Send + Sync;
 #[derive(Default)]
 pub(crate) struct Shared {
     requests: Mutex<Vec<Request>>,
-    /// A copy of each open connection's socket, by its number.
+    /// A copy of the socket of each open connection, by number.
     streams: Mutex<HashMap<usize, TcpStream>>,
     accepted: AtomicUsize,
     closed: AtomicUsize,
@@ -77,67 +77,67 @@ pub(crate) struct Shared {
 }
 
 impl Origin {
-    /// An origin on a free port of 127.0.0.1 that runs `script` on every request, once its body was read.
+    /// An origin on a free port of 127.0.0.1 that runs `script` for every request after its body was read.
     pub fn start(script: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Origin {
         Origin::listen("127.0.0.1:0", RunsAt::Body, Arc::new(script))
     }
 
-    /// As [`Origin::start`], at an address of the test's choice, e.g. `[::1]:0`.
+    /// As [`Origin::start`], at this address, e.g. `[::1]:0`.
     pub fn start_at(address: &str, script: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Origin {
         Origin::listen(address, RunsAt::Body, Arc::new(script))
     }
 
-    /// Runs `script` as soon as the head is there; its [`Step::ReadBody`] reads the body.
+    /// Runs `script` after the head was read; its [`Step::ReadBody`] reads the body.
     pub fn on_head(script: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Origin {
         Origin::listen("127.0.0.1:0", RunsAt::Head, Arc::new(script))
     }
 
-    /// Runs `script` on every connection before anything is read, with the number of the connection.
+    /// Runs `script` for every connection before a byte is read, with the number of the connection.
     pub fn on_accept(script: impl Fn(usize) -> Reply + Send + Sync + 'static) -> Origin {
         let script = move |request: &Request| script(request.connection);
         Origin::listen("127.0.0.1:0", RunsAt::Accept, Arc::new(script))
     }
 
-    /// Answers everything with 200 and `body`.
+    /// Answers every request with 200 and `body`.
     pub fn answering(body: &str) -> Origin {
         let body = body.to_owned();
         Origin::start(move |_| Reply::ok(&body))
     }
 
-    /// Answers everything with 200 and the request it saw, as text: the request line, then the fields, one a line.
+    /// Answers every request with 200 and the request as text: the request line, then one header field per line.
     pub fn echoing() -> Origin {
         Origin::start(|request| Reply::ok(&String::from_utf8_lossy(&request.raw_head)))
     }
 
-    /// An address of 127.0.0.1 where nobody listens, as long as the test runs: it is taken, so that the kernel gives it to
-    /// nobody who asks for a free port. [`Origin::start_at`] may begin to listen there.
+    /// An address of 127.0.0.1 without a listener as long as the test runs. A socket is bound to it, so that the kernel
+    /// does not give the port to another process. [`Origin::start_at`] can listen there later.
     pub fn nowhere() -> SocketAddr {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
         net::sockopt::set_socket_reuseaddr(&socket, true).expect("an option of every socket");
         net::bind(&socket, &any).expect("a free port");
         let address = net::getsockname(&socket).expect("a bound socket");
-        // Until the process ends.
+        // The socket stays bound until the process ends.
         std::mem::forget(socket);
         address.try_into().expect("an address of the family asked for")
     }
 
-    /// Where it listens.
+    /// The address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The port it listens on.
+    /// The port of the listener.
     pub fn port(&self) -> u16 {
         self.address.port()
     }
 
-    /// The requests seen so far, in the order of their completion.
+    /// The requests received so far, in the order of their completion.
     pub fn requests(&self) -> Vec<Request> {
         self.shared.requests().clone()
     }
 
-    /// Waits until at least `count` requests were seen, and returns them.
+    /// Waits for at least `count` requests, and returns them.
     pub fn wait_for_requests(&self, count: usize) -> Vec<Request> {
         wait_for(&format!("the origin has seen {count} requests"), || {
             let requests = self.shared.requests();
@@ -145,7 +145,7 @@ impl Origin {
         })
     }
 
-    /// The latest request; panics when there was none.
+    /// The latest request; panics if there was none.
     pub fn last_request(&self) -> Request {
         self.shared.requests().last().cloned().expect("the origin saw no request")
     }
@@ -167,15 +167,15 @@ impl Origin {
         });
     }
 
-    /// Bytes written to all connections so far: what back-pressure let through.
+    /// Bytes written to all connections so far; backpressure limits them.
     pub fn bytes_written(&self) -> u64 {
         self.shared.written.load(Ordering::SeqCst)
     }
 
-    /// Closes every open connection and keeps listening: what a restarted origin looks like to a pool.
+    /// Closes every open connection and keeps listening, which looks like a restart to a connection pool.
     pub fn drop_connections(&self) {
         for (_, stream) in self.shared.streams().drain() {
-            // A connection that has ended meanwhile is as good as dropped.
+            // The error of a connection that has ended in the meantime does not matter.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -202,18 +202,18 @@ impl Drop for Origin {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::SeqCst);
         self.drop_connections();
-        // Wakes the accepting thread, which then sees the flag and frees the port.
+        // The connection wakes the accepting thread, which then reads the flag and closes the listener.
         let _ = TcpStream::connect(self.address);
     }
 }
 
 impl Request {
-    /// The first value of a field, by name in any case.
+    /// The first value of a header field; the name is case-insensitive.
     pub fn header(&self, name: &str) -> Option<&str> {
         header(&self.headers, name)
     }
 
-    /// The target up to its query.
+    /// The target without its query.
     pub fn path(&self) -> &str {
         self.target.split('?').next().unwrap_or_default()
     }
@@ -233,7 +233,7 @@ impl Shared {
         let (shared, script) = (Arc::clone(self), Arc::clone(script));
         thread::spawn(move || {
             connection::serve(stream, number, runs_at, &*script, &shared);
-            // The peer sees the end (or the reset) when the last copy of the socket goes.
+            // The kernel sends FIN or RST when the last copy of the socket is closed.
             shared.streams().remove(&number);
             shared.closed.fetch_add(1, Ordering::SeqCst);
         });

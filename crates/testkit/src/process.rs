@@ -1,4 +1,4 @@
-//! A child process whose output is collected line by line; does not know which program it is.
+//! A child process of any program; its output is collected line by line.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, PipeReader, PipeWriter, Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -13,7 +13,7 @@ pub(crate) struct Process {
     child: Child,
     pub(crate) stdout: Lines,
     pub(crate) stderr: Lines,
-    /// The pipe of its standard error, as long as it is not read.
+    /// The pipe of its standard error until reading begins.
     unread: Option<PipeReader>,
 }
 
@@ -35,19 +35,19 @@ impl Process {
         Ok(Process { child, stdout, stderr, unread: None })
     }
 
-    /// As [`Process::spawn`], with a standard error that nothing more can be written to until [`Process::read_stderr`]: a
-    /// full pipe, as of a log collector that stands still.
+    /// As [`Process::spawn`], with a full pipe as standard error until [`Process::read_stderr`], as behind a log
+    /// collector that has stopped reading.
     pub(crate) fn spawn_unread(command: &mut Command) -> io::Result<Process> {
         let (unread, end) = io::pipe()?;
         fill(&end)?;
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(end).spawn()?;
-        // The command keeps its copy of the end, with which the pipe would never be at its end.
+        // `command` holds a copy of the write end, which would keep the pipe open after the child ends.
         command.stderr(Stdio::null());
         let stdout = Lines::follow(child.stdout.take());
         Ok(Process { child, stdout, stderr: Lines::default(), unread: Some(unread) })
     }
 
-    /// Begins to read a standard error that was not read until now.
+    /// Begins to read the standard error.
     pub(crate) fn read_stderr(&mut self) {
         if let Some(unread) = self.unread.take() {
             self.stderr = Lines::follow(Some(unread));
@@ -58,7 +58,7 @@ impl Process {
         self.child.id()
     }
 
-    /// The exit status once it has ended, after its output was read to the end.
+    /// The exit status if the process has ended, after its output was read to the end.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         let status = self.child.try_wait().expect("a child of this process")?;
         wait_until("the output of an ended process is read", || {
@@ -67,17 +67,17 @@ impl Process {
         Some(status)
     }
 
-    /// The exit status once it has ended, though others may still write where it wrote.
+    /// The exit status if the process has ended; other processes may still write to its output.
     pub(crate) fn gone(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("a child of this process")
     }
 
-    /// Waits for its end.
+    /// Waits until the process ends.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         wait_for("the process has ended", || self.ended())
     }
 
-    /// Sends a signal; false when the process is gone.
+    /// Sends a signal; false if the process does not exist any more.
     pub(crate) fn signal(&self, signal: rustix::process::Signal) -> bool {
         rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).is_ok()
     }
@@ -85,16 +85,16 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only when it has ended already.
+        // Both calls fail only if the process has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Writes until a pipe takes no more.
+/// Writes until a pipe is full.
 fn fill(mut end: &PipeWriter) -> io::Result<()> {
     rustix::io::ioctl_fionbio(end, true)?;
-    // A short line at a time, so that not one byte of capacity is left.
+    // In short lines, so that no byte of capacity is left.
     loop {
         match end.write(b"\n") {
             Ok(_) => {}

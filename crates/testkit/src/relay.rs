@@ -1,5 +1,4 @@
-//! A TCP relay whose line can be cut: nothing gets through and nobody is told, as when a network fails. Knows nothing of
-//! what it carries.
+//! A TCP relay that can be interrupted: it then passes no byte on and closes no connection, as in a network failure.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -8,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// A relay to one address; it ends with the test's process.
+/// A relay to one address; it ends with the process of the test.
 #[derive(Debug)]
 pub struct Relay {
     address: SocketAddr,
@@ -16,7 +15,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Listens on a free port and carries every connection to `target`.
+    /// Listens on a free port and relays every connection to `target`.
     pub fn to(target: SocketAddr) -> Relay {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("a bound socket");
@@ -31,24 +30,24 @@ impl Relay {
         Relay { address, is_cut }
     }
 
-    /// Where it listens.
+    /// The address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// From now on nothing gets through.
+    /// Interrupts all connections.
     pub fn cut(&self) {
         self.is_cut.store(true, Ordering::Relaxed);
     }
 
-    /// From now on everything gets through again, what was held up first.
+    /// Ends the interruption; delayed bytes are passed on first.
     pub fn restore(&self) {
         self.is_cut.store(false, Ordering::Relaxed);
     }
 }
 
 fn carry(client: TcpStream, target: SocketAddr, is_cut: &Arc<AtomicBool>) {
-    await_line(is_cut);
+    wait_while_cut(is_cut);
     let Ok(server) = TcpStream::connect(target) else { return };
     let (Ok(from_client), Ok(to_server)) = (client.try_clone(), server.try_clone()) else { return };
     let line = Arc::clone(is_cut);
@@ -59,22 +58,22 @@ fn carry(client: TcpStream, target: SocketAddr, is_cut: &Arc<AtomicBool>) {
 fn pump(mut from: TcpStream, mut to: TcpStream, is_cut: &AtomicBool) {
     let mut buffer = vec![0; BUFFER_BYTES];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
-        await_line(is_cut);
+        wait_while_cut(is_cut);
         if to.write_all(&buffer[..count]).is_err() {
             break;
         }
     }
-    await_line(is_cut);
-    // Whoever is gone already needs no telling.
+    wait_while_cut(is_cut);
+    // The error of a peer that has closed already does not matter.
     let _ = to.shutdown(Shutdown::Write);
 }
 
-fn await_line(is_cut: &AtomicBool) {
+fn wait_while_cut(is_cut: &AtomicBool) {
     while is_cut.load(Ordering::Relaxed) {
         thread::sleep(POLL);
     }
 }
 
 const BUFFER_BYTES: usize = 64 * 1024;
-/// How soon a line that was restored carries again.
+/// Interval of checking whether the interruption has ended.
 const POLL: Duration = Duration::from_millis(5);

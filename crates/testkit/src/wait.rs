@@ -1,10 +1,10 @@
-//! Waiting for a condition without a blind sleep; knows nothing of what is waited for.
+//! Waiting for a condition by polling.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a test waits before it calls a condition lost. Generous, because a shared build machine may stall for
-/// seconds; a passing test never comes near it.
+/// Longest wait for a condition. It is long because a shared build machine may stall for seconds; a passing test does
+/// not reach it.
 pub const WAIT_LIMIT: Duration = Duration::from_secs(20);
 
 /// Polls `condition` until it is true; panics with `what` after [`WAIT_LIMIT`].
@@ -26,9 +26,9 @@ pub fn wait_for<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Polling starts finer than a scheduler tick, so that a condition that is almost met costs a test nothing.
+/// The first interval is shorter than a scheduler tick, because many conditions hold almost at once.
 const FIRST_PAUSE: Duration = Duration::from_micros(200);
-/// Polling is never coarser than this, so that a test ends soon after its condition is met.
+/// The longest interval, so that a test ends soon after its condition holds.
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The real binary as a child process on free ports; knows its command line and its output, nothing of its insides.
+//! The real binary as a child process on free ports. It uses only the command line, the output and sockets.
 
 mod builder;
 mod successor;
@@ -19,7 +19,7 @@ pub use successor::Successor;
 use crate::client::{Client, Response};
 use crate::process::Process;
 
-/// A running gateway with its own data directory; killed when dropped, and its log shown when the test failed.
+/// A running gateway with its own data directory; killed when dropped. Its log is printed if the test failed.
 #[derive(Debug)]
 pub struct Weir {
     builder: WeirBuilder,
@@ -34,33 +34,33 @@ impl Weir {
         Weir::builder(binary).start()
     }
 
-    /// A start with other arguments, environment or files.
+    /// A builder for other arguments, environment variables or files.
     pub fn builder(binary: &str) -> WeirBuilder {
         WeirBuilder::new(binary)
     }
 
-    /// Where the listener of this name (`proxy`, `admin`, `control`, `status`, `metrics`) is; panics when it is off.
+    /// The address of a listener (`proxy`, `admin`, `control`, `status`, `metrics`); panics if it is off.
     pub fn address(&self, name: &str) -> SocketAddr {
         *self.addresses.get(name).unwrap_or_else(|| panic!("no listener {name} among {:?}", self.addresses))
     }
 
-    /// Where the proxy listens.
+    /// The address of the proxy listener.
     pub fn proxy(&self) -> SocketAddr {
         self.address("proxy")
     }
 
-    /// A fresh connection to the proxy.
+    /// A new connection to the proxy.
     pub fn client(&self) -> Client {
         Client::connect(self.proxy())
     }
 
-    /// `GET path` through the proxy on a fresh connection.
+    /// Sends `GET path` to the proxy on a new connection.
     pub fn get(&self, path: &str) -> Response {
         self.client().get(path)
     }
 
-    /// One Admin API request with the key: the status and the JSON answer (`Value::Null` when it has no body).
-    /// `path` is beneath `/apisix/admin/` unless it starts with a slash; a `Value::Null` body sends none.
+    /// Sends an Admin API request with the key; returns the status and the JSON answer (`Value::Null` without a body).
+    /// `path` is below `/apisix/admin/` unless it starts with a slash; with `Value::Null` no body is sent.
     pub fn admin(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let response = self.admin_raw(method, path, &[("X-API-KEY", ADMIN_KEY)], body.as_bytes());
@@ -68,26 +68,26 @@ impl Weir {
         (response.status, json)
     }
 
-    /// One Admin API request with these fields and no others, on a fresh connection.
+    /// Sends an Admin API request with only these header fields, on a new connection.
     pub fn admin_raw(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/apisix/admin/{path}") };
         Client::connect(self.address("admin")).request(method, &path, headers, body)
     }
 
-    /// Puts an object through the Admin API; panics with the answer unless it is 200 or 201.
+    /// Puts an object with the Admin API; panics with the answer unless the status is 200 or 201.
     pub fn put(&self, path: &str, body: Value) -> Value {
         let (status, answer) = self.admin("PUT", path, body);
         assert!(matches!(status, 200 | 201), "PUT {path}: {status} {answer}");
         answer
     }
 
-    /// Removes an object through the Admin API; panics with the answer unless it is 200.
+    /// Deletes an object with the Admin API; panics with the answer unless the status is 200.
     pub fn delete(&self, path: &str) {
         let (status, answer) = self.admin("DELETE", path, Value::Null);
         assert_eq!(status, 200, "DELETE {path}: {answer}");
     }
 
-    /// The directory of this gateway's files; its store is in `data` beneath it.
+    /// The directory of the files of this gateway; the store is in `data` below it.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -97,12 +97,12 @@ impl Weir {
         builder::data_directory(self.directory())
     }
 
-    /// Replaces the resources file that it was started with, in one step as an editor does.
+    /// Replaces its resource file atomically, as an editor does.
     pub fn rewrite_resources(&self, text: &str) {
         builder::write_resources(self.directory(), text);
     }
 
-    /// Replaces the settings file that it was started with, in one step as an editor does.
+    /// Replaces its settings file atomically, as an editor does.
     pub fn rewrite_settings(&self, text: &str) {
         builder::write_settings(self.directory(), text);
     }
@@ -112,58 +112,58 @@ impl Weir {
         self.process.id()
     }
 
-    /// What it wrote to standard output so far, by line.
+    /// The lines of its standard output so far.
     pub fn stdout(&self) -> Vec<String> {
         self.process.stdout.all()
     }
 
-    /// What it wrote to standard error so far, by line.
+    /// The lines of its standard error so far.
     pub fn stderr(&self) -> Vec<String> {
         self.process.stderr.all()
     }
 
-    /// Begins to read a standard error that was not read until now.
+    /// Begins to read its standard error.
     pub fn read_stderr(&mut self) {
         self.process.read_stderr();
     }
 
-    /// Asks it to reload its files (HUP).
+    /// Sends HUP: reload the files.
     pub fn reload(&self) {
         self.signal(Signal::HUP);
     }
 
-    /// Asks it to drain and stop (TERM).
+    /// Sends TERM: drain and stop.
     pub fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Asks it to stop at once (INT).
+    /// Sends INT: stop at once.
     pub fn interrupt(&self) {
         self.signal(Signal::INT);
     }
 
-    /// Asks it to open its log files again (USR1).
+    /// Sends USR1: open the log files again.
     pub fn reopen_logs(&self) {
         self.signal(Signal::USR1);
     }
 
-    /// Ends it without a chance to tidy up (KILL), and waits until it is gone.
+    /// Sends KILL, and waits until the process has ended.
     pub fn kill(&mut self) {
         self.signal(Signal::KILL);
         self.process.wait();
     }
 
-    /// Whether it still runs.
+    /// Whether the process still runs.
     pub fn is_running(&mut self) -> bool {
         self.process.ended().is_none()
     }
 
-    /// Waits for its end.
+    /// Waits until the process ends.
     pub fn wait_for_exit(&mut self) -> ExitStatus {
         self.process.wait()
     }
 
-    /// Starts it again on the same data directory, on new ports. The old one is killed if it still runs.
+    /// Starts the binary again on the same data directory and new ports. A running process is killed first.
     pub fn restart(mut self) -> Weir {
         if self.is_running() {
             self.kill();
@@ -187,5 +187,5 @@ impl Drop for Weir {
     }
 }
 
-/// The Admin key that every gateway under test gets in its environment.
+/// The Admin key in the environment of every gateway under test.
 pub const ADMIN_KEY: &str = "weir-test-admin-key-0123456789abcdef";

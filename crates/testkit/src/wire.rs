@@ -1,7 +1,7 @@
-//! Reads HTTP/1 messages from a blocking socket, strictly and simply; does not know who is client or origin.
+//! Reads HTTP/1 messages from a blocking socket, for clients and origins alike.
 //!
-//! Strict on purpose: bare LF, a chunk size that is not hexadecimal or a body cut short is an error here, so that a
-//! test notices a gateway that writes it.
+//! A bare LF, a chunk size that is not hexadecimal, and an incomplete body are errors, so that a test fails if the
+//! gateway writes them.
 
 use std::io::{self, ErrorKind, Read};
 use std::net::TcpStream;
@@ -15,11 +15,11 @@ use peer::head::{self, Facts};
 pub(crate) struct Wire {
     pub(crate) stream: TcpStream,
     ahead: Vec<u8>,
-    /// Every byte taken since [`Wire::start_record`], for the message of a failed read.
+    /// Every byte consumed since [`Wire::start_record`], for the message of a failed read.
     record: Vec<u8>,
 }
 
-/// A message's start line and fields, as sent.
+/// The start line and the header fields of a message.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Head {
     pub(crate) raw: Vec<u8>,
@@ -41,22 +41,22 @@ impl Wire {
         Wire { stream, ahead: Vec::new(), record: Vec::new() }
     }
 
-    /// Bytes that were read but belong to no message yet.
+    /// Bytes that were read ahead and belong to no message yet.
     pub(crate) fn ahead(&self) -> &[u8] {
         &self.ahead
     }
 
-    /// Forgets the record; what is taken from here on is recorded anew (up to [`RECORD_LIMIT`]).
+    /// Clears the record and begins a new one of up to [`RECORD_LIMIT`] bytes.
     pub(crate) fn start_record(&mut self) {
         self.record.clear();
     }
 
-    /// The bytes taken since the last [`Wire::start_record`], then those read ahead.
+    /// The bytes consumed since [`Wire::start_record`], then the bytes read ahead.
     pub(crate) fn received(&self) -> Vec<u8> {
         [self.record.as_slice(), self.ahead.as_slice()].concat()
     }
 
-    /// The next head, or `None` when the peer closed before its first byte.
+    /// The next head; `None` if the peer closed before its first byte.
     pub(crate) fn read_head(&mut self) -> io::Result<Option<Head>> {
         loop {
             if let Some(found) = head::parse(&self.ahead, Ok).map_err(faulty)? {
@@ -97,7 +97,7 @@ impl Wire {
         Ok(content)
     }
 
-    /// Reads once; false when the peer closed.
+    /// Reads once; false if the peer closed.
     pub(crate) fn fill(&mut self) -> io::Result<bool> {
         let mut block = [0; READ_BLOCK];
         loop {
@@ -112,7 +112,7 @@ impl Wire {
         }
     }
 
-    /// Takes the first `length` bytes read ahead.
+    /// Consumes the first `length` bytes read ahead.
     pub(crate) fn take(&mut self, length: usize) -> Vec<u8> {
         let rest = self.ahead.split_off(length);
         let taken = std::mem::replace(&mut self.ahead, rest);
@@ -134,12 +134,12 @@ impl Head {
     }
 }
 
-/// The first value of `name` in `headers`, in any case.
+/// The first value of `name` in `headers`; the name is case-insensitive.
 pub(crate) fn header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
     headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
 }
 
-/// An error that says what the peer wrote wrongly.
+/// An error about malformed bytes of the peer.
 pub(crate) fn bad(what: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, what.to_owned())
 }
@@ -172,7 +172,7 @@ fn field(line: &str) -> io::Result<(String, String)> {
 
 /// One read of the socket.
 const READ_BLOCK: usize = 16 * 1024;
-/// The longest head a test peer takes: beyond every limit the gateway enforces.
+/// Longest head, above every limit of the gateway.
 const HEAD_LIMIT: usize = 1024 * 1024;
-/// How much of a message is kept to be shown when reading it fails.
+/// Bytes of a message that are kept for the message of a failed read.
 const RECORD_LIMIT: usize = 64 * 1024;

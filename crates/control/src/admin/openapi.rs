@@ -41,7 +41,10 @@ pub fn document(catalog: &Catalog) -> Value {
 /// Puts a tag for each kind in front of those of the template.
 fn add_tags(tags: &mut Value) {
     let own = tags.as_array_mut().map(std::mem::take).unwrap_or_default();
-    let of_kind = |kind: Kind| json!({ "name": kind.collection(), "description": model::schema::of(kind)["description"] });
+    let of_kind = |kind: Kind| {
+        let description = &model::schema::of(kind)["description"];
+        json!({ "name": kind.collection(), "description": description })
+    };
     *tags = Kind::ALL.into_iter().map(of_kind).chain(own).collect();
 }
 

@@ -44,7 +44,8 @@ impl Default for Refusals {
 }
 
 impl Refusals {
-    /// Counts a refusal of `peer`, and logs `message` with the answer's `description` unless a line was logged recently.
+    /// Counts a refusal of `peer`, and logs `message` with the answer's `description` unless a line was logged within
+    /// the interval.
     pub(super) fn note(&self, peer: SocketAddr, message: &'static str, description: Option<&'static str>) {
         let mut table = self.0.lock();
         let key = (description.unwrap_or(message), peer.ip().to_canonical());

@@ -1,4 +1,4 @@
-//! One connection to a scripted origin: reads requests, runs their steps; decides nothing itself.
+//! One connection to a scripted origin: reads requests and runs the steps of the script.
 
 use std::io::{self, ErrorKind, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,7 +11,7 @@ use super::{Request, RunsAt, Script, Shared, Step};
 use crate::wait::WAIT_LIMIT;
 use crate::wire::{Head, Wire, bad};
 
-/// Serves one connection until it ends. Errors end it: the test sees them from the other side.
+/// Serves one connection until it ends. An error ends it, which the test notices at the other end.
 pub(crate) fn serve(stream: TcpStream, number: usize, runs_at: RunsAt, script: &Script, shared: &Shared) {
     let limits = stream
         .set_nodelay(true)
@@ -52,8 +52,8 @@ struct Connection<'a> {
 }
 
 impl Connection<'_> {
-    /// The next request; `None` at the end of the connection. Bytes that are no request are recorded as one without a
-    /// method, so that a test which counts requests sees whatever a proxy let through.
+    /// The next request; `None` at the end of the connection. Malformed bytes are recorded as a request without a
+    /// method, so that a test that counts requests notices them.
     fn next_request(&mut self, number: usize) -> Option<Request> {
         self.wire.start_record();
         let outcome = match self.wire.read_head() {
@@ -87,7 +87,7 @@ impl Connection<'_> {
         ControlFlow::Continue(())
     }
 
-    /// Does one step; false when it ended the connection.
+    /// Runs one step; false if it ended the connection.
     fn step(&mut self, step: Step, request: &mut Request) -> io::Result<bool> {
         match step {
             Step::Send(bytes) => self.write(&bytes)?,
@@ -114,7 +114,7 @@ impl Connection<'_> {
             }
             Step::Reset => {
                 self.pending = None;
-                // Lingering for no time turns the close that follows into a reset.
+                // SO_LINGER with zero seconds turns the following close into a reset.
                 rustix::net::sockopt::set_socket_linger(&self.wire.stream, Some(Duration::ZERO))?;
                 return Ok(false);
             }
@@ -122,7 +122,7 @@ impl Connection<'_> {
         Ok(true)
     }
 
-    /// Reads the body that the head announced, unless it was read already.
+    /// Reads the body that the head announced, unless it has been read.
     fn read_body(&mut self, request: &mut Request) {
         let Some(body) = self.pending.take() else { return };
         match self.wire.read_body(body, KEPT_BODY_BYTES) {
@@ -148,7 +148,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Writes everything, counting what the kernel took as it goes.
+    /// Writes all bytes, and counts those that the kernel has accepted.
     fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let written = self.wire.stream.write(bytes)?;
@@ -180,7 +180,7 @@ fn request_of(head: Head, connection: usize, pending: &mut Option<Body>) -> io::
     })
 }
 
-/// How much of a request body is kept for the test to look at.
+/// Bytes of a request body that are kept for the test.
 const KEPT_BODY_BYTES: usize = 1024 * 1024;
-/// How long a kept connection may sit idle: longer than a test takes, short enough that threads end.
+/// Idle timeout of a kept connection: longer than a test takes, and short enough that the threads end.
 const IDLE_LIMIT: Duration = Duration::from_secs(120);

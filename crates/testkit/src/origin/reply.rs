@@ -1,43 +1,43 @@
-//! What an origin does with a request, as data; sends nothing itself.
+//! The steps of an origin for a request, as data.
 
 use crate::signal::Signal;
 
-/// One thing an origin does.
+/// One step of an origin.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Writes these bytes as they are.
+    /// Writes these bytes unchanged.
     Send(Vec<u8>),
-    /// Writes these bytes so many times, for bodies too long to hold.
+    /// Writes these bytes repeatedly, for bodies that are too long for memory.
     Repeat(Vec<u8>, usize),
     /// Blocks until the test sets the signal.
     Wait(Signal),
-    /// Sets a signal the test waits for.
+    /// Sets a signal that the test waits for.
     Set(Signal),
-    /// Reads the request's body now ([`Origin::on_head`](super::Origin::on_head) only).
+    /// Reads the body of the request now ([`Origin::on_head`](super::Origin::on_head) only).
     ReadBody,
-    /// Reads this many bytes of whatever comes, and no more.
+    /// Reads this number of bytes.
     ReadBytes(usize),
-    /// Sends back every byte that comes, until the peer stops sending: the far end of a tunnel.
+    /// Sends back every received byte until the peer stops sending, as the far end of a tunnel.
     Echo,
-    /// Reads and drops until the peer closes.
+    /// Reads and discards until the peer closes.
     AwaitClose,
-    /// Tells the peer that nothing more is sent; the script goes on reading.
+    /// Shuts down the sending side; the script can still read.
     FinishSending,
-    /// Closes the connection in order.
+    /// Closes the connection (FIN).
     Close,
-    /// Closes it with a reset (RST), as a crashed origin does.
+    /// Closes the connection with a reset (RST), as a crashed origin does.
     Reset,
 }
 
-/// What an origin does with one request: its steps in order. Without a closing step the connection is kept for the
-/// next request.
+/// The steps of an origin for one request, in order. Without a closing step the connection is kept for the next
+/// request.
 #[derive(Clone, Debug, Default)]
 pub struct Reply {
     pub(crate) steps: Vec<Step>,
 }
 
 impl Reply {
-    /// Nothing at all yet.
+    /// A reply without steps.
     pub fn new() -> Reply {
         Reply::default()
     }
@@ -78,7 +78,7 @@ impl Reply {
         Reply::raw((bytes + "\r\n").as_bytes())
     }
 
-    /// These bytes as they are, and the connection stays.
+    /// These bytes unchanged; the connection is kept.
     pub fn raw(bytes: &[u8]) -> Reply {
         Reply::new().send(bytes)
     }
@@ -88,28 +88,28 @@ impl Reply {
         Reply { steps: steps.into_iter().collect() }
     }
 
-    /// Then does `step`.
+    /// Adds `step`.
     pub fn then(mut self, step: Step) -> Reply {
         self.steps.push(step);
         self
     }
 
-    /// Then writes these bytes.
+    /// Adds a write of these bytes.
     pub fn send(self, bytes: impl AsRef<[u8]>) -> Reply {
         self.then(Step::Send(bytes.as_ref().to_vec()))
     }
 
-    /// Then waits for the test.
+    /// Adds a wait for the signal of the test.
     pub fn wait(self, signal: &Signal) -> Reply {
         self.then(Step::Wait(signal.clone()))
     }
 
-    /// Then closes in order.
+    /// Adds a close (FIN).
     pub fn close(self) -> Reply {
         self.then(Step::Close)
     }
 
-    /// Then resets the connection.
+    /// Adds a reset (RST).
     pub fn reset(self) -> Reply {
         self.then(Step::Reset)
     }

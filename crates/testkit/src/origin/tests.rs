@@ -1,11 +1,11 @@
-//! The scripted origin against the client of this crate.
+//! Tests of the scripted origin with the client of this crate.
 
 use super::*;
 use crate::client::{Client, raw_exchange};
 use crate::signal::Signal;
 
 #[test]
-fn keeps_the_connection_and_records_requests() {
+fn connection_is_kept_and_requests_are_recorded() {
     let origin = Origin::answering("hello");
     let mut client = Client::connect(origin.address());
     assert_eq!(client.get("/one").text(), "hello");
@@ -21,7 +21,7 @@ fn keeps_the_connection_and_records_requests() {
 }
 
 #[test]
-fn chunked_both_ways_with_trailers() {
+fn trailers_are_read_and_written() {
     let origin = Origin::start(|_| Reply::chunked(&["hel", "lo"], &[("X-Sum", "5")]));
     let mut client = Client::connect(origin.address());
     client.send(b"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2;ext=1\r\nab\r\n1\r\nc\r\n0\r\nX-End: y\r\n\r\n");
@@ -35,7 +35,7 @@ fn chunked_both_ways_with_trailers() {
 }
 
 #[test]
-fn rude_endings_reach_the_client() {
+fn client_sees_cut_and_reset_responses() {
     let cut = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc";
     for (reply, kind) in [
         (Reply::raw(cut).close(), std::io::ErrorKind::UnexpectedEof),
@@ -51,7 +51,7 @@ fn rude_endings_reach_the_client() {
 }
 
 #[test]
-fn on_head_answers_before_the_body() {
+fn on_head_script_answers_before_the_body() {
     let (asked, go) = (Signal::new(), Signal::new());
     let script = {
         let (asked, go) = (asked.clone(), go.clone());
@@ -73,14 +73,14 @@ fn on_head_answers_before_the_body() {
 }
 
 #[test]
-fn on_accept_speaks_first_and_raw_reads_to_end() {
+fn on_accept_script_sends_first() {
     let origin = Origin::on_accept(|number| Reply::raw(format!("hello {number}").as_bytes()).close());
     assert_eq!(raw_exchange(origin.address(), b""), b"hello 0");
     assert_eq!(raw_exchange(origin.address(), b""), b"hello 1");
 }
 
 #[test]
-fn echo_is_a_tunnel() {
+fn echo_sends_bytes_back() {
     let upgrade = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n";
     let origin = Origin::start(move |_| Reply::raw(upgrade).then(Step::Echo).close());
     let mut client = Client::connect(origin.address());
@@ -92,7 +92,7 @@ fn echo_is_a_tunnel() {
 }
 
 #[test]
-fn a_dropped_connection_is_seen_and_the_port_stays() {
+fn dropped_connection_leaves_the_listener_open() {
     let origin = Origin::answering("x");
     let mut client = Client::connect(origin.address());
     client.get("/");

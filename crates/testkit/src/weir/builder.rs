@@ -1,4 +1,4 @@
-//! Starts the binary and reads the addresses it announces; sends it no traffic.
+//! Starts the binary and reads the addresses that it prints.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use super::{ADMIN_KEY, Weir};
 use crate::process::{Lines, Process};
 use crate::wait::wait_for;
 
-/// How a gateway under test is started.
+/// The start of a gateway under test.
 #[derive(Clone, Debug)]
 pub struct WeirBuilder {
     binary: PathBuf,
@@ -27,14 +27,14 @@ pub struct WeirBuilder {
     stderr_is_read: bool,
 }
 
-/// A gateway that ended instead of getting ready.
+/// A gateway that ended before it was ready.
 #[derive(Debug)]
 pub struct Exited {
-    /// How it ended.
+    /// The exit status.
     pub status: ExitStatus,
-    /// Its standard output.
+    /// The standard output.
     pub stdout: String,
-    /// Its standard error.
+    /// The standard error.
     pub stderr: String,
 }
 
@@ -52,7 +52,7 @@ impl WeirBuilder {
         }
     }
 
-    /// Further arguments of `weir run`. `--workers 1` and a data directory are given unless they are among them.
+    /// Further arguments of `weir run`. `--workers 1` and a data directory are added unless they are among them.
     pub fn arguments(mut self, arguments: &[&str]) -> WeirBuilder {
         self.arguments.extend(arguments.iter().map(|&argument| argument.to_owned()));
         self
@@ -64,42 +64,42 @@ impl WeirBuilder {
         self
     }
 
-    /// Declarative mode: this text as the resources file.
+    /// Declarative mode with this text as the resource file.
     pub fn resources(mut self, text: &str) -> WeirBuilder {
         self.resources = Some(text.to_owned());
         self
     }
 
-    /// A settings file of this text. A listener that it names is given no flag, which would win.
+    /// A settings file with this text. Listeners in it get no flag, because a flag has precedence.
     pub fn settings(mut self, text: &str) -> WeirBuilder {
         self.settings = Some(text.to_owned());
         self
     }
 
-    /// Turns a listener off.
+    /// Disables a listener.
     pub fn without(mut self, listener: &str) -> WeirBuilder {
         self.off.push(listener.to_owned());
         self
     }
 
-    /// Lets it make its own Admin key at the first start, as without `WEIR_ADMIN_KEY`.
+    /// Sets no `WEIR_ADMIN_KEY`, so that the gateway generates an Admin key at its first start.
     pub fn own_admin_key(mut self) -> WeirBuilder {
         self.given_key = false;
         self
     }
 
-    /// Gives it a standard error that is full from the start and is not read until [`Weir::read_stderr`].
+    /// Uses a full pipe as standard error, which is not read until [`Weir::read_stderr`].
     pub fn unread_stderr(mut self) -> WeirBuilder {
         self.stderr_is_read = false;
         self
     }
 
-    /// Starts it and waits until it is ready; panics with its output when it ends instead.
+    /// Starts the gateway and waits until it is ready; panics with its output if it ends before.
     pub fn start(self) -> Weir {
         self.try_start().unwrap_or_else(|exited| panic!("{exited}"))
     }
 
-    /// Starts it and waits until it is ready or has ended.
+    /// Starts the gateway and waits until it is ready or has ended.
     pub fn try_start(self) -> Result<Weir, Exited> {
         let directory = tempfile::tempdir().expect("a temporary directory");
         if let Some(text) = &self.resources {
@@ -111,7 +111,7 @@ impl WeirBuilder {
         self.start_in(Arc::new(directory))
     }
 
-    /// Starts it on the files that are in `directory`.
+    /// Starts the gateway on the files in `directory`.
     pub(super) fn start_in(self, directory: Arc<TempDir>) -> Result<Weir, Exited> {
         let mut command = self.command(directory.path());
         let spawn = if self.stderr_is_read { Process::spawn } else { Process::spawn_unread };
@@ -130,7 +130,7 @@ impl WeirBuilder {
 
     fn command(&self, directory: &Path) -> Command {
         let mut command = Command::new(&self.binary);
-        // A developer's own settings must not leak into a test.
+        // Settings in the environment of a developer must not affect a test.
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("WEIR_")) {
             command.env_remove(name);
         }
@@ -183,7 +183,7 @@ pub(super) fn write_settings(directory: &Path, text: &str) {
     write_whole(&settings_file(directory), text);
 }
 
-/// Writes beside the file and renames, so that a watching gateway never reads half a text.
+/// Writes a temporary file and renames it, so that a watching gateway does not read an incomplete text.
 fn write_whole(file: &Path, text: &str) {
     let beside = file.with_extension("new");
     fs::write(&beside, text)
@@ -199,7 +199,7 @@ fn resources_file(directory: &Path) -> PathBuf {
     directory.join("resources.yaml")
 }
 
-/// The announced listeners once `ready` was printed. The first of several of one name counts.
+/// The printed listeners after `ready` was printed. Of several with one name, the first counts.
 fn announced(stdout: &Lines) -> Option<HashMap<String, SocketAddr>> {
     let lines = stdout.all();
     lines.iter().any(|line| line == "ready").then(|| {
@@ -216,7 +216,7 @@ fn announced(stdout: &Lines) -> Option<HashMap<String, SocketAddr>> {
     })
 }
 
-/// The listeners a test moves to free ports. `proxy-tls` is given by the tests that want it.
+/// The listeners that get free ports. Tests that need `proxy-tls` set it themselves.
 const LISTENERS: [&str; 5] = ["proxy", "admin", "control", "status", "metrics"];
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! A gateway that has taken over from the one the test started: found by the lock of the data directory, and not a child
-//! of the test. It knows nothing of how it took over.
+//! A gateway that took over from the one that the test started. It is not a child of the test; the lock file of the
+//! data directory has its process id.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -17,24 +17,24 @@ pub struct Successor {
 }
 
 impl Weir {
-    /// Asks it to have its binary replaced (USR2).
+    /// Sends USR2: replace the binary.
     pub fn upgrade(&self) {
         self.signal(Signal::USR2);
     }
 
-    /// The process that holds the data directory, if there is one.
+    /// The process that holds the lock of the data directory, if there is one.
     pub fn holder(&self) -> Option<u32> {
         holder(&self.data())
     }
 
-    /// Waits until another process than `before` holds the data directory.
+    /// Waits until another process than `before` holds the lock of the data directory.
     pub fn wait_for_successor(&self, before: u32) -> Successor {
         let process =
             wait_for("another process has taken over", || self.holder().filter(|process| *process != before));
         Successor { process: pid(process) }
     }
 
-    /// Waits for the end of the process that was started first. Its successor may go on writing to the same streams.
+    /// Waits until the first process ends. Its successor may still write to the same streams.
     pub fn wait_until_gone(&mut self) -> ExitStatus {
         wait_for("the first process has ended", || self.process.gone())
     }
@@ -46,17 +46,17 @@ impl Successor {
         self.process.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// Asks it to have its binary replaced in turn (USR2).
+    /// Sends USR2: replace the binary again.
     pub fn upgrade(&self) {
         self.signal(Signal::USR2);
     }
 
-    /// Asks it to drain and stop (TERM).
+    /// Sends TERM: drain and stop.
     pub fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Waits for its end.
+    /// Waits until the process ends.
     pub fn wait_until_gone(&self) {
         wait_until("the process has ended", || !self.runs());
     }
@@ -65,8 +65,8 @@ impl Successor {
         assert!(kill_process(self.process, signal).is_ok(), "process {} is gone", self.pid());
     }
 
-    /// Whether it has not ended: who adopted it may not have asked for its exit code yet. After KILL its first thread may
-    /// end before others, which hold the descriptors.
+    /// Whether the process still runs. A zombie has ended, although its new parent may not have reaped it yet. After
+    /// KILL the first thread may end before other threads, which hold the descriptors.
     fn runs(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid())).map_or(0, Iterator::count);
@@ -77,7 +77,7 @@ impl Successor {
 impl Drop for Successor {
     fn drop(&mut self) {
         if self.runs() {
-            // Fails only when it ends just now.
+            // It fails only if the process ends at this moment.
             let _ = kill_process(self.process, Signal::KILL);
         }
     }

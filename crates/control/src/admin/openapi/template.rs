@@ -66,7 +66,14 @@ fn response(value: &mut Value, lists: &Value) {
         return;
     }
     let Some(fields) = value.as_object_mut() else { return };
-    let common = || json!({ "Server": "Server", "X-API-VERSION": "ApiVersion", "X-Weir-Revision": "Revision", "X-Weir-Warning": "Warning" });
+    let common = || {
+        json!({
+            "Server": "Server",
+            "X-API-VERSION": "ApiVersion",
+            "X-Weir-Revision": "Revision",
+            "X-Weir-Warning": "Warning",
+        })
+    };
     let mut headers = fields.shift_remove("headers").unwrap_or_else(common);
     values(&mut headers).for_each(|header| {
         refer("headers", header);
