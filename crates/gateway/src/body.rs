@@ -20,23 +20,37 @@ pub enum BodyEvent<'a> {
     Reset(Failure),
 }
 
-/// How to read the next piece of a body for whomever it goes to.
+/// How many bytes of a body to read for a peer, by what is known of how much it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
-    /// No more bytes than this.
-    pub most_bytes: usize,
-    /// All of it will be taken. Otherwise what is not may turn out to be too much to keep, and is best left where it came
-    /// from.
-    pub is_certain: bool,
+pub enum Capacity {
+    /// The peer takes all of them.
+    Firm(usize),
+    /// The peer may take fewer. A stream that can leave bytes with its sender does so until the rest was taken, because
+    /// otherwise the gateway would have to hold them.
+    Estimate(usize),
 }
 
-impl Piece {
-    /// As much as there is, for who takes everything.
-    pub const WHOLE: Piece = Piece { most_bytes: usize::MAX, is_certain: true };
+impl Capacity {
+    /// No limit, for a reader that takes everything.
+    pub const WHOLE: Capacity = Capacity::Firm(usize::MAX);
+
+    /// The number of bytes.
+    #[inline]
+    pub fn bytes(self) -> usize {
+        match self {
+            Capacity::Firm(bytes) | Capacity::Estimate(bytes) => bytes,
+        }
+    }
+
+    /// Whether all of them will be taken.
+    #[inline]
+    pub fn is_firm(self) -> bool {
+        matches!(self, Capacity::Firm(_))
+    }
 }
 
-/// Says how to read on, or waits while whoever the bytes are for takes none.
-pub type PollCapacity<'r> = dyn FnMut(&mut Context<'_>) -> Poll<Result<Piece, Failure>> + 'r;
+/// Gives the capacity for the next read, or waits while the peer that the bytes are for takes none.
+pub type PollCapacity<'r> = dyn FnMut(&mut Context<'_>) -> Poll<Result<Capacity, Failure>> + 'r;
 
 /// How the length of a body that is about to be sent is told to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +79,9 @@ pub trait DownstreamStream {
     fn start_response(&mut self, exchange: &mut Exchange, length: BodyLength);
     /// How to read the next piece of the response's body: waits while the client takes none, and holds no memory for it
     /// then. Asking may cost system calls, now and then.
-    fn poll_capacity(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Piece>>;
+    fn poll_capacity(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Capacity>>;
     /// How to read the response's head, behind which the body may begin: that waits for nobody.
-    fn head_capacity(&self) -> Piece;
+    fn head_capacity(&self) -> Capacity;
     /// Takes some of `data`; how many bytes were taken.
     fn poll_data(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>>;
     /// Ends the response body; [`poll_flush`](DownstreamStream::poll_flush) sends what is left.
@@ -110,7 +124,7 @@ pub trait UpstreamStream {
         &mut self,
         cx: &mut Context<'_>,
         head: &mut ResponseHead,
-        piece: Piece,
+        capacity: Capacity,
     ) -> Poll<Result<(), Failure>>;
     /// The fault of the part of a response head that has come, once no more is awaited: a head that comes in parts is not
     /// parsed at each of them. `head` is cleared.

@@ -15,7 +15,7 @@ use super::peek_reader::PeekReader;
 use super::reader::{BodyReader, Next};
 use super::tunnel::UpstreamTunnel;
 use super::writer::{Framing, Writer};
-use crate::body::{BodyEvent, BodyLength, Piece, PollCapacity, UpstreamStream};
+use crate::body::{BodyEvent, BodyLength, Capacity, PollCapacity, UpstreamStream};
 use crate::forward;
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure, Sent};
@@ -121,11 +121,16 @@ impl OriginStream {
         self.input.commit(&mut self.connection.stream)
     }
 
-    /// Reads on, as `piece` says.
+    /// Reads on, as `capacity` says.
     #[inline]
-    fn poll_fill(&mut self, cx: &mut Context<'_>, likely: bool, piece: Piece) -> Poll<io::Result<usize>> {
+    fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        likely: bool,
+        capacity: Capacity,
+    ) -> Poll<io::Result<usize>> {
         self.commit()?;
-        self.input.poll_fill(cx, &mut self.connection.stream, likely, piece)
+        self.input.poll_fill(cx, &mut self.connection.stream, likely, capacity)
     }
 
     fn failure(&self, cause: Cause, detail: impl Into<std::borrow::Cow<'static, str>>) -> Failure {
@@ -166,7 +171,7 @@ impl UpstreamStream for OriginStream {
         &mut self,
         cx: &mut Context<'_>,
         head: &mut ResponseHead,
-        piece: Piece,
+        capacity: Capacity,
     ) -> Poll<Result<(), Failure>> {
         loop {
             if !self.input.buffer.filled().is_empty() {
@@ -201,7 +206,7 @@ impl UpstreamStream for OriginStream {
                     Err(error) => return Poll::Ready(Err(self.failure(Cause::BadResponse, error.reason()))),
                 }
             }
-            match ready!(self.poll_fill(cx, true, piece)) {
+            match ready!(self.poll_fill(cx, true, capacity)) {
                 Ok(0) => {
                     let detail = if self.answered {
                         "it closed inside the response head"
@@ -236,8 +241,8 @@ impl UpstreamStream for OriginStream {
                 }
             }
             debug_assert!(self.input.buffer.is_empty(), "body bytes were passed over");
-            let piece = match room(cx) {
-                Poll::Ready(Ok(piece)) => piece,
+            let capacity = match room(cx) {
+                Poll::Ready(Ok(capacity)) => capacity,
                 Poll::Ready(Err(failure)) => return Poll::Ready(BodyEvent::Reset(failure)),
                 Poll::Pending => {
                     return match self.release() {
@@ -246,7 +251,7 @@ impl UpstreamStream for OriginStream {
                     };
                 }
             };
-            match ready!(self.poll_fill(cx, false, piece)) {
+            match ready!(self.poll_fill(cx, false, capacity)) {
                 Ok(0) if self.reader.ends_by_close() => self.reader = BodyReader::Done,
                 Ok(0) => {
                     return Poll::Ready(BodyEvent::Reset(

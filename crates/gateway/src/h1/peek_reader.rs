@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use stdx::buffer::{Buffer, LARGE_BYTES, SMALL_BYTES};
 
-use crate::body::Piece;
+use crate::body::Capacity;
 use net::env::Stream;
 
 /// See the module.
@@ -34,10 +34,10 @@ impl PeekReader {
         cx: &mut Context<'_>,
         stream: &mut Stream,
         likely: bool,
-        piece: Piece,
+        capacity: Capacity,
     ) -> Poll<io::Result<usize>> {
         debug_assert_eq!(self.looked_bytes, 0, "what was looked at comes again");
-        let is_large = piece.most_bytes > SMALL_BYTES;
+        let is_large = capacity.bytes() > SMALL_BYTES;
         let least_bytes = if is_large { LARGE_BYTES } else { SMALL_BYTES };
         if self.buffer.is_empty() && self.buffer.capacity() < least_bytes {
             // Asked first: the usual first look, right behind the request, finds nothing.
@@ -46,9 +46,9 @@ impl PeekReader {
             }
             self.buffer = if is_large { Buffer::large() } else { Buffer::small() };
         }
-        let looks = !piece.is_certain && self.buffer.is_empty();
+        let looks = !capacity.is_firm() && self.buffer.is_empty();
         // Behind what is kept nothing can be left where it is, so little is read.
-        let most_bytes = if piece.is_certain || looks { piece.most_bytes } else { SMALL_BYTES };
+        let most_bytes = if capacity.is_firm() || looks { capacity.bytes() } else { SMALL_BYTES };
         let room = self.buffer.spare_mut();
         let most = room.len().min(most_bytes);
         let room = &mut room[..most];
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
     use net::env;
 
-    const LOOK: Piece = Piece { most_bytes: LARGE_BYTES, is_certain: false };
+    const LOOK: Capacity = Capacity::Estimate(LARGE_BYTES);
 
     fn pair() -> (Stream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -133,8 +133,8 @@ mod tests {
         (Stream::attach(listener.accept().unwrap().0).unwrap(), peer)
     }
 
-    async fn fill(reader: &mut PeekReader, stream: &mut Stream, piece: Piece) -> usize {
-        poll_fn(|cx| reader.poll_fill(cx, stream, false, piece)).await.unwrap()
+    async fn fill(reader: &mut PeekReader, stream: &mut Stream, capacity: Capacity) -> usize {
+        poll_fn(|cx| reader.poll_fill(cx, stream, false, capacity)).await.unwrap()
     }
 
     #[test]
@@ -173,8 +173,8 @@ mod tests {
     fn who_waits_for_bytes_holds_no_buffer() {
         env::block_on(async {
             let (mut stream, mut peer) = pair();
-            let small = Piece { most_bytes: SMALL_BYTES, is_certain: true };
-            for piece in [LOOK, small, Piece::WHOLE] {
+            let small = Capacity::Firm(SMALL_BYTES);
+            for piece in [LOOK, small, Capacity::WHOLE] {
                 let mut reader = PeekReader::new(Buffer::none());
                 peer.write_all(b"x").unwrap();
                 assert_eq!(fill(&mut reader, &mut stream, piece).await, 1);
@@ -195,10 +195,10 @@ mod tests {
             let (mut stream, mut peer) = pair();
             let mut reader = PeekReader::new(Buffer::small());
             peer.write_all(&[b'x'; SMALL_BYTES + 1]).unwrap();
-            let mut got = fill(&mut reader, &mut stream, Piece::WHOLE).await;
+            let mut got = fill(&mut reader, &mut stream, Capacity::WHOLE).await;
             assert_eq!(reader.buffer.capacity(), LARGE_BYTES);
             while got <= SMALL_BYTES {
-                got += fill(&mut reader, &mut stream, Piece::WHOLE).await;
+                got += fill(&mut reader, &mut stream, Capacity::WHOLE).await;
             }
             assert_eq!(reader.buffer.len(), SMALL_BYTES + 1);
         })

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use stdx::buffer::{LARGE_BYTES, SMALL_BYTES};
 
-use crate::body::Piece;
+use crate::body::Capacity;
 use net::env::Stream;
 
 /// A socket for which the kernel uses so much memory takes large pieces as long as it says that it has room. What a
@@ -16,7 +16,7 @@ use net::env::Stream;
 const BUFFER_MIN_BYTES: usize = 512 * 1024;
 
 /// What is read by looking at it first, where nothing was sent.
-const LOOK: Piece = Piece { most_bytes: LARGE_BYTES, is_certain: false };
+const LOOK: Capacity = Capacity::Estimate(LARGE_BYTES);
 
 /// What is known of one peer's room, during one exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,14 +35,12 @@ impl SendCapacity {
     /// How to read for a peer to whom `sent_bytes` were sent in this exchange, as far as it need not be asked. The first
     /// bytes of a response nearly always fit, and find out if they do not.
     #[inline]
-    pub(crate) fn known(&self, sent_bytes: u64) -> Option<Piece> {
+    pub(crate) fn known(&self, sent_bytes: u64) -> Option<Capacity> {
         match *self {
-            SendCapacity::Until(until_bytes) if sent_bytes < until_bytes => {
-                Some(Piece { most_bytes: LARGE_BYTES, is_certain: true })
-            }
+            SendCapacity::Until(until_bytes) if sent_bytes < until_bytes => Some(Capacity::Firm(LARGE_BYTES)),
             SendCapacity::AfterShort | SendCapacity::AfterLong if sent_bytes < LARGE_BYTES as u64 => {
                 let most_bytes = (LARGE_BYTES - sent_bytes as usize).max(SMALL_BYTES);
-                Some(Piece { most_bytes, is_certain: false })
+                Some(Capacity::Estimate(most_bytes))
             }
             _ => None,
         }
@@ -51,9 +49,9 @@ impl SendCapacity {
     /// How to read the head of a response, and what has come behind it. Most responses fit into a small buffer, and that
     /// much can be kept.
     #[inline]
-    pub(crate) fn for_head(&self, sent_bytes: u64) -> Piece {
+    pub(crate) fn for_head(&self, sent_bytes: u64) -> Capacity {
         match self {
-            SendCapacity::AfterShort => Piece { most_bytes: SMALL_BYTES, is_certain: true },
+            SendCapacity::AfterShort => Capacity::Firm(SMALL_BYTES),
             _ => self.known(sent_bytes).unwrap_or(LOOK),
         }
     }
@@ -64,18 +62,18 @@ impl SendCapacity {
         cx: &mut Context<'_>,
         stream: &mut Stream,
         sent_bytes: u64,
-    ) -> Poll<io::Result<Piece>> {
+    ) -> Poll<io::Result<Capacity>> {
         ready!(stream.poll_third_free(cx))?;
         let free_bytes = stream.send_buffer_bytes()? / 3;
         if *self == SendCapacity::Doubtful || free_bytes < BUFFER_MIN_BYTES / 3 {
             // Half of it is for what the kernel keeps with each packet. Small pieces of a body are copied to others that
             // wait, and do not stay with the node: there must not be too many.
             let most_bytes = (free_bytes / 2).clamp(SMALL_BYTES, LARGE_BYTES);
-            return Poll::Ready(Ok(Piece { most_bytes, is_certain: false }));
+            return Poll::Ready(Ok(Capacity::Estimate(most_bytes)));
         }
         // The last piece may go beyond it.
         *self = SendCapacity::Until(sent_bytes.saturating_add((free_bytes / 2 - LARGE_BYTES) as u64));
-        Poll::Ready(Ok(Piece { most_bytes: LARGE_BYTES, is_certain: true }))
+        Poll::Ready(Ok(Capacity::Firm(LARGE_BYTES)))
     }
 
     /// The peer did not take what was read for it.
@@ -149,7 +147,8 @@ mod tests {
     async fn fill(room: &mut SendCapacity, stream: &mut Stream) -> u64 {
         let mut sent_bytes = 0;
         while let Poll::Ready(piece) = poll_once(|cx| poll(room, cx, stream, sent_bytes)).await {
-            let Piece { most_bytes, is_certain } = piece.unwrap();
+            let capacity = piece.unwrap();
+            let (most_bytes, is_certain) = (capacity.bytes(), capacity.is_firm());
             assert!((SMALL_BYTES..=LARGE_BYTES).contains(&most_bytes), "{most_bytes} bytes");
             let taken = poll_fn(|cx| stream.poll_write(cx, &PIECE[..most_bytes])).await.unwrap();
             assert!(taken == most_bytes || !is_certain, "{taken} of {most_bytes} after {sent_bytes} bytes");
@@ -200,7 +199,7 @@ mod tests {
                 let (mut stream, _peer) = pair(segment_bytes);
                 let mut asked = async |mut room: SendCapacity| {
                     let piece = poll_fn(|cx| poll(&mut room, cx, &mut stream, LARGE)).await.unwrap();
-                    (piece.is_certain, room)
+                    (piece.is_firm(), room)
                 };
                 let (is_certain, mut room) = asked(SendCapacity::AfterShort).await;
                 assert_eq!(
@@ -222,14 +221,10 @@ mod tests {
     fn capacity_is_asked_first_only_after_refusal() {
         for (room, sent_bytes, expected) in [
             (SendCapacity::AfterShort, 0, Some(LOOK)),
-            (
-                SendCapacity::AfterLong,
-                LARGE / 4,
-                Some(Piece { most_bytes: LARGE_BYTES / 4 * 3, is_certain: false }),
-            ),
-            (SendCapacity::AfterLong, LARGE - 1, Some(Piece { most_bytes: SMALL_BYTES, is_certain: false })),
+            (SendCapacity::AfterLong, LARGE / 4, Some(Capacity::Estimate(LARGE_BYTES / 4 * 3))),
+            (SendCapacity::AfterLong, LARGE - 1, Some(Capacity::Estimate(SMALL_BYTES))),
             (SendCapacity::AfterLong, LARGE, None),
-            (SendCapacity::Until(1), 0, Some(Piece { most_bytes: LARGE_BYTES, is_certain: true })),
+            (SendCapacity::Until(1), 0, Some(Capacity::Firm(LARGE_BYTES))),
             (SendCapacity::Until(1), 1, None),
             (SendCapacity::Doubtful, 0, None),
         ] {
@@ -239,7 +234,7 @@ mod tests {
 
     #[test]
     fn head_is_read_into_small_buffer_by_default() {
-        let piece = |most_bytes, is_certain| Piece { most_bytes, is_certain };
+        let piece = |bytes, is_firm| if is_firm { Capacity::Firm(bytes) } else { Capacity::Estimate(bytes) };
         for (room, sent_bytes, expected) in [
             (SendCapacity::AfterShort, 0, piece(SMALL_BYTES, true)),
             (SendCapacity::AfterLong, 0, LOOK),
@@ -276,7 +271,7 @@ mod tests {
         cx: &mut Context<'_>,
         stream: &mut Stream,
         sent_bytes: u64,
-    ) -> Poll<io::Result<Piece>> {
+    ) -> Poll<io::Result<Capacity>> {
         match room.known(sent_bytes) {
             Some(piece) => Poll::Ready(Ok(piece)),
             None => room.poll_ask(cx, stream, sent_bytes),

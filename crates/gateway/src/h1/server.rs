@@ -13,7 +13,7 @@ use super::connection::Connection;
 use super::reader::{BodyReader, Next};
 use super::send_capacity::{KeptSendCapacity, SendCapacity};
 use super::writer::{Framing, Writer};
-use crate::body::{BodyEvent, BodyLength, DownstreamStream, Piece};
+use crate::body::{BodyEvent, BodyLength, Capacity, DownstreamStream};
 use crate::forward::{self, ResponseOptions};
 use exchange::Exchange;
 use exchange::failure::{Blame, Cause, Failure};
@@ -339,7 +339,7 @@ impl DownstreamStream for H1Server<'_> {
     }
 
     #[inline]
-    fn poll_capacity(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Piece>> {
+    fn poll_capacity(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Capacity>> {
         if let Some(piece) = self.room.known(self.writer.sent_bytes()) {
             return Poll::Ready(Ok(piece));
         }
@@ -353,7 +353,7 @@ impl DownstreamStream for H1Server<'_> {
     }
 
     #[inline]
-    fn head_capacity(&self) -> Piece {
+    fn head_capacity(&self) -> Capacity {
         self.room.for_head(self.writer.sent_bytes())
     }
 

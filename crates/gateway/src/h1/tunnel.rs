@@ -10,7 +10,7 @@ use stdx::buffer::{Buffer, LARGE_BYTES, SMALL_BYTES};
 
 use super::connection::Connection;
 use super::peek_reader::PeekReader;
-use crate::body::Piece;
+use crate::body::Capacity;
 use exchange::Exchange;
 use exchange::deadline::Deadline;
 use net::env::Stream;
@@ -44,9 +44,9 @@ impl Way {
     }
 
     /// How to read on: a message is kept until it is taken, of much only what was taken is not left where it is.
-    fn piece(&self) -> Piece {
+    fn piece(&self) -> Capacity {
         let most_bytes = if self.is_bulk { LARGE_BYTES } else { SMALL_BYTES };
-        Piece { most_bytes, is_certain: !self.is_bulk }
+        if self.is_bulk { Capacity::Estimate(most_bytes) } else { Capacity::Firm(most_bytes) }
     }
 
     /// Moves bytes until one side has to wait; ready once the writing side was closed.

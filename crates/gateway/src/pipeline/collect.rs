@@ -13,7 +13,7 @@ use super::Run;
 use super::min_rate::MinRateGuard;
 use super::turn::Turn;
 use super::upload::{self, too_large};
-use crate::body::{BodyEvent, BodyLength, DownstreamStream, Piece};
+use crate::body::{BodyEvent, BodyLength, Capacity, DownstreamStream};
 use exchange::Exchange;
 use exchange::exchange::Times;
 use exchange::exchange::body::{BodyPrefix, ReadBody};
@@ -250,11 +250,11 @@ impl<S: DownstreamStream> DownstreamStream for TryBody<'_, S> {
         self.server.start_response(exchange, length);
     }
 
-    fn poll_capacity(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<Piece>> {
+    fn poll_capacity(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<Capacity>> {
         self.server.poll_capacity(cx)
     }
 
-    fn head_capacity(&self) -> Piece {
+    fn head_capacity(&self) -> Capacity {
         self.server.head_capacity()
     }
 

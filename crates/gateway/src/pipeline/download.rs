@@ -14,7 +14,7 @@ use super::respond;
 use super::turn::Turn;
 use super::upload::Upload;
 use super::{Outcome, Run, refuse_undecided};
-use crate::body::{BodyEvent, BodyLength, DownstreamStream, Piece, UpstreamStream};
+use crate::body::{BodyEvent, BodyLength, Capacity, DownstreamStream, UpstreamStream};
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure};
 use exchange::options::Timeouts;
@@ -353,7 +353,7 @@ async fn collect<S: DownstreamStream, O: UpstreamStream>(
         upload.poll(cx, server, origin, &mut moved)?;
         loop {
             // Room is limited by the body's own limit, above which it is given up.
-            let count = match origin.poll_body(cx, &mut |_| Poll::Ready(Ok(Piece::WHOLE))) {
+            let count = match origin.poll_body(cx, &mut |_| Poll::Ready(Ok(Capacity::WHOLE))) {
                 Poll::Ready(BodyEvent::Data(data)) => {
                     if body.len() + data.len() > limit_bytes {
                         let detail = format!("a plugin reads the body whole, up to {limit_bytes} bytes");

@@ -21,7 +21,7 @@ use stdx::published::Published;
 use testkit::{Origin, Reply};
 
 use super::{Outcome, log, run};
-use crate::body::{BodyEvent, BodyLength, DownstreamStream, Piece};
+use crate::body::{BodyEvent, BodyLength, Capacity, DownstreamStream};
 use crate::compile::Compiler;
 use crate::context::{ContextParts, WorkerContext};
 use exchange::Exchange;
@@ -86,12 +86,12 @@ impl DownstreamStream for Scripted {
         self.told.push(format!("start:{}:{length:?}", exchange.response.status));
     }
 
-    fn poll_capacity(&mut self, _: &mut Context<'_>) -> Poll<io::Result<Piece>> {
-        Poll::Ready(Ok(Piece { most_bytes: self.window_bytes, is_certain: true }))
+    fn poll_capacity(&mut self, _: &mut Context<'_>) -> Poll<io::Result<Capacity>> {
+        Poll::Ready(Ok(Capacity::Firm(self.window_bytes)))
     }
 
-    fn head_capacity(&self) -> Piece {
-        Piece::WHOLE
+    fn head_capacity(&self) -> Capacity {
+        Capacity::WHOLE
     }
 
     fn poll_data(&mut self, _: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use message::{Headers, ResponseHead};
 use stdx::pooled::PooledBox;
 
-use crate::body::{BodyEvent, BodyLength, Piece, PollCapacity, UpstreamStream};
+use crate::body::{BodyEvent, BodyLength, Capacity, PollCapacity, UpstreamStream};
 use crate::h1::origin::OriginStream;
 use crate::h1::tunnel::UpstreamTunnel;
 use exchange::Exchange;
@@ -78,9 +78,9 @@ impl UpstreamStream for PooledStream {
         &mut self,
         cx: &mut Context<'_>,
         head: &mut ResponseHead,
-        piece: Piece,
+        capacity: Capacity,
     ) -> Poll<Result<(), Failure>> {
-        on_stream!(self, stream => stream.poll_head(cx, head, piece))
+        on_stream!(self, stream => stream.poll_head(cx, head, capacity))
     }
 
     fn fault_in_head(&mut self, head: &mut ResponseHead) -> Option<Failure> {

@@ -11,7 +11,7 @@ use super::*;
 use net::endpoint::KeepAlive;
 use net::env;
 
-const LOOK: Piece = Piece { most_bytes: LARGE_BYTES, is_certain: false };
+const LOOK: Capacity = Capacity::Estimate(LARGE_BYTES);
 
 /// A stream of a connection to a node, and the node's end of it.
 fn pair() -> (OriginStream, TcpStream) {

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use super::*;
-use crate::body::{Piece, PollCapacity, UpstreamStream};
+use crate::body::{Capacity, PollCapacity, UpstreamStream};
 use exchange::failure::Sent;
 
 /// What a node does next on a stream.
@@ -83,7 +83,7 @@ impl UpstreamStream for NodeStreamScript {
         &mut self,
         cx: &mut Context<'_>,
         head: &mut ResponseHead,
-        _: Piece,
+        _: Capacity,
     ) -> Poll<Result<(), Failure>> {
         if self.must_wait(cx) {
             return Poll::Pending;
