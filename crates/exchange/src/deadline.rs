@@ -1,5 +1,5 @@
 //! A connection's one timer: moved forward at almost no cost as the exchange goes on, it wakes the connection's task
-//! when the deadline passes. What the deadline means is the caller's business.
+//! when the deadline passes. Callers decide what follows then; a [`StepTimer`] is the usual rule.
 
 use std::rc::Rc;
 use std::task::Context;
@@ -15,7 +15,7 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// An deadline that is not set.
+    /// A deadline that is not set.
     pub fn new(local: &Rc<Local>) -> Deadline {
         let id = local.timers.borrow_mut().register();
         Deadline { local: local.clone(), id }
@@ -66,5 +66,62 @@ impl Deadline {
 impl Drop for Deadline {
     fn drop(&mut self) {
         self.local.timers.borrow_mut().release(self.id);
+    }
+}
+
+/// Times the steps of one task with its connection's deadline: each step has a timeout that begins anew with every
+/// progress.
+#[derive(Debug)]
+pub struct StepTimer<S> {
+    step: Option<S>,
+}
+
+impl<S> Default for StepTimer<S> {
+    fn default() -> StepTimer<S> {
+        StepTimer { step: None }
+    }
+}
+
+/// Why a step ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expired {
+    /// It made no progress for its timeout.
+    Step,
+    /// The cap of the deadline has passed: the exchange as a whole is late.
+    Cap,
+}
+
+impl<S: PartialEq> StepTimer<S> {
+    /// The task waits in `step`, which may go `timeout_ms` without progress (0 is without limit). `moved` says whether
+    /// there was progress since the last call.
+    ///
+    /// # Errors
+    /// When the step, or the exchange, has had its time. Progress does not save an exchange whose cap has passed.
+    pub fn wait(
+        &mut self,
+        deadline: &Deadline,
+        cx: &Context<'_>,
+        step: S,
+        timeout_ms: u64,
+        moved: bool,
+    ) -> Result<(), Expired> {
+        let is_new = self.enter(step);
+        if moved || is_new {
+            if deadline.expired() && deadline.is_overdue() {
+                return Err(Expired::Cap);
+            }
+            deadline.set(cx, timeout_ms);
+        } else if deadline.expired() {
+            return Err(Expired::Step);
+        }
+        Ok(())
+    }
+
+    /// The task waits in `step`, which something else times. True if it was in another one before.
+    pub fn enter(&mut self, step: S) -> bool {
+        self.step.as_ref() != Some(&step) && {
+            self.step = Some(step);
+            true
+        }
     }
 }

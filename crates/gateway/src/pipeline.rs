@@ -8,12 +8,14 @@ mod download;
 mod min_rate;
 mod phases;
 mod proxy;
+mod replay;
 mod respond;
 mod retry;
+mod run;
 mod turn;
 mod upload;
+mod wait;
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -21,20 +23,18 @@ use stdx::pooled::PooledBox;
 
 use crate::body::{BodyLength, DownstreamStream};
 use crate::context::WorkerContext;
-use crate::h1::tunnel::UpstreamTunnel;
 use crate::observe::current_work::CurrentWork;
 use crate::runtime::Generation;
 use exchange::Exchange;
-use exchange::Local;
 use exchange::client_address::ClientAddress;
 use exchange::deadline::Deadline;
 use exchange::failure::{Cause, Failure};
-use exchange::overload::limiter::Permit;
 use exchange::plugin::Phase;
 use exchange::plugin::chain::Chain;
 
-use min_rate::MinRateGuard;
 use phases::Chains;
+pub(crate) use run::Outcome;
+use run::{Run, refuse_undecided};
 
 /// A served exchange: what is left to do for it, and the chains that its log phase runs.
 pub(crate) struct Served {
@@ -46,46 +46,6 @@ pub(crate) struct Served {
 pub(crate) struct LogChains {
     generation: Rc<Generation>,
     merged: Option<Arc<Chain>>,
-}
-
-/// What is left to do once the pipeline is done with a request.
-pub(crate) enum Outcome {
-    /// Nothing: it was answered, or cut.
-    Done,
-    /// The node accepted the upgrade; bytes pass from now on.
-    Tunnel(Box<UpstreamTunnel>),
-}
-
-/// What the steps of one exchange share.
-pub(crate) struct Run<'a> {
-    context: &'a WorkerContext,
-    generation: &'a Generation,
-    deadline: &'a Deadline,
-    /// Its place among the requests that wait for the upstream, where their number is limited.
-    permit: Cell<Option<Permit>>,
-    /// How long the client has been waited for already, if a try goes on with its body.
-    body_guard: Cell<Option<Box<MinRateGuard>>>,
-    /// The client has closed its sending side behind its request while something was waited for. It may have gone.
-    is_client_leaving: Cell<bool>,
-}
-
-impl<'a> Run<'a> {
-    fn new(context: &'a WorkerContext, generation: &'a Generation, deadline: &'a Deadline) -> Run<'a> {
-        Run {
-            context,
-            generation,
-            deadline,
-            permit: Cell::default(),
-            body_guard: Cell::default(),
-            is_client_leaving: Cell::default(),
-        }
-    }
-
-    /// The services of this thread.
-    #[inline]
-    fn local(&self) -> &'a Local {
-        &self.context.local
-    }
 }
 
 /// Serves the request in `exchange`, whose body and response go through `server`.
@@ -158,16 +118,6 @@ fn find_route(generation: &Generation, exchange: &mut Exchange) -> Result<(), Fa
     refuse_undecided(exchange)
 }
 
-/// Refuses a request for which it is not known whether a rule holds: another route, or going on without a plugin,
-/// might be the way around a protection.
-#[inline]
-fn refuse_undecided(exchange: &Exchange) -> Result<(), Failure> {
-    match exchange.gave_up.get() {
-        None => Ok(()),
-        Some(reason) => Err(Failure::new(Cause::PatternLimit, reason.to_string())),
-    }
-}
-
 /// Answers a request whose head could not be read.
 pub(crate) async fn refuse<S: DownstreamStream>(
     context: &WorkerContext,
@@ -195,20 +145,6 @@ pub(crate) fn log(context: &WorkerContext, exchange: &mut Exchange, log: LogChai
     phases::each(context, &chains, Phase::Log, exchange, |instance, exchange| instance.plugin.log(exchange));
     context.observe(exchange);
     context.current_work().set(CurrentWork::Nothing);
-}
-
-/// A failure as the client is told of it: the status's name, and what is wrong where the client can act on it. Nodes and
-/// their troubles are for the log only.
-fn explanation(failure: &Failure) -> String {
-    let status = failure.cause.status();
-    let name = message::reason::phrase(status);
-    match failure.cause {
-        Cause::NoRoute => "404 Route Not Found".to_owned(),
-        cause if cause.blame() == exchange::failure::Blame::Client => {
-            format!("{status} {name}: {}", failure.detail)
-        }
-        cause => format!("{status} {name}: {}", cause.code()),
-    }
 }
 
 #[cfg(test)]

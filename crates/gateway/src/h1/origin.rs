@@ -15,7 +15,7 @@ use super::peek_reader::PeekReader;
 use super::reader::{BodyReader, Next};
 use super::tunnel::UpstreamTunnel;
 use super::writer::{Framing, Writer};
-use crate::body::{BodyEvent, BodyLength, Capacity, PollCapacity, UpstreamStream};
+use crate::body::{AttemptProgress, BodyEvent, BodyLength, Capacity, PollCapacity, UpstreamStream};
 use crate::forward;
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure, Sent};
@@ -149,7 +149,7 @@ impl UpstreamStream for OriginStream {
         });
     }
 
-    fn poll_data(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         self.writer.poll_data(cx, &mut self.connection.stream, data)
     }
 
@@ -187,7 +187,7 @@ impl UpstreamStream for OriginStream {
                         self.begin_body();
                         if head.status == 101 {
                             // The tunnel reads on from where the head ends.
-                            self.release()?;
+                            self.pause()?;
                         }
                         return Poll::Ready(Ok(()));
                     }
@@ -228,7 +228,11 @@ impl UpstreamStream for OriginStream {
         Some(self.failure(Cause::BadResponse, error.reason()))
     }
 
-    fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>, room: &mut PollCapacity<'_>) -> Poll<BodyEvent<'a>> {
+    fn poll_body<'a>(
+        &'a mut self,
+        cx: &mut Context<'_>,
+        capacity: &mut PollCapacity<'_>,
+    ) -> Poll<BodyEvent<'a>> {
         loop {
             match self.reader.next(&mut self.input.buffer) {
                 Ok(Next::Data(count)) => {
@@ -241,11 +245,11 @@ impl UpstreamStream for OriginStream {
                 }
             }
             debug_assert!(self.input.buffer.is_empty(), "body bytes were passed over");
-            let capacity = match room(cx) {
+            let capacity = match capacity(cx) {
                 Poll::Ready(Ok(capacity)) => capacity,
                 Poll::Ready(Err(failure)) => return Poll::Ready(BodyEvent::Reset(failure)),
                 Poll::Pending => {
-                    return match self.release() {
+                    return match self.pause() {
                         Ok(()) => Poll::Pending,
                         Err(failure) => Poll::Ready(BodyEvent::Reset(failure)),
                     };
@@ -266,7 +270,7 @@ impl UpstreamStream for OriginStream {
         }
     }
 
-    fn release(&mut self) -> Result<(), Failure> {
+    fn pause(&mut self) -> Result<(), Failure> {
         // What comes behind the body is forgotten here, and must not be by who would lend the connection again.
         self.may_serve_again &= !self.reader.is_done() || self.input.buffer.is_empty();
         let rested = self.input.release(&mut self.connection.stream);
@@ -281,16 +285,13 @@ impl UpstreamStream for OriginStream {
         self.length
     }
 
-    fn sent(&self) -> Sent {
-        match (self.answered, self.writer.sent_bytes()) {
+    fn progress(&self) -> AttemptProgress {
+        let sent = match (self.answered, self.writer.sent_bytes()) {
             (true, _) => Sent::Answered,
             (false, 0) => Sent::Nothing,
             (false, _) => Sent::Unanswered,
-        }
-    }
-
-    fn reused(&self) -> bool {
-        self.connection.served > 0
+        };
+        AttemptProgress { sent, is_reused: self.connection.served > 0 }
     }
 }
 

@@ -13,7 +13,7 @@ use super::connection::Connection;
 use super::reader::{BodyReader, Next};
 use super::send_capacity::{KeptSendCapacity, SendCapacity};
 use super::writer::{Framing, Writer};
-use crate::body::{BodyEvent, BodyLength, Capacity, DownstreamStream};
+use crate::body::{BodyEvent, BodyLength, Capacity, RequestBody, ResponseProgress, ResponseSink};
 use crate::forward::{self, ResponseOptions};
 use exchange::Exchange;
 use exchange::failure::{Blame, Cause, Failure};
@@ -205,7 +205,7 @@ impl<'c> H1Server<'c> {
     }
 }
 
-impl DownstreamStream for H1Server<'_> {
+impl RequestBody for H1Server<'_> {
     fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>) -> Poll<BodyEvent<'a>> {
         if let (Some(cursor), BodyReader::Length(bytes)) = (self.cursor, &self.reader) {
             let bytes = usize::try_from(*bytes).expect("a body that lies in the buffer is no longer than it");
@@ -297,7 +297,9 @@ impl DownstreamStream for H1Server<'_> {
             None => self.taken_bytes == 0,
         }
     }
+}
 
+impl ResponseSink for H1Server<'_> {
     fn send_informational(&mut self, head: &ResponseHead) {
         // RFC 9110 section 15.2: a client of HTTP/1.0 knows no interim responses.
         if self.version == Version::Http11 && !self.head_sent {
@@ -308,7 +310,7 @@ impl DownstreamStream for H1Server<'_> {
         }
     }
 
-    fn start_response(&mut self, exchange: &mut Exchange, length: BodyLength) {
+    fn start_response(&mut self, exchange: &Exchange, length: BodyLength) {
         debug_assert!(!self.head_sent, "one response per request");
         self.head_sent = true;
         let head_only = exchange.request.method == message::Method::Head;
@@ -358,7 +360,7 @@ impl DownstreamStream for H1Server<'_> {
     }
 
     #[inline]
-    fn poll_data(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let taken = self.writer.poll_data(cx, &mut self.connection.stream, data);
         if taken.is_pending() {
             self.room.refused();
@@ -411,13 +413,9 @@ impl DownstreamStream for H1Server<'_> {
         }
     }
 
-    fn has_sent_early_bytes(&mut self, cx: &mut Context<'_>) -> bool {
-        let held = self.connection.input.as_ref().is_some_and(|input| !input.filled().is_empty());
-        held || matches!(self.connection.stream.poll_peek(cx, &mut [0]), Poll::Ready(Ok(1..)))
-    }
-
-    fn response_started(&self) -> bool {
-        self.head_sent
+    fn can_switch_protocols(&mut self, cx: &mut Context<'_>) -> bool {
+        let is_held = self.connection.input.as_ref().is_some_and(|input| !input.filled().is_empty());
+        !is_held && !matches!(self.connection.stream.poll_peek(cx, &mut [0]), Poll::Ready(Ok(1..)))
     }
 
     fn close_afterwards(&mut self) {
@@ -429,8 +427,8 @@ impl DownstreamStream for H1Server<'_> {
         self.aborted = Some(blame);
     }
 
-    fn sent_bytes(&self) -> u64 {
-        self.writer.sent_bytes()
+    fn progress(&self) -> ResponseProgress {
+        ResponseProgress { has_started: self.head_sent, sent_bytes: self.writer.sent_bytes() }
     }
 
     fn delivered_bytes(&self) -> u64 {

@@ -10,16 +10,19 @@ use super::connect::connect;
 use super::download::{self, Download};
 use super::min_rate::MinRateGuard;
 use super::phases::{self, Chains};
+use super::respond;
 use super::retry::AttemptReport;
-use super::upload::{self, Upload, WaitsFor};
-use super::{Outcome, Run, respond};
-use crate::body::{BodyLength, DownstreamStream, UpstreamStream};
+use super::run::{Outcome, Run};
+use super::upload::{self, Progress, Upload};
+use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor, gone};
+use crate::body::{AttemptProgress, BodyLength, DownstreamStream, UpstreamStream};
 use crate::context::WorkerContext;
 use crate::upstream::service::{CheckedOutNode, Checkout};
 use crate::upstream::state::Selection;
 use crate::upstream::stream::PooledStream;
 use crate::upstream::{PassHost, Upstream};
 use exchange::Exchange;
+use exchange::deadline::Expired;
 use exchange::exchange::Attempt;
 use exchange::failure::{Blame, Cause, Failure, Sent};
 use exchange::options::Timeouts;
@@ -27,9 +30,14 @@ use exchange::plugin::Phase;
 
 /// Interim responses a node may send before its final one; more is a flood, not a hint.
 const INTERIM_MAX: u32 = 32;
-/// How long a client may have closed its sending side before it counts as gone: some close it right after the request
-/// and still want the answer.
-pub(super) const HALF_CLOSE_GRACE_MS: u64 = 1_000;
+/// Where a request goes: what all attempts of its exchange share.
+#[derive(Clone, Copy)]
+pub(super) struct Forward<'r, 'w> {
+    pub(super) run: &'r Run<'w>,
+    pub(super) chains: &'r Chains<'r>,
+    pub(super) upstream: &'r Upstream,
+    pub(super) timeouts: Timeouts,
+}
 
 /// A try under way.
 struct ActiveAttempt {
@@ -38,22 +46,17 @@ struct ActiveAttempt {
     connect_us: u64,
 }
 
-/// Makes a try at `selected`, on a `fresh` connection or one that is open. A failure comes with what is known of how far the
-/// try had come.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "a try needs all of an exchange; a struct would only rename them"
-)]
+/// Makes an attempt at `selected`, on a `fresh` connection or one that is open. A failure comes with what is known of how
+/// far the attempt had come.
 pub(super) async fn attempt_at<S: DownstreamStream>(
-    run: &Run<'_>,
+    forward: &Forward<'_, '_>,
     exchange: &mut Exchange,
     server: &mut S,
-    chains: &Chains<'_>,
-    upstream: &Upstream,
-    timeouts: Timeouts,
+    upload: &mut Upload,
     selected: Selection,
     fresh: bool,
 ) -> Result<Outcome, (Failure, AttemptReport)> {
+    let Forward { run, upstream, timeouts, .. } = *forward;
     // The choice of the node read the clock just now, or a failed try did.
     let started_ns = run.local().recent_ns();
     let in_flight = InFlightGuard { context: run.context, upstream, selected, started_ns, is_over: false };
@@ -86,7 +89,7 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
         }
     };
     let mut attempt = ActiveAttempt { origin, started_ns, connect_us };
-    match exchange_with(run, exchange, server, chains, timeouts, &mut attempt).await {
+    match exchange_with(forward, exchange, server, upload, &mut attempt).await {
         Ok(Ended::Whole { request_done }) => {
             run.context.upstreams.checkin(attempt.origin, request_done);
             finish_attempt(exchange, in_flight, None);
@@ -103,8 +106,8 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
             Ok(Outcome::Tunnel(Box::new(tunnel)))
         }
         Err(failure) => {
-            let report =
-                AttemptReport { sent: attempt.origin.sent(), reused: attempt.origin.reused(), ..before };
+            let AttemptProgress { sent, is_reused } = attempt.origin.progress();
+            let report = AttemptReport { sent, reused: is_reused, ..before };
             finish_attempt(exchange, in_flight, Some(&failure));
             run.context.upstreams.checkin(attempt.origin, false);
             Err((failure.at(address), report))
@@ -168,17 +171,16 @@ enum Ended {
 
 /// Sends the request and passes the response on, over one stream.
 async fn exchange_with<S: DownstreamStream>(
-    run: &Run<'_>,
+    forward: &Forward<'_, '_>,
     exchange: &mut Exchange,
     server: &mut S,
-    chains: &Chains<'_>,
-    timeouts: Timeouts,
+    upload: &mut Upload,
     attempt: &mut ActiveAttempt,
 ) -> Result<Ended, Failure> {
-    let length = server.body_length();
-    attempt.origin.start_request(exchange, length);
-    let mut upload = Upload::new(run, &mut attempt.origin, length, exchange.copies.request.clone());
-    loop_interim(run, exchange, server, chains, timeouts, attempt, &mut upload).await?;
+    let Forward { run, chains, .. } = *forward;
+    attempt.origin.start_request(exchange, upload.length(server));
+    upload.begin(server, &mut attempt.origin);
+    loop_interim(forward, exchange, server, upload, attempt).await?;
 
     let head_us = micros(attempt.started_ns, run.local().clock_ns());
     let record = exchange.attempts.last_mut().expect("pushed when the attempt began");
@@ -192,8 +194,8 @@ async fn exchange_with<S: DownstreamStream>(
     if exchange.response.status == 101 {
         return PooledBox::pin(switch_protocols(run, exchange, server, chains)).await;
     }
-    let mut download = Download::new(run, timeouts);
-    download::pass_on(&mut download, exchange, server, chains, &mut attempt.origin, &mut upload).await?;
+    let mut download = Download::new(forward);
+    download::pass_on(&mut download, exchange, server, &mut attempt.origin, upload).await?;
     exchange.times.upstream_ended_ns = run.local().clock_ns();
     Ok(Ended::Whole { request_done: upload.is_done() })
 }
@@ -205,7 +207,7 @@ async fn switch_protocols<S: DownstreamStream>(
     server: &mut S,
     chains: &Chains<'_>,
 ) -> Result<Ended, Failure> {
-    if poll_fn(|cx| Poll::Ready(server.has_sent_early_bytes(cx))).await {
+    if !poll_fn(|cx| Poll::Ready(server.can_switch_protocols(cx))).await {
         return Err(Failure::new(Cause::BadRequest, "bytes were sent before the protocol was switched"));
     }
     respond::respond_head(run, exchange, chains);
@@ -234,16 +236,15 @@ fn set_host(exchange: &mut Exchange, upstream: &Upstream, node: Option<std::sync
 
 /// Sends the request and waits for the final response's head; interim ones are passed on.
 async fn loop_interim<S: DownstreamStream>(
-    run: &Run<'_>,
+    forward: &Forward<'_, '_>,
     exchange: &mut Exchange,
     server: &mut S,
-    chains: &Chains<'_>,
-    timeouts: Timeouts,
-    attempt: &mut ActiveAttempt,
     upload: &mut Upload,
+    attempt: &mut ActiveAttempt,
 ) -> Result<(), Failure> {
+    let Forward { run, chains, .. } = *forward;
     for _ in 0..INTERIM_MAX {
-        wait_for_head(run, exchange, server, timeouts, attempt, upload).await?;
+        wait_for_head(forward, exchange, server, upload, attempt).await?;
         match exchange.response.status {
             101 if exchange.decision.is_upgrade
                 && attempt.origin.is_exclusive()
@@ -281,22 +282,22 @@ fn is_switching(exchange: &Exchange) -> bool {
 }
 
 async fn wait_for_head<S: DownstreamStream>(
-    run: &Run<'_>,
+    forward: &Forward<'_, '_>,
     exchange: &mut Exchange,
     server: &mut S,
-    timeouts: Timeouts,
-    attempt: &mut ActiveAttempt,
     upload: &mut Upload,
+    attempt: &mut ActiveAttempt,
 ) -> Result<(), Failure> {
+    let Forward { run, timeouts, .. } = *forward;
     let head = &mut exchange.response;
     let begun = run.body_guard.take();
-    let mut guard = begun.map_or_else(|| MinRateGuard::for_body(&run.local().options.limits), |begun| *begun);
-    let mut waiting: Option<WaitsFor> = None;
+    let guard = begun.map_or_else(|| MinRateGuard::for_body(&run.local().options.limits), |begun| *begun);
+    let mut wait = Wait::new(run, guard);
     let mut leaving = false;
     let waited = poll_fn(|cx| {
         let mut moved = false;
-        let waits = match upload.poll(cx, server, &mut attempt.origin, &mut moved) {
-            Ok(waits) => waits,
+        let progress = match upload.poll(cx, server, &mut attempt.origin, &mut moved) {
+            Ok(progress) => progress,
             Err(failure) => return Poll::Ready(Err(failure)),
         };
         match attempt.origin.poll_head(cx, head, server.head_capacity()) {
@@ -310,58 +311,53 @@ async fn wait_for_head<S: DownstreamStream>(
         if let Poll::Ready(Err(_)) = server.poll_flush(cx) {
             return Poll::Ready(Err(Failure::new(Cause::ClientGone, "it went away while waiting")));
         }
-        if waits == WaitsFor::Turn {
+        if progress == Progress::NextTurn {
             return if run.deadline.is_overdue() {
                 Poll::Ready(Err(upload::overdue()))
             } else {
                 Poll::Pending
             };
         }
-        let expired = run.deadline.expired();
         if leaving {
-            return if expired { Poll::Ready(Err(gone())) } else { Poll::Pending };
+            return if run.deadline.expired() { Poll::Ready(Err(gone())) } else { Poll::Pending };
         }
-        // It is told of once in an exchange, perhaps while the connection was opened.
-        if waits != WaitsFor::Client && (run.is_client_leaving.get() || server.poll_closed(cx).is_ready()) {
+        // The event loop reports the end once in an exchange, perhaps while the connection was opened.
+        if progress != Progress::AwaitsClient
+            && (run.is_client_leaving.get() || server.poll_closed(cx).is_ready())
+        {
             leaving = true;
             run.is_client_leaving.set(true);
             run.deadline.set(cx, HALF_CLOSE_GRACE_MS);
             return Poll::Pending;
         }
-        let changed = waiting.replace(waits) != Some(waits);
-        let timeout_ms = match waits {
-            WaitsFor::Client => {
-                let waited = guard.wait(run, cx, moved, || upload.taken_bytes());
-                return match waited {
-                    Ok(()) => Poll::Pending,
-                    Err(lost) => Poll::Ready(Err(upload::lost(lost))),
-                };
+        let waited = match progress {
+            Progress::AwaitsClient => {
+                wait.for_client(cx, moved, || upload.taken_bytes()).map_err(upload::lost)
             }
-            WaitsFor::Node => timeouts.send_ms,
-            WaitsFor::Nobody | WaitsFor::Turn => timeouts.read_ms,
+            Progress::AwaitsEndpoint => wait
+                .for_endpoint(cx, WaitsFor::Send, timeouts.send_ms, moved)
+                .map_err(|expired| late(expired, Cause::SendTimeout, "it did not take the request in time")),
+            Progress::Ended | Progress::NextTurn => wait
+                .for_endpoint(cx, WaitsFor::Answer, timeouts.read_ms, moved)
+                .map_err(|expired| late(expired, Cause::ReadTimeout, "it did not answer in time")),
         };
-        guard.pause();
-        if moved || changed {
-            // An upload that goes on in small steps never lets the deadline ring without progress.
-            if expired && run.deadline.is_overdue() {
-                return Poll::Ready(Err(upload::overdue()));
-            }
-            run.deadline.set(cx, timeout_ms);
-        } else if expired {
-            return Poll::Ready(Err(match waits {
-                WaitsFor::Nobody => Failure::new(Cause::ReadTimeout, "it did not answer in time"),
-                _ => Failure::new(Cause::SendTimeout, "it did not take the request in time"),
-            }));
+        match waited {
+            Ok(()) => Poll::Pending,
+            Err(failure) => Poll::Ready(Err(failure)),
         }
-        Poll::Pending
     })
     .await;
     // A head that began wrong is a bad response however the wait ended, as if all of it had come at once.
     waited.map_err(|failure| attempt.origin.fault_in_head(head).unwrap_or(failure))
 }
 
-pub(super) fn gone() -> Failure {
-    Failure::new(Cause::ClientGone, "it went away while waiting for the response")
+/// The failure of an attempt whose endpoint, or whose exchange, has had its time.
+#[cold]
+fn late(expired: Expired, cause: Cause, detail: &'static str) -> Failure {
+    match expired {
+        Expired::Step => Failure::new(cause, detail),
+        Expired::Cap => upload::overdue(),
+    }
 }
 
 /// Microseconds between two readings of the clock.

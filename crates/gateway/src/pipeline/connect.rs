@@ -7,8 +7,8 @@ use std::task::Poll;
 
 use stdx::pooled::PooledBox;
 
-use super::Run;
-use super::attempt::{HALF_CLOSE_GRACE_MS, gone};
+use super::run::Run;
+use super::wait::{HALF_CLOSE_GRACE_MS, gone};
 use crate::body::DownstreamStream;
 use crate::upstream::stream::PooledStream;
 use exchange::failure::{Cause, Failure};

@@ -7,15 +7,17 @@ use std::task::{Context, Poll};
 use message::Headers;
 use stdx::pooled::PooledBox;
 
-use super::attempt::HALF_CLOSE_GRACE_MS;
+use super::attempt::Forward;
 use super::min_rate::MinRateGuard;
 use super::phases::{self, Chains};
 use super::respond;
+use super::run::{Outcome, Run, refuse_undecided};
 use super::turn::Turn;
 use super::upload::Upload;
-use super::{Outcome, Run, refuse_undecided};
+use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor};
 use crate::body::{BodyEvent, BodyLength, Capacity, DownstreamStream, UpstreamStream};
 use exchange::Exchange;
+use exchange::deadline::Expired;
 use exchange::failure::{Cause, Failure};
 use exchange::options::Timeouts;
 use exchange::plugin::{BodyNeed, Phase, Portion};
@@ -23,60 +25,38 @@ use exchange::plugin::{BodyNeed, Phase, Portion};
 /// What passing a response on needs besides the two streams.
 pub(super) struct Download<'r, 'w> {
     run: &'r Run<'w>,
+    chains: &'r Chains<'r>,
     timeouts: Timeouts,
-    guard: MinRateGuard,
-    waiting: Option<WaitsFor>,
-}
-
-/// Whom a response that cannot go on waits for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum WaitsFor {
-    Node,
-    Client,
-    /// For the node, and the client has closed its sending side: perhaps nobody is left to read.
-    NodeAlone,
+    wait: Wait<'r, 'w>,
 }
 
 impl<'r, 'w> Download<'r, 'w> {
-    pub(super) fn new(run: &'r Run<'w>, timeouts: Timeouts) -> Self {
+    pub(super) fn new(forward: &Forward<'r, 'w>) -> Self {
+        let Forward { run, chains, timeouts, .. } = *forward;
         let guard = MinRateGuard::for_response(&run.local().options.limits);
-        Download { run, timeouts, guard, waiting: None }
+        Download { run, chains, timeouts, wait: Wait::new(run, guard) }
     }
 
-    /// What to do when both sides wait: arm the deadline after progress, fail when it expired without any.
+    /// Waits because neither side can go on; fails when the side that `waits_for` names is late.
     fn wait<S: DownstreamStream>(
         &mut self,
         cx: &Context<'_>,
-        waits: WaitsFor,
+        waits_for: WaitsFor,
         moved: bool,
         server: &S,
     ) -> Poll<Result<(), Failure>> {
-        let deadline = self.run.deadline;
-        let changed = self.waiting.replace(waits) != Some(waits);
-        let timeout_ms = match waits {
+        let timeout_ms = match waits_for {
             WaitsFor::Client => {
-                return match self.guard.wait(self.run, cx, moved, || server.delivered_bytes()) {
-                    Ok(()) => Poll::Pending,
-                    Err(lost) => Poll::Ready(Err(respond::slow(lost))),
-                };
+                let waited = self.wait.for_client(cx, moved, || server.delivered_bytes());
+                return waited.map_or_else(|lost| Poll::Ready(Err(respond::slow(lost))), |()| Poll::Pending);
             }
-            WaitsFor::Node => self.timeouts.read_ms,
-            WaitsFor::NodeAlone => HALF_CLOSE_GRACE_MS,
+            WaitsFor::AnswerHalfClosed => HALF_CLOSE_GRACE_MS,
+            WaitsFor::Answer | WaitsFor::Send => self.timeouts.read_ms,
         };
-        self.guard.pause();
-        if moved || changed {
-            // A response that goes on in small steps never lets the deadline ring without progress.
-            if deadline.expired() && deadline.is_overdue() {
-                return Poll::Ready(Err(overdue()));
-            }
-            deadline.set(cx, timeout_ms);
-        } else if deadline.expired() {
-            return Poll::Ready(Err(match waits {
-                WaitsFor::NodeAlone => Failure::new(Cause::ClientGone, "it closed inside the response"),
-                _ => Failure::new(Cause::BodyStalled, "the response body stopped arriving"),
-            }));
+        match self.wait.for_endpoint(cx, waits_for, timeout_ms, moved) {
+            Ok(()) => Poll::Pending,
+            Err(expired) => Poll::Ready(Err(late(expired, waits_for))),
         }
-        Poll::Pending
     }
 }
 
@@ -85,10 +65,10 @@ pub(super) async fn pass_on<S: DownstreamStream, O: UpstreamStream>(
     download: &mut Download<'_, '_>,
     exchange: &mut Exchange,
     server: &mut S,
-    chains: &Chains<'_>,
     origin: &mut O,
     upload: &mut Upload,
 ) -> Result<(), Failure> {
+    let chains = download.chains;
     if exchange.response.status >= 500 || exchange.local().options.forward.show_upstream_status {
         respond::name_tried_statuses(exchange);
     }
@@ -101,7 +81,7 @@ pub(super) async fn pass_on<S: DownstreamStream, O: UpstreamStream>(
         BodyLength::None if may_have_body => BodyLength::Known(0),
         BodyLength::Known(_) | BodyLength::Unknown if has_no_body(exchange.response.status) => {
             server.start_response(exchange, BodyLength::None);
-            origin.release()?;
+            origin.pause()?;
             PooledBox::pin(respond::send(download.run, exchange, server, &[])).await;
             return Ok(());
         }
@@ -111,19 +91,19 @@ pub(super) async fn pass_on<S: DownstreamStream, O: UpstreamStream>(
     match need {
         BodyNeed::None | BodyNeed::Copy { .. } => {
             server.start_response(exchange, length);
-            let result = stream(download, exchange, server, origin, upload, chains, Passing::Untouched).await;
-            exchange.stats.response_bytes = server.sent_bytes();
+            let result = stream(download, exchange, server, origin, upload, Passing::Untouched).await;
+            exchange.stats.response_bytes = server.progress().sent_bytes;
             result
         }
         BodyNeed::Stream => {
             server.start_response(exchange, BodyLength::Unknown);
-            let result = stream(download, exchange, server, origin, upload, chains, Passing::Edited).await;
-            exchange.stats.response_bytes = server.sent_bytes();
+            let result = stream(download, exchange, server, origin, upload, Passing::Edited).await;
+            exchange.stats.response_bytes = server.progress().sent_bytes;
             result
         }
         // In memory of its own: few responses are held back.
         BodyNeed::Buffer { limit_bytes } => {
-            PooledBox::pin(hold_back(download, exchange, server, chains, origin, upload, limit_bytes)).await
+            PooledBox::pin(hold_back(download, exchange, server, origin, upload, limit_bytes)).await
         }
     }
 }
@@ -133,16 +113,15 @@ async fn hold_back<S: DownstreamStream, O: UpstreamStream>(
     download: &mut Download<'_, '_>,
     exchange: &mut Exchange,
     server: &mut S,
-    chains: &Chains<'_>,
     origin: &mut O,
     upload: &mut Upload,
     limit_bytes: usize,
 ) -> Result<(), Failure> {
     let mut body = collect(download, server, origin, upload, limit_bytes).await?;
-    origin.release()?;
+    origin.pause()?;
     // What the plugins make of it stands beside it for a moment.
     download.run.local().shared.check_room(body.len())?;
-    edit(download.run, exchange, chains, &mut body, Portion::Last);
+    edit(download.run, exchange, download.chains, &mut body, Portion::Last);
     if exchange.gave_up.get().is_some() {
         return Err(Failure::new(Cause::BufferLimit, "a plugin takes too long to edit the body"));
     }
@@ -215,9 +194,9 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
     server: &mut S,
     origin: &mut O,
     upload: &mut Upload,
-    chains: &Chains<'_>,
     passing: Passing,
 ) -> Result<(), Failure> {
+    let chains = download.chains;
     let editors = (passing == Passing::Edited).then_some(chains);
     let mut edited: Vec<u8> = Vec::new();
     let mut edited_sent = 0;
@@ -237,7 +216,7 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
         loop {
             // Edited bytes first.
             if edited_sent < edited.len() {
-                match server.poll_data(cx, &edited[edited_sent..]) {
+                match server.poll_write(cx, &edited[edited_sent..]) {
                     Poll::Ready(Ok(count)) => {
                         edited_sent += count;
                         exchange.stats.response_body_bytes += count as u64;
@@ -246,7 +225,7 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
                     }
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
                     Poll::Pending => {
-                        origin.release()?;
+                        origin.pause()?;
                         return download.wait(cx, WaitsFor::Client, moved, server);
                     }
                 }
@@ -256,19 +235,19 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
                     Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
                     Poll::Ready(Err(error)) => Poll::Ready(Err(gone(&error))),
                     Poll::Pending => {
-                        origin.release()?;
+                        origin.pause()?;
                         download.wait(cx, WaitsFor::Client, moved, server)
                     }
                 };
             }
             // Nothing is read for a client that takes nothing.
             let mut takes_nothing = false;
-            let mut room = |cx: &mut Context<'_>| {
-                let room = server.poll_capacity(cx).map_err(|error| gone(&error));
-                takes_nothing = room.is_pending();
-                room
+            let mut capacity = |cx: &mut Context<'_>| {
+                let capacity = server.poll_capacity(cx).map_err(|error| gone(&error));
+                takes_nothing = capacity.is_pending();
+                capacity
             };
-            match origin.poll_body(cx, &mut room) {
+            match origin.poll_body(cx, &mut capacity) {
                 Poll::Ready(BodyEvent::Data(data)) => {
                     let count = match editors {
                         Some(chains) => {
@@ -279,7 +258,7 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
                             exchange.note_response(&edited);
                             data.len()
                         }
-                        None => match server.poll_data(cx, data) {
+                        None => match server.poll_write(cx, data) {
                             Poll::Ready(Ok(count)) => {
                                 exchange.stats.response_body_bytes += count as u64;
                                 exchange.note_response(&data[..count]);
@@ -287,7 +266,7 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
                             }
                             Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
                             Poll::Pending => {
-                                origin.release()?;
+                                origin.pause()?;
                                 return download.wait(cx, WaitsFor::Client, moved, server);
                             }
                         },
@@ -329,7 +308,7 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
                         server.close_afterwards();
                         half_closed = true;
                     }
-                    let waits = if half_closed { WaitsFor::NodeAlone } else { WaitsFor::Node };
+                    let waits = if half_closed { WaitsFor::AnswerHalfClosed } else { WaitsFor::Answer };
                     return download.wait(cx, waits, moved, server);
                 }
             }
@@ -364,7 +343,7 @@ async fn collect<S: DownstreamStream, O: UpstreamStream>(
                 }
                 Poll::Ready(BodyEvent::End(_)) => return Poll::Ready(Ok(())),
                 Poll::Ready(BodyEvent::Reset(failure)) => return Poll::Ready(Err(failure)),
-                Poll::Pending => return download.wait(cx, WaitsFor::Node, moved, server),
+                Poll::Pending => return download.wait(cx, WaitsFor::Answer, moved, server),
             };
             moved = true;
             origin.consume(count);
@@ -379,6 +358,18 @@ async fn collect<S: DownstreamStream, O: UpstreamStream>(
     })
     .await?;
     Ok(body)
+}
+
+/// The failure of a response that does not go on.
+#[cold]
+fn late(expired: Expired, waits_for: WaitsFor) -> Failure {
+    match (expired, waits_for) {
+        (Expired::Cap, _) => overdue(),
+        (Expired::Step, WaitsFor::AnswerHalfClosed) => {
+            Failure::new(Cause::ClientGone, "it closed inside the response")
+        }
+        (Expired::Step, _) => Failure::new(Cause::BodyStalled, "the response body stopped arriving"),
+    }
 }
 
 /// The failure of a request whose time is over while its response still arrives.

@@ -3,7 +3,7 @@
 
 use std::task::Context;
 
-use super::Run;
+use exchange::deadline::Deadline;
 use exchange::options::Limits;
 
 /// Why a client is waited for no longer.
@@ -79,17 +79,18 @@ impl MinRateGuard {
     /// it has moved in all. Sets the deadline for the next look.
     pub(super) fn wait(
         &mut self,
-        run: &Run<'_>,
+        deadline: &Deadline,
+        now_ms: u64,
         cx: &Context<'_>,
         moved: bool,
         total_bytes: impl FnOnce() -> u64,
     ) -> Result<(), TooSlow> {
-        let expired = run.deadline.expired();
-        if expired && run.deadline.is_overdue() {
+        let expired = deadline.expired();
+        if expired && deadline.is_overdue() {
             return Err(TooSlow::Idle);
         }
-        if let Some(look_ms) = self.look(run.local().now_ms(), moved, expired, total_bytes)? {
-            run.deadline.set(cx, look_ms);
+        if let Some(look_ms) = self.look(now_ms, moved, expired, total_bytes)? {
+            deadline.set(cx, look_ms);
         }
         Ok(())
     }

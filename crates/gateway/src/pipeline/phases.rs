@@ -6,8 +6,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use super::attempt::HALF_CLOSE_GRACE_MS;
-use super::{Run, collect, refuse_undecided};
+use super::collect;
+use super::run::{Run, refuse_undecided};
+use super::wait::HALF_CLOSE_GRACE_MS;
 use crate::body::DownstreamStream;
 use crate::context::WorkerContext;
 use crate::runtime::{ConsumerPlugins, Generation, Route};

@@ -2,13 +2,13 @@
 //! made. The one place where tries are counted and deadlines added up; how one goes is `attempt`'s business.
 
 use smallvec::SmallVec;
-use stdx::pooled::PooledBox;
 
-use super::attempt::{attempt_at, micros};
-use super::collect::{self, TryBody};
+use super::attempt::{Forward, attempt_at, micros};
+use super::collect;
 use super::phases::Chains;
 use super::retry::{self, AttemptReport, Next};
-use super::{Outcome, Run};
+use super::run::{Outcome, Run};
+use super::upload::Upload;
 use crate::body::{BodyLength, DownstreamStream};
 use crate::upstream::state::Selection;
 use crate::upstream::{Upstream, hash_key};
@@ -28,20 +28,8 @@ pub(super) async fn proxy<S: DownstreamStream>(
         Box::pin(collect::for_variables(run, exchange, server)).await?;
     }
     collect::wait_for_prefix(run, exchange, server).await?;
-    match TryBody::new(&mut exchange.body, server) {
-        Err(server) => tries(run, exchange, server, chains, upstream).await,
-        Ok(mut server) => PooledBox::pin(tries(run, exchange, &mut server, chains, upstream)).await,
-    }
-}
-
-async fn tries<S: DownstreamStream>(
-    run: &Run<'_>,
-    exchange: &mut Exchange,
-    server: &mut S,
-    chains: &Chains<'_>,
-    upstream: &Upstream,
-) -> Result<Outcome, Failure> {
     let timeouts = chains.route().and_then(|route| route.timeouts).unwrap_or(upstream.timeouts);
+    let forward = Forward { run, chains, upstream, timeouts };
     // Read when the request began to arrive, or by a plugin that waited since: matching takes about a microsecond.
     let started_ns = run.local().recent_ns();
     exchange.times.upstream_started_ns = started_ns;
@@ -50,7 +38,8 @@ async fn tries<S: DownstreamStream>(
         run.permit
             .set(Some(run.context.upstreams.admit(upstream, priority).ok_or_else(|| overloaded(priority))?));
     }
-    exchange.decision.is_upgrade = wants_websocket(exchange, chains, server.body_length());
+    let mut upload = Upload::new(run, exchange);
+    exchange.decision.is_upgrade = wants_websocket(exchange, chains, upload.length(server));
     let key_hash = hash_key::key_hash(upstream, exchange);
     let mut failed =
         FailedAttempts { nodes: SmallVec::new(), last: None, repeat: None, repeated: false, started_ns };
@@ -67,10 +56,11 @@ async fn tries<S: DownstreamStream>(
                 .select(upstream, key_hash, &failed.nodes)
                 .map_err(|none| failed.last.take().unwrap_or(none))?,
         };
-        match attempt_at(run, exchange, server, chains, upstream, timeouts, selected, failed.repeated).await {
+        match attempt_at(&forward, exchange, server, &mut upload, selected, failed.repeated).await {
             Ok(outcome) => return Ok(outcome),
             Err((failure, report)) => {
-                failed.on_failure(run, exchange, server, upstream, selected, failure, report)?
+                let report = AttemptReport { body_is_whole: upload.rewind(server), ..report };
+                failed.on_failure(&forward, exchange, selected, failure, report)?
             }
         }
     }
@@ -91,17 +81,15 @@ struct FailedAttempts {
 impl FailedAttempts {
     /// Decides whether another try is made after one at `selected` has failed; an error is final.
     #[cold]
-    #[expect(clippy::too_many_arguments, reason = "as for the try itself")]
-    fn on_failure<S: DownstreamStream>(
+    fn on_failure(
         &mut self,
-        run: &Run<'_>,
+        forward: &Forward<'_, '_>,
         exchange: &mut Exchange,
-        server: &mut S,
-        upstream: &Upstream,
         selected: Selection,
         failure: Failure,
         report: AttemptReport,
     ) -> Result<(), Failure> {
+        let Forward { run, upstream, .. } = *forward;
         if failure.cause.is_timeout()
             && failure.cause.blame() == Blame::Origin
             && let Some(permit) = run.permit.take()
@@ -115,7 +103,7 @@ impl FailedAttempts {
             warn(&failure);
             return Err(failure);
         }
-        let report = AttemptReport { body_is_whole: server.rewind(), repeated: self.repeated, ..report };
+        let report = AttemptReport { repeated: self.repeated, ..report };
         let next = retry::after(&failure, report);
         // An endpoint may close an idle connection at any time; the repetition shows whether it is well.
         if next != Next::SameNode {

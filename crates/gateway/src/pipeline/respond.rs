@@ -9,7 +9,8 @@ use serde_json::json;
 
 use super::min_rate::{MinRateGuard, TooSlow};
 use super::phases::{self, Chains};
-use super::{Outcome, Run, explanation};
+use super::run::{Outcome, Run};
+use super::wait::Wait;
 use crate::body::{BodyLength, DownstreamStream};
 use exchange::Exchange;
 use exchange::failure::{Blame, Cause, Failure};
@@ -29,7 +30,7 @@ pub(super) async fn fail<S: DownstreamStream>(
     failure: Failure,
 ) -> Outcome {
     let failure = overdue(run, failure);
-    if server.response_started() || failure.cause == Cause::ClientGone {
+    if server.progress().has_started || failure.cause == Cause::ClientGone {
         server.abort(failure.cause.blame());
         exchange.failure = Some(failure);
         return Outcome::Done;
@@ -184,14 +185,14 @@ pub(super) async fn send<S: DownstreamStream>(
     server: &mut S,
     body: &[u8],
 ) -> Outcome {
-    let mut guard = MinRateGuard::for_response(&run.local().options.limits);
+    let mut wait = Wait::new(run, MinRateGuard::for_response(&run.local().options.limits));
     let mut sent = 0;
     let mut finished = false;
     let delivered = poll_fn(|cx| {
         let mut moved = false;
         loop {
             let step = if sent < body.len() {
-                server.poll_data(cx, &body[sent..]).map_ok(|count| sent += count)
+                server.poll_write(cx, &body[sent..]).map_ok(|count| sent += count)
             } else {
                 if !finished {
                     finished = true;
@@ -206,7 +207,7 @@ pub(super) async fn send<S: DownstreamStream>(
                     return Poll::Ready(Err(Failure::new(Cause::ClientGone, error.to_string())));
                 }
                 Poll::Pending => {
-                    return match guard.wait(run, cx, moved, || server.delivered_bytes()) {
+                    return match wait.for_client(cx, moved, || server.delivered_bytes()) {
                         Ok(()) => Poll::Pending,
                         Err(lost) => Poll::Ready(Err(slow(lost))),
                     };
@@ -221,6 +222,20 @@ pub(super) async fn send<S: DownstreamStream>(
         exchange.failure.get_or_insert(overdue(run, failure));
     }
     exchange.stats.response_body_bytes += sent as u64;
-    exchange.stats.response_bytes = server.sent_bytes();
+    exchange.stats.response_bytes = server.progress().sent_bytes;
     Outcome::Done
+}
+
+/// A failure as the client is told of it: the status's name, and what is wrong where the client can act on it. Nodes and
+/// their troubles are for the log only.
+fn explanation(failure: &Failure) -> String {
+    let status = failure.cause.status();
+    let name = message::reason::phrase(status);
+    match failure.cause {
+        Cause::NoRoute => "404 Route Not Found".to_owned(),
+        cause if cause.blame() == exchange::failure::Blame::Client => {
+            format!("{status} {name}: {}", failure.detail)
+        }
+        cause => format!("{status} {name}: {}", cause.code()),
+    }
 }

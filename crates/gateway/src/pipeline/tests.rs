@@ -21,7 +21,7 @@ use stdx::published::Published;
 use testkit::{Origin, Reply};
 
 use super::{Outcome, log, run};
-use crate::body::{BodyEvent, BodyLength, Capacity, DownstreamStream};
+use crate::body::{BodyEvent, BodyLength, Capacity, RequestBody, ResponseProgress, ResponseSink};
 use crate::compile::Compiler;
 use crate::context::{ContextParts, WorkerContext};
 use exchange::Exchange;
@@ -49,7 +49,7 @@ struct Scripted {
     taken: bool,
 }
 
-impl DownstreamStream for Scripted {
+impl RequestBody for Scripted {
     fn poll_body<'a>(&'a mut self, _: &mut Context<'_>) -> Poll<BodyEvent<'a>> {
         Poll::Ready(match self.body.first() {
             Some(Some(piece)) => BodyEvent::Data(piece.as_bytes()),
@@ -76,12 +76,14 @@ impl DownstreamStream for Scripted {
     fn rewind(&mut self) -> bool {
         !self.taken
     }
+}
 
+impl ResponseSink for Scripted {
     fn send_informational(&mut self, head: &ResponseHead) {
         self.told.push(format!("interim:{}", head.status));
     }
 
-    fn start_response(&mut self, exchange: &mut Exchange, length: BodyLength) {
+    fn start_response(&mut self, exchange: &Exchange, length: BodyLength) {
         self.started = true;
         self.told.push(format!("start:{}:{length:?}", exchange.response.status));
     }
@@ -90,11 +92,7 @@ impl DownstreamStream for Scripted {
         Poll::Ready(Ok(Capacity::Firm(self.window_bytes)))
     }
 
-    fn head_capacity(&self) -> Capacity {
-        Capacity::WHOLE
-    }
-
-    fn poll_data(&mut self, _: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(&mut self, _: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let count = data.len().min(self.window_bytes);
         self.answer.extend_from_slice(&data[..count]);
         self.pieces.set(self.pieces.get() + 1);
@@ -109,20 +107,8 @@ impl DownstreamStream for Scripted {
         Poll::Ready(Ok(()))
     }
 
-    fn has_closed_after_request(&mut self) -> bool {
-        false
-    }
-
     fn poll_closed(&mut self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
-    }
-
-    fn has_sent_early_bytes(&mut self, _: &mut Context<'_>) -> bool {
-        false
-    }
-
-    fn response_started(&self) -> bool {
-        self.started
     }
 
     fn close_afterwards(&mut self) {
@@ -133,12 +119,8 @@ impl DownstreamStream for Scripted {
         self.told.push("abort".to_owned());
     }
 
-    fn delivered_bytes(&self) -> u64 {
-        self.answer.len() as u64
-    }
-
-    fn sent_bytes(&self) -> u64 {
-        self.answer.len() as u64
+    fn progress(&self) -> ResponseProgress {
+        ResponseProgress { has_started: self.started, sent_bytes: self.answer.len() as u64 }
     }
 }
 

@@ -2,15 +2,18 @@
 
 use std::task::{Context, Poll};
 
-use super::Run;
 use super::min_rate::TooSlow;
+use super::replay::ReplayedBody;
+use super::run::Run;
 use super::turn::Turn;
 use crate::body::{BodyEvent, BodyLength, DownstreamStream, UpstreamStream};
+use exchange::Exchange;
 use exchange::exchange::SharedCopy;
 use exchange::failure::{Cause, Failure};
 
-/// How far the upload of one try has come.
+/// The upload of one exchange: each attempt begins it again.
 pub(super) struct Upload {
+    body: ReplayedBody,
     stage: Stage,
     limit_bytes: u64,
     taken_bytes: u64,
@@ -31,44 +34,55 @@ enum Stage {
     Broken,
 }
 
-/// Whom an upload that cannot go on waits for.
+/// How an upload goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WaitsFor {
+pub(super) enum Progress {
     /// The client has to send.
-    Client,
-    /// The node has to take.
-    Node,
-    /// Nobody: there is nothing more to send.
-    Nobody,
-    /// Its next turn, for which it will be woken: there is more to pass on.
-    Turn,
+    AwaitsClient,
+    /// The endpoint has to take.
+    AwaitsEndpoint,
+    /// There is nothing more to send.
+    Ended,
+    /// In its next turn, for which the task will be woken: there is more to pass on.
+    NextTurn,
 }
 
 impl Upload {
-    /// An upload of a body of `length`, already started on `origin`; its beginning goes into `copy` as well.
-    pub(super) fn new<O: UpstreamStream>(
-        run: &Run<'_>,
-        origin: &mut O,
-        length: BodyLength,
-        copy: Option<SharedCopy>,
-    ) -> Upload {
-        if let Some(copy) = &copy {
+    /// The upload of the body of `exchange`; a prefix that was read already is sent first.
+    pub(super) fn new(run: &Run<'_>, exchange: &mut Exchange) -> Upload {
+        Upload {
+            body: ReplayedBody::new(&mut exchange.body),
+            stage: Stage::Done,
+            limit_bytes: run.local().options.limits.max_body_bytes,
+            taken_bytes: 0,
+            copy: exchange.copies.request.clone(),
+            has_moved: false,
+        }
+    }
+
+    /// The length of the body.
+    pub(super) fn length<S: DownstreamStream>(&self, server: &S) -> BodyLength {
+        self.body.length(server)
+    }
+
+    /// Starts an attempt on `origin`, whose head announced the body's length.
+    pub(super) fn begin<S: DownstreamStream, O: UpstreamStream>(&mut self, server: &S, origin: &mut O) {
+        if let Some(copy) = &self.copy {
             copy.restart();
         }
-        let stage = match length {
+        (self.taken_bytes, self.has_moved) = (0, false);
+        self.stage = match self.length(server) {
             BodyLength::None | BodyLength::Known(0) => {
                 origin.finish(None);
                 Stage::Flushing
             }
             _ => Stage::Sending,
         };
-        Upload {
-            stage,
-            limit_bytes: run.local().options.limits.max_body_bytes,
-            taken_bytes: 0,
-            copy,
-            has_moved: false,
-        }
+    }
+
+    /// Prepares another attempt; false if parts of the body are gone.
+    pub(super) fn rewind<S: DownstreamStream>(&mut self, server: &mut S) -> bool {
+        self.body.rewind(server)
     }
 
     /// Passes nothing more on: the client's side of it has failed.
@@ -91,8 +105,9 @@ impl Upload {
         self.stage == Stage::Broken
     }
 
-    /// Passes on what can be passed on in one turn. `moved` is set when anything was, now or in a turn before. An error is the client's: the node's refusal
-    /// to take more only shows in [`Upload::is_broken`], since an answer may be there already.
+    /// Passes on as much as one turn allows. `moved` is set when anything was passed on, now or in a turn before. An error
+    /// is the client's: an endpoint that takes no more only shows in [`Upload::is_broken`], because its response may be
+    /// there already.
     #[inline]
     pub(super) fn poll<S: DownstreamStream, O: UpstreamStream>(
         &mut self,
@@ -100,19 +115,19 @@ impl Upload {
         server: &mut S,
         origin: &mut O,
         moved: &mut bool,
-    ) -> Result<WaitsFor, Failure> {
+    ) -> Result<Progress, Failure> {
         *moved |= std::mem::take(&mut self.has_moved);
         let mut turn = Turn::default();
         loop {
             match self.stage {
-                Stage::Done | Stage::Broken => return Ok(WaitsFor::Nobody),
+                Stage::Done | Stage::Broken => return Ok(Progress::Ended),
                 Stage::Flushing => match origin.poll_flush(cx) {
                     Poll::Ready(Ok(())) => {
                         *moved = true;
                         self.stage = Stage::Done;
                     }
                     Poll::Ready(Err(_)) => self.stage = Stage::Broken,
-                    Poll::Pending => return Ok(WaitsFor::Node),
+                    Poll::Pending => return Ok(Progress::AwaitsEndpoint),
                 },
                 Stage::Sending => {
                     if let Some(waits) = self.poll_piece(cx, server, origin, moved, &mut turn)? {
@@ -130,14 +145,14 @@ impl Upload {
         origin: &mut O,
         moved: &mut bool,
         turn: &mut Turn,
-    ) -> Result<Option<WaitsFor>, Failure> {
-        match server.poll_body(cx) {
-            Poll::Ready(BodyEvent::Data(data)) => match origin.poll_data(cx, data) {
+    ) -> Result<Option<Progress>, Failure> {
+        match self.body.poll(cx, server) {
+            Poll::Ready(BodyEvent::Data(data)) => match origin.poll_write(cx, data) {
                 Poll::Ready(Ok(count)) => {
                     if let Some(copy) = &self.copy {
                         copy.add(&data[..count]);
                     }
-                    server.consume(count);
+                    self.body.consume(count, server);
                     *moved = true;
                     self.taken_bytes += count as u64;
                     if self.limit_bytes != 0 && self.taken_bytes > self.limit_bytes {
@@ -145,11 +160,11 @@ impl Upload {
                     }
                     if turn.is_over(cx, count) {
                         self.has_moved = true;
-                        return Ok(Some(WaitsFor::Turn));
+                        return Ok(Some(Progress::NextTurn));
                     }
                 }
                 Poll::Ready(Err(_)) => self.stage = Stage::Broken,
-                Poll::Pending => return Ok(Some(WaitsFor::Node)),
+                Poll::Pending => return Ok(Some(Progress::AwaitsEndpoint)),
             },
             Poll::Ready(BodyEvent::End(trailers)) => {
                 origin.finish(trailers);
@@ -162,7 +177,7 @@ impl Upload {
                     self.stage = Stage::Broken;
                     return Ok(None);
                 }
-                return Ok(Some(WaitsFor::Client));
+                return Ok(Some(Progress::AwaitsClient));
             }
         }
         Ok(None)

@@ -7,11 +7,11 @@ use std::task::{Context, Poll};
 use message::{Headers, ResponseHead};
 use stdx::pooled::PooledBox;
 
-use crate::body::{BodyEvent, BodyLength, Capacity, PollCapacity, UpstreamStream};
+use crate::body::{AttemptProgress, BodyEvent, BodyLength, Capacity, PollCapacity, UpstreamStream};
 use crate::h1::origin::OriginStream;
 use crate::h1::tunnel::UpstreamTunnel;
 use exchange::Exchange;
-use exchange::failure::{Failure, Sent};
+use exchange::failure::Failure;
 
 /// A checkout stream. One variant for each protocol that nodes are spoken to in, so that calls need no table; in pooled
 /// memory, since it is handed on several times between the pool and the try.
@@ -60,8 +60,8 @@ impl UpstreamStream for PooledStream {
         on_stream!(self, stream => stream.start_request(exchange, length));
     }
 
-    fn poll_data(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        on_stream!(self, stream => stream.poll_data(cx, data))
+    fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        on_stream!(self, stream => stream.poll_write(cx, data))
     }
 
     fn finish(&mut self, trailers: Option<&Headers>) {
@@ -88,12 +88,16 @@ impl UpstreamStream for PooledStream {
     }
 
     #[inline]
-    fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>, room: &mut PollCapacity<'_>) -> Poll<BodyEvent<'a>> {
-        on_stream!(self, stream => stream.poll_body(cx, room))
+    fn poll_body<'a>(
+        &'a mut self,
+        cx: &mut Context<'_>,
+        capacity: &mut PollCapacity<'_>,
+    ) -> Poll<BodyEvent<'a>> {
+        on_stream!(self, stream => stream.poll_body(cx, capacity))
     }
 
-    fn release(&mut self) -> Result<(), Failure> {
-        on_stream!(self, stream => stream.release())
+    fn pause(&mut self) -> Result<(), Failure> {
+        on_stream!(self, stream => stream.pause())
     }
 
     fn consume(&mut self, count: usize) {
@@ -104,11 +108,7 @@ impl UpstreamStream for PooledStream {
         on_stream!(self, stream => stream.body_length())
     }
 
-    fn sent(&self) -> Sent {
-        on_stream!(self, stream => stream.sent())
-    }
-
-    fn reused(&self) -> bool {
-        on_stream!(self, stream => stream.reused())
+    fn progress(&self) -> AttemptProgress {
+        on_stream!(self, stream => stream.progress())
     }
 }

@@ -46,7 +46,7 @@ async fn take(origin: &mut OriginStream, most: usize) -> (usize, Vec<u8>) {
         if count > 0 {
             origin.consume(count);
         }
-        origin.release().unwrap();
+        origin.pause().unwrap();
         held = held.max(origin.input.buffer.capacity());
         if count == 0 {
             return (held, body);

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use super::*;
-use crate::body::{Capacity, PollCapacity, UpstreamStream};
+use crate::body::{AttemptProgress, Capacity, PollCapacity, UpstreamStream};
 use exchange::failure::Sent;
 
 /// What a node does next on a stream.
@@ -64,7 +64,7 @@ impl UpstreamStream for NodeStreamScript {
         self.tell(&format!("{method} {path} {length:?}"));
     }
 
-    fn poll_data(&mut self, _: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(&mut self, _: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         self.sent = Sent::Unanswered;
         let count = data.len().min(2);
         self.tell(std::str::from_utf8(&data[..count]).unwrap());
@@ -101,14 +101,14 @@ impl UpstreamStream for NodeStreamScript {
         }
     }
 
-    fn fault_in_head(&mut self, _: &mut ResponseHead) -> Option<Failure> {
-        None
-    }
-
-    fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>, room: &mut PollCapacity<'_>) -> Poll<BodyEvent<'a>> {
+    fn poll_body<'a>(
+        &'a mut self,
+        cx: &mut Context<'_>,
+        capacity: &mut PollCapacity<'_>,
+    ) -> Poll<BodyEvent<'a>> {
         if self.piece.is_empty() {
-            // A piece is as long as the script has it, if there is any room.
-            if room(cx).is_pending() {
+            // A piece is as long as the script has it, if there is any capacity.
+            if capacity(cx).is_pending() {
                 return Poll::Pending;
             }
             if self.must_wait(cx) {
@@ -131,7 +131,7 @@ impl UpstreamStream for NodeStreamScript {
         Poll::Ready(BodyEvent::Data(self.piece.as_bytes()))
     }
 
-    fn release(&mut self) -> Result<(), Failure> {
+    fn pause(&mut self) -> Result<(), Failure> {
         Ok(())
     }
 
@@ -143,12 +143,8 @@ impl UpstreamStream for NodeStreamScript {
         self.length
     }
 
-    fn sent(&self) -> Sent {
-        self.sent
-    }
-
-    fn reused(&self) -> bool {
-        false
+    fn progress(&self) -> AttemptProgress {
+        AttemptProgress { sent: self.sent, is_reused: false }
     }
 }
 

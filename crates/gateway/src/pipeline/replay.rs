@@ -1,0 +1,79 @@
+//! The request body of the attempts of one exchange: the prefix that was read before an endpoint was selected, and then
+//! the rest as the client sends it. Every protocol retries a small body by this prefix.
+
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use crate::body::{BodyEvent, BodyLength, RequestBody};
+use exchange::exchange::body::{BodyPrefix, ReadBody};
+
+/// A body in front of which a prefix may stand. Without one every call goes to the client's stream.
+pub(super) struct ReplayedBody {
+    prefix: Option<BodyPrefix>,
+    /// How much of the prefix this attempt has sent.
+    cursor: usize,
+    /// Bytes behind the prefix were taken from the client; the body cannot be sent again.
+    rest_taken: bool,
+}
+
+impl ReplayedBody {
+    /// The body of an exchange of which `body` was read.
+    #[inline]
+    pub(super) fn new(body: &mut ReadBody) -> ReplayedBody {
+        ReplayedBody { prefix: body.pass_on(), cursor: 0, rest_taken: false }
+    }
+
+    /// The next piece of the body.
+    #[inline]
+    pub(super) fn poll<'a, S: RequestBody>(
+        &'a mut self,
+        cx: &mut Context<'_>,
+        stream: &'a mut S,
+    ) -> Poll<BodyEvent<'a>> {
+        let Some(prefix) = &self.prefix else { return stream.poll_body(cx) };
+        let rest = &prefix.bytes[self.cursor..];
+        if !rest.is_empty() {
+            return Poll::Ready(BodyEvent::Data(rest));
+        }
+        if prefix.goes_on {
+            return stream.poll_body(cx);
+        }
+        Poll::Ready(BodyEvent::End(prefix.trailers.as_deref()))
+    }
+
+    /// Takes `count` bytes of the last piece.
+    #[inline]
+    pub(super) fn consume<S: RequestBody>(&mut self, count: usize, stream: &mut S) {
+        match &mut self.prefix {
+            Some(prefix) if self.cursor < prefix.bytes.len() => self.cursor += count,
+            prefix => {
+                if let (Some(prefix), false) = (prefix, self.rest_taken) {
+                    // The whole cannot be sent again, so that the prefix is not needed any more.
+                    self.rest_taken = true;
+                    prefix.bytes = Rc::from([]);
+                    self.cursor = 0;
+                }
+                stream.consume(count);
+            }
+        }
+    }
+
+    /// The length of the body.
+    #[inline]
+    pub(super) fn length<S: RequestBody>(&self, stream: &S) -> BodyLength {
+        let Some(prefix) = &self.prefix else { return stream.body_length() };
+        match (stream.body_length(), prefix.bytes.len()) {
+            // Only a body of unknown length can have trailers.
+            (length, _) if prefix.goes_on || prefix.trailers.is_some() => length,
+            // A request that had no body and got none stays without one.
+            (BodyLength::None, 0) => BodyLength::None,
+            (_, length) => BodyLength::Known(length as u64),
+        }
+    }
+
+    /// Starts the body again; false if parts of it are gone.
+    pub(super) fn rewind<S: RequestBody>(&mut self, stream: &mut S) -> bool {
+        self.cursor = 0;
+        if self.prefix.is_some() { !self.rest_taken } else { stream.rewind() }
+    }
+}

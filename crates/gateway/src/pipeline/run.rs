@@ -1,0 +1,67 @@
+//! The state that the steps of one exchange share, and how an exchange ends. It runs no step.
+
+use std::cell::Cell;
+
+use super::min_rate::MinRateGuard;
+use crate::context::WorkerContext;
+use crate::h1::tunnel::UpstreamTunnel;
+use crate::runtime::Generation;
+use exchange::Exchange;
+use exchange::Local;
+use exchange::deadline::Deadline;
+use exchange::failure::{Cause, Failure};
+use exchange::overload::limiter::Permit;
+
+/// What is left to do once the pipeline is done with a request.
+pub(crate) enum Outcome {
+    /// Nothing: it was answered, or cut.
+    Done,
+    /// The node accepted the upgrade; bytes pass from now on.
+    Tunnel(Box<UpstreamTunnel>),
+}
+
+/// What the steps of one exchange share.
+pub(crate) struct Run<'a> {
+    pub(super) context: &'a WorkerContext,
+    pub(super) generation: &'a Generation,
+    pub(super) deadline: &'a Deadline,
+    /// Its place among the requests that wait for the upstream, where their number is limited.
+    pub(super) permit: Cell<Option<Permit>>,
+    /// How long the client has been waited for already, if a try goes on with its body.
+    pub(super) body_guard: Cell<Option<Box<MinRateGuard>>>,
+    /// The client has closed its sending side behind its request while something was waited for. It may have gone.
+    pub(super) is_client_leaving: Cell<bool>,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(
+        context: &'a WorkerContext,
+        generation: &'a Generation,
+        deadline: &'a Deadline,
+    ) -> Run<'a> {
+        Run {
+            context,
+            generation,
+            deadline,
+            permit: Cell::default(),
+            body_guard: Cell::default(),
+            is_client_leaving: Cell::default(),
+        }
+    }
+
+    /// The services of this thread.
+    #[inline]
+    pub(super) fn local(&self) -> &'a Local {
+        &self.context.local
+    }
+}
+
+/// Refuses a request for which it is not known whether a rule holds: another route, or going on without a plugin,
+/// might be the way around a protection.
+#[inline]
+pub(super) fn refuse_undecided(exchange: &Exchange) -> Result<(), Failure> {
+    match exchange.gave_up.get() {
+        None => Ok(()),
+        Some(reason) => Err(Failure::new(Cause::PatternLimit, reason.to_string())),
+    }
+}

@@ -1,0 +1,80 @@
+//! The one wait of an exchange for another peer: for the client by its minimum rate, for the endpoint by the timeout of
+//! the step. Each wait of the pipeline polls what it waits for first and asks here only while both sides have nothing.
+
+use std::task::Context;
+
+use super::min_rate::{MinRateGuard, TooSlow};
+use super::run::Run;
+use exchange::deadline::{Expired, StepTimer};
+use exchange::failure::{Cause, Failure};
+
+/// How long a client may have closed its sending side before it counts as gone: some close it right after the request
+/// and still want the answer (docs/decisions/0007-half-closed-clients.md).
+pub(super) const HALF_CLOSE_GRACE_MS: u64 = 1_000;
+
+/// The peer that is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WaitsFor {
+    /// The client has to send or to take.
+    Client,
+    /// The endpoint has to take the request.
+    Send,
+    /// The endpoint has to answer.
+    Answer,
+    /// As [`WaitsFor::Answer`], and the client has closed its sending side: it may no longer read.
+    AnswerHalfClosed,
+}
+
+/// A wait that goes on over many polls of one task.
+pub(super) struct Wait<'r, 'w> {
+    pub(super) run: &'r Run<'w>,
+    guard: MinRateGuard,
+    timer: StepTimer<WaitsFor>,
+}
+
+impl<'r, 'w> Wait<'r, 'w> {
+    /// A wait whose client must keep the rate that `guard` has.
+    pub(super) fn new(run: &'r Run<'w>, guard: MinRateGuard) -> Wait<'r, 'w> {
+        Wait { run, guard, timer: StepTimer::default() }
+    }
+
+    /// The client is waited for. `moved` says whether anything passed since the last call, `total_bytes` how much the
+    /// client has moved in all.
+    ///
+    /// # Errors
+    /// When the client is too slow.
+    pub(super) fn for_client(
+        &mut self,
+        cx: &Context<'_>,
+        moved: bool,
+        total_bytes: impl FnOnce() -> u64,
+    ) -> Result<(), TooSlow> {
+        self.timer.enter(WaitsFor::Client);
+        self.guard.wait(self.run.deadline, self.run.local().now_ms(), cx, moved, total_bytes)
+    }
+
+    /// The endpoint is waited for, `timeout_ms` without progress at most.
+    ///
+    /// # Errors
+    /// When that time, or the time of the whole exchange, is over.
+    pub(super) fn for_endpoint(
+        &mut self,
+        cx: &Context<'_>,
+        waits_for: WaitsFor,
+        timeout_ms: u64,
+        moved: bool,
+    ) -> Result<(), Expired> {
+        self.guard.pause();
+        self.timer.wait(self.run.deadline, cx, waits_for, timeout_ms, moved)
+    }
+
+    /// The guard, for the next wait for the same client.
+    pub(super) fn into_guard(self) -> MinRateGuard {
+        self.guard.handed_on()
+    }
+}
+
+/// The failure of a client that has gone away before its response.
+pub(super) fn gone() -> Failure {
+    Failure::new(Cause::ClientGone, "it went away while waiting for the response")
+}
