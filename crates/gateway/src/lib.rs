@@ -5,6 +5,7 @@
 pub mod body;
 pub mod compile;
 mod context;
+mod downstream;
 pub mod engine;
 mod evict;
 pub mod explain;
@@ -20,6 +21,7 @@ pub mod runtime;
 pub mod simulation;
 #[doc(hidden)]
 pub mod testing;
+mod tunnel;
 pub mod upstream;
 mod worker;
 

@@ -3,6 +3,7 @@
 //! discovery change them without compiling anything), and what workers learn of nodes lives in `state`.
 
 pub mod balance;
+pub(crate) mod h1;
 pub(crate) mod hash_key;
 pub(crate) mod pool;
 pub(crate) mod service;

@@ -13,9 +13,8 @@ use std::sync::atomic::Ordering;
 
 use stdx::published::Published;
 
-pub(crate) use accept::ConnectionGuard;
+pub(crate) use crate::downstream::listener_state::{CLOSE_GRACE_MS, Closing, Queue};
 pub(crate) use command::{Command, Handle, channel};
-pub(crate) use listeners::{CLOSE_GRACE_MS, Closing, OpenListener, Queue};
 #[cfg(feature = "simulation")]
 pub(crate) use run::body;
 pub(crate) use run::run;

@@ -97,13 +97,13 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
         }
         Ok(Ended::Tunnel) => {
             finish_attempt(exchange, in_flight, None);
-            let Some((tunnel, bytes)) = attempt.origin.into_tunnel(timeouts.tunnel_idle_ms) else {
+            let Some((endpoint, bytes)) = attempt.origin.into_duplex() else {
                 let failure =
                     Failure::new(Cause::BadResponse, "it switched protocols on a shared connection");
                 return Err((failure.at(address), before));
             };
             run.local().give_bytes(bytes);
-            Ok(Outcome::Tunnel(Box::new(tunnel)))
+            Ok(Outcome::Tunnel { endpoint: Box::new(endpoint), idle_timeout_ms: timeouts.tunnel_idle_ms })
         }
         Err(failure) => {
             let AttemptProgress { sent, is_reused } = attempt.origin.progress();
@@ -212,14 +212,8 @@ async fn switch_protocols<S: DownstreamStream>(
     }
     respond::respond_head(run, exchange, chains);
     server.start_response(exchange, BodyLength::None);
-    match respond::send(run, exchange, server, &[]).await {
-        Outcome::Done => Ok(Ended::Tunnel),
-        tunnel @ Outcome::Tunnel(_) => unreachable_tunnel(&tunnel),
-    }
-}
-
-fn unreachable_tunnel(_: &Outcome) -> Result<Ended, Failure> {
-    Err(Failure::new(Cause::BadResponse, "a tunnel inside a tunnel"))
+    respond::send(run, exchange, server, &[]).await;
+    Ok(Ended::Tunnel)
 }
 
 fn set_host(exchange: &mut Exchange, upstream: &Upstream, node: Option<std::sync::Arc<str>>) {

@@ -11,7 +11,7 @@ use super::attempt::Forward;
 use super::min_rate::MinRateGuard;
 use super::phases::{self, Chains};
 use super::respond;
-use super::run::{Outcome, Run, refuse_undecided};
+use super::run::{Run, refuse_undecided};
 use super::turn::Turn;
 use super::upload::Upload;
 use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor};
@@ -127,9 +127,8 @@ async fn hold_back<S: DownstreamStream, O: UpstreamStream>(
     }
     exchange.note_response(&body);
     server.start_response(exchange, BodyLength::Known(body.len() as u64));
-    match respond::send(download.run, exchange, server, &body).await {
-        Outcome::Done | Outcome::Tunnel(_) => Ok(()),
-    }
+    respond::send(download.run, exchange, server, &body).await;
+    Ok(())
 }
 
 fn has_no_body(status: u16) -> bool {

@@ -110,7 +110,8 @@ pub(super) async fn reply<S: DownstreamStream>(
     }
     exchange.note_response(&body);
     server.start_response(exchange, length);
-    send(run, exchange, server, &body).await
+    send(run, exchange, server, &body).await;
+    Outcome::Done
 }
 
 /// Makes the response's head that of a reply.
@@ -184,7 +185,7 @@ pub(super) async fn send<S: DownstreamStream>(
     exchange: &mut Exchange,
     server: &mut S,
     body: &[u8],
-) -> Outcome {
+) {
     let mut wait = Wait::new(run, MinRateGuard::for_response(&run.local().options.limits));
     let mut sent = 0;
     let mut finished = false;
@@ -223,7 +224,6 @@ pub(super) async fn send<S: DownstreamStream>(
     }
     exchange.stats.response_body_bytes += sent as u64;
     exchange.stats.response_bytes = server.progress().sent_bytes;
-    Outcome::Done
 }
 
 /// A failure as the client is told of it: the status's name, and what is wrong where the client can act on it. Nodes and

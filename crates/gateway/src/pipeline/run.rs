@@ -4,8 +4,8 @@ use std::cell::Cell;
 
 use super::min_rate::MinRateGuard;
 use crate::context::WorkerContext;
-use crate::h1::tunnel::UpstreamTunnel;
 use crate::runtime::Generation;
+use crate::tunnel::Duplex;
 use exchange::Exchange;
 use exchange::Local;
 use exchange::deadline::Deadline;
@@ -16,8 +16,13 @@ use exchange::overload::limiter::Permit;
 pub(crate) enum Outcome {
     /// Nothing: it was answered, or cut.
     Done,
-    /// The node accepted the upgrade; bytes pass from now on.
-    Tunnel(Box<UpstreamTunnel>),
+    /// The endpoint accepted the upgrade: from now on bytes pass between it and the client.
+    Tunnel {
+        /// The endpoint's connection.
+        endpoint: Box<Duplex>,
+        /// How long nothing may pass before the tunnel is closed, in milliseconds.
+        idle_timeout_ms: u64,
+    },
 }
 
 /// What the steps of one exchange share.

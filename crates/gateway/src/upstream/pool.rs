@@ -3,8 +3,8 @@
 
 use stdx::hash::FastMap;
 
+use super::h1::UpstreamConnection;
 use super::stream::PooledStream;
-use crate::h1::origin::UpstreamConnection;
 
 /// The connections of one worker.
 #[derive(Default)]

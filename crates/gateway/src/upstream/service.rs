@@ -10,12 +10,12 @@ use std::sync::Arc;
 use net::endpoint::Endpoint;
 use stdx::pooled::PooledBox;
 
+use super::h1::{H1Stream, UpstreamConnection};
 use super::pool::Pools;
 use super::state::{Selection, UpstreamState};
 use super::stream::PooledStream;
 use super::{PassHost, Upstream};
 use crate::evict::{self, Evictor, lacks_descriptors};
-use crate::h1::origin::{OriginStream, UpstreamConnection};
 use exchange::Local;
 use exchange::failure::{Cause, Failure};
 use exchange::overload::Priority;
@@ -137,9 +137,7 @@ impl Upstreams {
 
     fn begin(&self, connection: UpstreamConnection) -> PooledStream {
         let limits = self.local.options.limits.origin_head;
-        PooledStream::Http1(PooledBox::make(|| {
-            OriginStream::new(connection, self.local.take_bytes(), limits)
-        }))
+        PooledStream::Http1(PooledBox::make(|| H1Stream::new(connection, self.local.take_bytes(), limits)))
     }
 
     /// Opens a connection to an endpoint, for one stream to begin with.

@@ -7,9 +7,9 @@ use std::task::{Context, Poll};
 use message::{Headers, ResponseHead};
 use stdx::pooled::PooledBox;
 
+use super::h1::H1Stream;
 use crate::body::{AttemptProgress, BodyEvent, BodyLength, Capacity, PollCapacity, UpstreamStream};
-use crate::h1::origin::OriginStream;
-use crate::h1::tunnel::UpstreamTunnel;
+use crate::tunnel::Duplex;
 use exchange::Exchange;
 use exchange::failure::Failure;
 
@@ -17,7 +17,7 @@ use exchange::failure::Failure;
 /// memory, since it is handed on several times between the pool and the try.
 pub(crate) enum PooledStream {
     /// HTTP/1: a whole connection, since it carries one exchange at a time.
-    Http1(PooledBox<OriginStream>),
+    Http1(PooledBox<H1Stream>),
     /// A protocol whose connections carry many exchanges at once, from a test's script.
     #[cfg(test)]
     Scripted(Box<dyn UpstreamStream>),
@@ -44,11 +44,11 @@ impl PooledStream {
         }
     }
 
-    /// The bare connection beneath it and what was read of it, for a tunnel that is closed after `idle_timeout_ms` without
-    /// a byte; nothing where others share the connection.
-    pub(crate) fn into_tunnel(self, idle_timeout_ms: u64) -> Option<(UpstreamTunnel, Vec<u8>)> {
+    /// The bare connection beneath it, for a tunnel, and a write buffer for reuse; nothing where exchanges share the
+    /// connection.
+    pub(crate) fn into_duplex(self) -> Option<(Duplex, Vec<u8>)> {
         match self {
-            PooledStream::Http1(stream) => Some(stream.into_inner().into_tunnel(idle_timeout_ms)),
+            PooledStream::Http1(stream) => Some(stream.into_inner().into_duplex()),
             #[cfg(test)]
             PooledStream::Scripted(_) => None,
         }

@@ -3,17 +3,20 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Command, Handle, OpenListener, Queue, Worker};
+use super::{Command, Handle, Worker};
 use crate::context::WorkerContext;
+use crate::downstream::connection_guard::ConnectionGuard;
+use crate::downstream::h1::connection::Connection;
+use crate::downstream::h1::serve;
+use crate::downstream::h1::timer::ConnectionTimer;
+use crate::downstream::listener_state::{OpenListener, Queue};
 use crate::evict::lacks_descriptors;
-use crate::h1::connection::{self, Connection};
-use crate::h1::timer::ConnectionTimer;
 use crate::observe::failures::Refusal;
 use exchange::overload::capacity::Shortage;
 use net::env::{self, Socket, Stream};
@@ -240,24 +243,8 @@ pub(super) fn serve(worker: &Rc<Worker>, stream: Stream, peer: SocketAddr, open:
     match open.listener.wanted().protocols.application {
         Application::Http1 => {
             let connection = Connection::new(stream, id, peer, open, ConnectionGuard(worker.context.clone()));
-            env::spawn(connection::serve(connection, ConnectionTimer::new(&worker.context)));
+            env::spawn(serve::serve(connection, ConnectionTimer::new(&worker.context)));
         }
-    }
-}
-
-/// A connection's place in the count, given back however its task ends.
-pub(crate) struct ConnectionGuard(Rc<WorkerContext>);
-
-impl ConnectionGuard {
-    /// The same for its address's place.
-    pub(crate) fn release(&self, address: IpAddr) {
-        self.0.local.shared.addresses.release(address);
-    }
-}
-
-impl Drop for ConnectionGuard {
-    fn drop(&mut self) {
-        self.0.status.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::listeners::Closing;
+use crate::downstream::listener_state::Closing;
 use crate::observe::status::Status;
 use net::env::Socket;
 use net::listener::Listener;

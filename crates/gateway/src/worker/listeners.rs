@@ -1,124 +1,15 @@
 //! The published set of listeners as one worker has taken it up: an accept loop for each of its sockets, and what
 //! connections have to know of the listener they came in by. It binds nothing.
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use stdx::published::{Published, Reader};
-use tokio::sync::Notify;
 
 use super::{Handle, Worker, accept};
+use crate::downstream::listener_state::{CLOSE_GRACE_MS, Closing, OpenListener};
 use net::env;
 use net::listener::{Listener, ListenerSet};
-
-/// Where no end is in sight.
-const NEVER: u64 = u64::MAX;
-/// How long an idle connection of a removed listener may wait for one more request, which is answered with
-/// `Connection: close`. Closed at once, it could cross with a request on its way; most clients that are busy ask again
-/// within this time and so learn of the end without losing anything.
-pub(crate) const CLOSE_GRACE_MS: u64 = 2_000;
-
-/// A listener as its connections on this worker see it.
-pub(crate) struct OpenListener {
-    pub(crate) listener: Arc<Listener>,
-    /// Milliseconds of the worker's clock at which it began to close; [`NEVER`] while it is open.
-    closing_from_ms: Cell<u64>,
-    /// The time at which the last of its connections begins to close.
-    all_closing_from_ms: Cell<u64>,
-    closing: Cell<Closing>,
-    began_to_close: Notify,
-}
-
-/// How the connections of a closing listener end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Closing {
-    /// Connections begin to close one after the other, spread over this time, so that their clients do not all connect
-    /// again at once. 0: all begin at once.
-    pub(crate) spread_ms: u64,
-    /// How long a connection that has carried a request waits for one more when it begins to close.
-    pub(crate) kept_ms: u64,
-    /// How long a connection that has carried none waits for its first one.
-    pub(crate) first_ms: u64,
-    /// The kernel's queue.
-    pub(crate) queue: Queue,
-}
-
-impl Closing {
-    /// All connections begin to close at once and wait `idle_ms` for a request; the kernel's queue is served.
-    pub(crate) const fn at_once(idle_ms: u64) -> Closing {
-        Closing { spread_ms: 0, kept_ms: idle_ms, first_ms: idle_ms, queue: Queue::Serve }
-    }
-}
-
-/// What becomes of connections that the kernel has queued when a listener is closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Queue {
-    /// They are served: they were accepted on our behalf.
-    Serve,
-    /// They are left to the process that holds the same sockets now.
-    Leave,
-}
-
-impl OpenListener {
-    fn new(listener: Arc<Listener>) -> OpenListener {
-        OpenListener {
-            listener,
-            closing_from_ms: Cell::new(NEVER),
-            all_closing_from_ms: Cell::new(NEVER),
-            closing: Cell::new(Closing::at_once(0)),
-            began_to_close: Notify::new(),
-        }
-    }
-
-    /// Whether this connection of it is to end after the exchange under way.
-    #[inline]
-    pub(crate) fn is_closing(&self, connection: u64, now_ms: u64) -> bool {
-        self.closing_from_ms.get() != NEVER && self.connection_closes_from_ms(connection) <= now_ms
-    }
-
-    /// The time at which this connection is closed if no request comes; none while the listener is open.
-    #[inline]
-    pub(crate) fn closes_idle_at_ms(&self, connection: u64, is_fresh: bool) -> Option<u64> {
-        if self.closing_from_ms.get() == NEVER {
-            return None;
-        }
-        let closing = self.closing.get();
-        let wait_ms = if is_fresh { closing.first_ms } else { closing.kept_ms };
-        Some(self.connection_closes_from_ms(connection).saturating_add(wait_ms))
-    }
-
-    /// Multiples of the golden ratio fall evenly into any range, so connections with successive numbers begin to close at
-    /// even intervals.
-    fn connection_closes_from_ms(&self, connection: u64) -> u64 {
-        const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-        let fraction = u128::from(connection.wrapping_mul(GOLDEN));
-        let offset_ms = (fraction * u128::from(self.closing.get().spread_ms)) >> 64;
-        let from_ms = self.closing_from_ms.get().saturating_add(offset_ms as u64);
-        from_ms.min(self.all_closing_from_ms.get())
-    }
-
-    /// What is to be done with the kernel's queue, once it is closing.
-    pub(super) fn queue(&self) -> Option<Queue> {
-        (self.closing_from_ms.get() != NEVER).then(|| self.closing.get().queue)
-    }
-
-    /// Ready when it begins to close; for those who have seen that it does not yet.
-    pub(super) async fn closing(&self) {
-        self.began_to_close.notified().await;
-    }
-
-    /// Begins to close at `now_ms`. The second time it only shortens the spread of the first.
-    fn close(&self, now_ms: u64, closing: Closing) {
-        let all_from_ms = now_ms.saturating_add(closing.spread_ms);
-        self.all_closing_from_ms.set(all_from_ms.min(self.all_closing_from_ms.get()));
-        if self.closing_from_ms.get() == NEVER {
-            self.closing_from_ms.set(now_ms);
-            self.closing.set(closing);
-        }
-        self.began_to_close.notify_waiters();
-    }
-}
 
 /// The listeners of a worker.
 pub(super) struct Listeners {
@@ -213,49 +104,5 @@ impl Worker {
         let mut wakers = Vec::new();
         self.context.local.timers.borrow().wake_all(&mut wakers);
         wakers.drain(..).for_each(std::task::Waker::wake);
-    }
-}
-
-#[cfg(all(test, not(feature = "simulation")))]
-mod tests {
-    use super::*;
-    use net::listener::{Protocols, Wanted};
-
-    fn open_listener() -> OpenListener {
-        let wanted = Wanted { address: "127.0.0.1:0".parse().unwrap(), protocols: Protocols::HTTP1 };
-        OpenListener::new(Arc::new(Listener::bind(wanted, 1).unwrap()))
-    }
-
-    #[test]
-    fn open_listener_closes_no_connection() {
-        let open = open_listener();
-        assert!(!open.is_closing(1, u64::MAX - 1));
-        assert_eq!(open.closes_idle_at_ms(1, true), None);
-    }
-
-    #[test]
-    fn connections_begin_to_close_evenly() {
-        const SPREAD_MS: u64 = 10_000;
-        let open = open_listener();
-        let closing = Closing { spread_ms: SPREAD_MS, kept_ms: 200, first_ms: 500, queue: Queue::Leave };
-        open.close(1_000, closing);
-        for (after_ms, least, most) in [(0, 0, 1), (2_500, 24, 27), (5_000, 49, 52), (SPREAD_MS, 100, 100)] {
-            let count = (1..=100).filter(|id| open.is_closing(*id, 1_000 + after_ms)).count();
-            assert!((least..=most).contains(&count), "{count} of 100 after {after_ms} ms");
-        }
-        let fresh = open.closes_idle_at_ms(7, true).unwrap();
-        assert_eq!(fresh, open.closes_idle_at_ms(7, false).unwrap() + 300);
-    }
-
-    #[test]
-    fn second_close_shortens_the_spread() {
-        let open = open_listener();
-        let closing = Closing { spread_ms: 10_000, kept_ms: 200, first_ms: 200, queue: Queue::Leave };
-        open.close(1_000, closing);
-        let early = (1..=100).filter(|id| open.is_closing(*id, 2_000)).count();
-        open.close(2_000, Closing { spread_ms: 0, kept_ms: 9_000, first_ms: 9_000, ..closing });
-        assert!((1..=100).all(|id| open.is_closing(id, 2_000)));
-        assert!((1..=100).all(|id| open.closes_idle_at_ms(id, false) <= Some(2_200)));
-        assert!(early > 0 && (1..=100).any(|id| open.closes_idle_at_ms(id, false) < Some(2_200)));
     }
 }

@@ -11,12 +11,12 @@ use message::{HeadLimits, Headers, ResponseHead};
 use stdx::buffer::Buffer;
 use stdx::pooled::PooledBox;
 
-use super::peek_reader::PeekReader;
-use super::reader::{BodyReader, Next};
-use super::tunnel::UpstreamTunnel;
-use super::writer::{Framing, Writer};
 use crate::body::{AttemptProgress, BodyEvent, BodyLength, Capacity, PollCapacity, UpstreamStream};
 use crate::forward;
+use crate::h1::peek_reader::PeekReader;
+use crate::h1::reader::{BodyReader, Next};
+use crate::h1::writer::{Framing, Writer};
+use crate::tunnel::Duplex;
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure, Sent};
 use net::endpoint::Endpoint;
@@ -47,7 +47,7 @@ impl UpstreamConnection {
 }
 
 /// One exchange on a connection to a node.
-pub(crate) struct OriginStream {
+pub(crate) struct H1Stream {
     connection: UpstreamConnection,
     input: PeekReader,
     writer: Writer,
@@ -60,10 +60,10 @@ pub(crate) struct OriginStream {
     length: BodyLength,
 }
 
-impl OriginStream {
+impl H1Stream {
     /// Begins an exchange on `connection`, writing through `buffer`.
-    pub(crate) fn new(connection: UpstreamConnection, buffer: Vec<u8>, limits: HeadLimits) -> OriginStream {
-        OriginStream {
+    pub(crate) fn new(connection: UpstreamConnection, buffer: Vec<u8>, limits: HeadLimits) -> H1Stream {
+        H1Stream {
             connection,
             input: PeekReader::new(Buffer::none()),
             writer: Writer::new(buffer),
@@ -81,7 +81,7 @@ impl OriginStream {
     pub(crate) fn end(mut self, complete: bool) -> (Option<UpstreamConnection>, Vec<u8>) {
         let is_whole = self.input.buffer.is_empty();
         let is_settled = self.commit().is_ok();
-        let OriginStream { mut connection, writer, reader, may_serve_again, .. } = self;
+        let H1Stream { mut connection, writer, reader, may_serve_again, .. } = self;
         // Bytes behind the answer belong to nobody: whoever came next would take them for theirs.
         let clean = complete
             && reader.is_done()
@@ -96,11 +96,10 @@ impl OriginStream {
         ((clean && !spent).then_some(connection), writer.into_buffer())
     }
 
-    /// The raw connection and what was already read of it, for a tunnel, and the write buffer for reuse.
-    pub(crate) fn into_tunnel(self, idle_timeout_ms: u64) -> (UpstreamTunnel, Vec<u8>) {
-        let (stream, buffer) = (self.connection.stream, self.input.buffer);
-        let tunnel = UpstreamTunnel { stream, buffer, idle_timeout_ms };
-        (tunnel, self.writer.into_buffer())
+    /// The raw connection with the bytes read behind the head, for a tunnel; and the write buffer for reuse.
+    pub(crate) fn into_duplex(self) -> (Duplex, Vec<u8>) {
+        let duplex = Duplex { stream: self.connection.stream, buffer: self.input.buffer };
+        (duplex, self.writer.into_buffer())
     }
 
     fn begin_body(&mut self) {
@@ -138,7 +137,7 @@ impl OriginStream {
     }
 }
 
-impl UpstreamStream for OriginStream {
+impl UpstreamStream for H1Stream {
     fn start_request(&mut self, exchange: &Exchange, length: BodyLength) {
         self.request_is_head = exchange.request.method == message::Method::Head;
         forward::encode_request(exchange, length, self.writer.head());

@@ -1,6 +1,5 @@
-//! What follows a 101: bytes pass both ways as they come, with back-pressure, until both sides have closed. Each way
-//! holds a buffer only while it has bytes in it, and a small one at most while nobody takes them. It understands none of
-//! them.
+//! A tunnel between two byte streams: bytes pass both ways as they come, with backpressure, until both sides have closed.
+//! Each way holds a buffer only while it has bytes in it, and a small one at most while its receiver takes none.
 
 use std::future::poll_fn;
 use std::io;
@@ -8,19 +7,24 @@ use std::task::{Context, Poll, ready};
 
 use stdx::buffer::{Buffer, LARGE_BYTES, SMALL_BYTES};
 
-use super::connection::Connection;
-use super::peek_reader::PeekReader;
 use crate::body::Capacity;
-use exchange::Exchange;
-use exchange::deadline::Deadline;
+use crate::h1::peek_reader::PeekReader;
+use exchange::deadline::{Deadline, StepTimer};
 use net::env::Stream;
 
-/// The node's end of a tunnel: the connection, and what was already read from it behind the 101.
-pub(crate) struct UpstreamTunnel {
-    pub(crate) stream: Stream,
+/// One end of a tunnel: a connection that has left its protocol, and the bytes already read from it.
+pub(crate) struct Duplex<S = Stream> {
+    pub(crate) stream: S,
     pub(crate) buffer: Buffer,
-    /// How long nothing may pass before the tunnel is closed.
-    pub(crate) idle_timeout_ms: u64,
+}
+
+/// Bytes that a tunnel has passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Passed {
+    /// From the client to the endpoint.
+    pub(crate) up_bytes: u64,
+    /// From the endpoint to the client.
+    pub(crate) down_bytes: u64,
 }
 
 /// One way of a tunnel.
@@ -38,8 +42,8 @@ struct Way {
 }
 
 impl Way {
-    fn new(buffer: Option<Buffer>) -> Way {
-        let reader = PeekReader::new(buffer.unwrap_or_else(Buffer::none));
+    fn new(buffer: Buffer) -> Way {
+        let reader = PeekReader::new(buffer);
         Way { reader, is_bulk: false, is_stuck: false, ended: false, closed: false, bytes: 0 }
     }
 
@@ -93,46 +97,38 @@ impl Way {
     }
 }
 
-/// Runs the tunnel until both ways have ended, one of them failed, or nothing passed for the tunnel's idle time.
+/// Runs the tunnel until both ways have ended, one of them failed, or nothing passed for `idle_timeout_ms`.
 pub(crate) async fn run(
     deadline: &Deadline,
-    exchange: &mut Exchange,
-    connection: &mut Connection,
-    mut origin: UpstreamTunnel,
-) {
-    let timeout_ms = origin.idle_timeout_ms;
-    let mut up = Way::new(connection.input.take());
-    let mut down = Way::new(Some(origin.buffer));
-    let client = &mut connection.stream;
-    let mut armed = false;
-    // Whatever ends this task before both ways have ended, an error, a stop or a panic, must not look like their end.
+    client: Duplex<&mut Stream>,
+    endpoint: Duplex,
+    idle_timeout_ms: u64,
+) -> Passed {
+    let (mut up, mut down) = (Way::new(client.buffer), Way::new(endpoint.buffer));
+    let (client, mut endpoint) = (client.stream, endpoint.stream);
+    let mut timer = StepTimer::default();
+    // An error, a stop or a panic that ends this task early must not look like the end of both ways.
     client.reset_on_close();
-    origin.stream.reset_on_close();
+    endpoint.reset_on_close();
     let in_order = poll_fn(|cx| {
         let mut moved = false;
-        let up_done = up.poll(cx, client, &mut origin.stream, &mut moved);
-        let down_done = down.poll(cx, &mut origin.stream, client, &mut moved);
+        let up_done = up.poll(cx, client, &mut endpoint, &mut moved);
+        let down_done = down.poll(cx, &mut endpoint, client, &mut moved);
         match (up_done, down_done) {
             (Poll::Ready(Err(_)), _) | (_, Poll::Ready(Err(_))) => return Poll::Ready(false),
             (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => return Poll::Ready(true),
             _ => {}
         }
-        if moved || !armed {
-            armed = true;
-            deadline.set(cx, timeout_ms);
-        } else if deadline.expired() {
-            // In order, unless there are bytes that nobody takes.
-            return Poll::Ready(!up.is_stuck && !down.is_stuck);
+        match timer.wait(deadline, cx, (), idle_timeout_ms, moved) {
+            Ok(()) => Poll::Pending,
+            // In order, unless a side holds bytes that the other does not take.
+            Err(_) => Poll::Ready(!up.is_stuck && !down.is_stuck),
         }
-        Poll::Pending
     })
     .await;
     if in_order {
         client.end_on_close();
-        origin.stream.end_on_close();
+        endpoint.end_on_close();
     }
-    exchange.stats.request_bytes += up.bytes;
-    exchange.stats.response_body_bytes += down.bytes;
-    exchange.stats.response_bytes += down.bytes;
-    exchange.times.upstream_ended_ns = exchange.local().clock_ns();
+    Passed { up_bytes: up.bytes, down_bytes: down.bytes }
 }

@@ -10,14 +10,15 @@ use stdx::buffer::{Buffer, LARGE_BYTES};
 use stdx::pooled::PooledBox;
 
 use super::connection::Connection;
-use super::reader::{BodyReader, Next};
 use super::send_capacity::{KeptSendCapacity, SendCapacity};
-use super::writer::{Framing, Writer};
 use crate::body::{BodyEvent, BodyLength, Capacity, RequestBody, ResponseProgress, ResponseSink};
 use crate::forward::{self, ResponseOptions};
+use crate::h1::reader::{BodyReader, Next};
+use crate::h1::writer::{Framing, Writer};
+use crate::tunnel::Duplex;
 use exchange::Exchange;
 use exchange::failure::{Blame, Cause, Failure};
-use net::env::PeerEnd;
+use net::env::{PeerEnd, Stream};
 
 /// From which byte on a body is read in larger pieces than heads come in: as much of it as a node is chosen for. Before that
 /// a connection to one may still have to be opened, and what was read waits for it.
@@ -39,7 +40,7 @@ pub(crate) enum After {
 }
 
 /// See the module.
-pub(crate) struct H1Server<'c> {
+pub(crate) struct H1Stream<'c> {
     connection: &'c mut Connection,
     reader: BodyReader,
     length: BodyLength,
@@ -65,7 +66,7 @@ pub(crate) struct H1Server<'c> {
     is_last: bool,
 }
 
-impl<'c> H1Server<'c> {
+impl<'c> H1Stream<'c> {
     /// For the request whose head was just read from `connection`, writing through `buffer`.
     pub(crate) fn new(
         connection: &'c mut Connection,
@@ -85,7 +86,7 @@ impl<'c> H1Server<'c> {
         let held = connection.input.as_ref().map_or(0, |input| input.filled().len()) as u64;
         let whole = matches!(reader, BodyReader::Length(bytes) if bytes <= held);
         let room = connection.room.begin();
-        let mut server = H1Server {
+        let mut server = H1Stream {
             connection,
             reader,
             length,
@@ -150,9 +151,11 @@ impl<'c> H1Server<'c> {
         self.half_closed || (self.is_last && !self.connection.stream.is_readable())
     }
 
-    /// The connection, for a tunnel, with the write buffer.
-    pub(crate) fn into_tunnel(self) -> (&'c mut Connection, Vec<u8>) {
-        (self.connection, self.writer.into_buffer())
+    /// The bare connection, for a tunnel, and the write buffer.
+    pub(crate) fn into_duplex(self) -> (Duplex<&'c mut Stream>, Vec<u8>) {
+        let Connection { stream, input, .. } = self.connection;
+        let buffer = input.take().unwrap_or_else(Buffer::none);
+        (Duplex { stream, buffer }, self.writer.into_buffer())
     }
 
     /// Steps over what is left of the request body if it has already arrived; false if some is still to come.
@@ -205,7 +208,7 @@ impl<'c> H1Server<'c> {
     }
 }
 
-impl RequestBody for H1Server<'_> {
+impl RequestBody for H1Stream<'_> {
     fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>) -> Poll<BodyEvent<'a>> {
         if let (Some(cursor), BodyReader::Length(bytes)) = (self.cursor, &self.reader) {
             let bytes = usize::try_from(*bytes).expect("a body that lies in the buffer is no longer than it");
@@ -299,7 +302,7 @@ impl RequestBody for H1Server<'_> {
     }
 }
 
-impl ResponseSink for H1Server<'_> {
+impl ResponseSink for H1Stream<'_> {
     fn send_informational(&mut self, head: &ResponseHead) {
         // RFC 9110 section 15.2: a client of HTTP/1.0 knows no interim responses.
         if self.version == Version::Http11 && !self.head_sent {

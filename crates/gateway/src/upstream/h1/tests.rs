@@ -14,7 +14,7 @@ use net::env;
 const LOOK: Capacity = Capacity::Estimate(LARGE_BYTES);
 
 /// A stream of a connection to a node, and the node's end of it.
-fn pair() -> (OriginStream, TcpStream) {
+fn pair() -> (H1Stream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let node = TcpStream::connect(address).unwrap();
@@ -22,12 +22,12 @@ fn pair() -> (OriginStream, TcpStream) {
     let stream = Stream::attach(listener.accept().unwrap().0).unwrap();
     let endpoint = Arc::new(Endpoint { id: 1, address, keep_alive: KeepAlive::default() });
     let connection = UpstreamConnection { stream, endpoint, served: 0, idle_since_ms: 0 };
-    (OriginStream::new(connection, Vec::new(), HeadLimits::default()), node)
+    (H1Stream::new(connection, Vec::new(), HeadLimits::default()), node)
 }
 
 /// Takes the whole answer for a client that takes `most` bytes at once and then rests; how much it held at most while it
 /// did, and the body.
-async fn take(origin: &mut OriginStream, most: usize) -> (usize, Vec<u8>) {
+async fn take(origin: &mut H1Stream, most: usize) -> (usize, Vec<u8>) {
     let mut head = ResponseHead::default();
     poll_fn(|cx| origin.poll_head(cx, &mut head, LOOK)).await.unwrap();
     let (mut held, mut body) = (0, Vec::new());
@@ -135,7 +135,7 @@ fn a_tunnel_reads_on_where_the_head_ends() {
         let mut head = ResponseHead::default();
         poll_fn(|cx| origin.poll_head(cx, &mut head, LOOK)).await.unwrap();
         assert_eq!(head.status, 101);
-        let (mut tunnel, _) = origin.into_tunnel(1_000);
+        let (mut tunnel, _) = origin.into_duplex();
         assert_eq!(tunnel.buffer.capacity(), 0);
         let mut room = [0; 64];
         let count = poll_fn(|cx| tunnel.stream.poll_read(cx, &mut room)).await.unwrap();

@@ -1,0 +1,100 @@
+//! A client's HTTP/1 connection as it is between exchanges.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use stdx::buffer::Buffer;
+
+use super::head::PartialHead;
+use super::send_capacity::KeptSendCapacity;
+use crate::downstream::connection_guard::ConnectionGuard;
+use crate::downstream::listener_state::OpenListener;
+use exchange::exchange::{Address, ConnectionContext, Scheme};
+use net::env::Stream;
+
+/// A client's connection between exchanges: small, and without a buffer while it is idle. It lives in a box of its own,
+/// since an `async fn` would keep two copies of what it is given, one as its argument and one as its variable.
+pub(crate) struct Connection {
+    pub(crate) stream: Stream,
+    pub(crate) input: Option<Buffer>,
+    /// A number no other connection of this process has.
+    pub(super) id: u64,
+    peer: Address,
+    /// Requests begun on it.
+    pub(super) requests: u32,
+    /// Where it came in; when that ends, it ends too.
+    pub(crate) listener: Rc<OpenListener>,
+    /// What is known of the head of which only a part has come, if there is one.
+    pub(super) partial: Option<PartialHead>,
+    /// What is known of the client's room between exchanges.
+    pub(super) room: KeptSendCapacity,
+    /// Its place in the worker's count, given back with it.
+    counted: ConnectionGuard,
+}
+
+impl Connection {
+    /// A connection that was just accepted.
+    pub(crate) fn new(
+        stream: Stream,
+        id: u64,
+        peer: SocketAddr,
+        listener: Rc<OpenListener>,
+        counted: ConnectionGuard,
+    ) -> Box<Connection> {
+        let peer = peer.into();
+        let room = KeptSendCapacity::AfterShort;
+        Box::new(Connection {
+            stream,
+            input: None,
+            id,
+            peer,
+            requests: 0,
+            listener,
+            partial: None,
+            room,
+            counted,
+        })
+    }
+
+    /// What an exchange knows of it.
+    pub(super) fn context(&self) -> ConnectionContext {
+        ConnectionContext {
+            id: self.id,
+            peer: self.peer,
+            local: self.listener.listener.address().into(),
+            scheme: Scheme::Http,
+            requests: self.requests,
+        }
+    }
+
+    /// A buffer to read from a client.
+    pub(crate) fn take_input() -> Buffer {
+        Buffer::small()
+    }
+
+    /// Takes up what the kernel has accepted for us and the event loop has not told of: such a request is answered even
+    /// though the connection is about to end. False if there is nothing.
+    pub(super) fn take_arrived(&mut self) -> bool {
+        let mut input = Connection::take_input();
+        let count = self.stream.read_arrived(input.spare_mut());
+        input.advance(count);
+        self.input = Some(input);
+        count > 0
+    }
+
+    /// Whether it is to end after the exchange under way.
+    #[inline]
+    pub(super) fn is_closing(&self, now_ms: u64) -> bool {
+        self.listener.is_closing(self.id, now_ms)
+    }
+
+    pub(super) fn has_input(&self) -> bool {
+        self.input.as_ref().is_some_and(|input| !input.filled().is_empty())
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.counted.release(self.peer.ip());
+    }
+}

@@ -1,0 +1,153 @@
+//! Reading the head of a request on an HTTP/1 connection. A client that sends it in parts holds a buffer for its bytes,
+//! and no exchange.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+
+use http1::{HeadError, HeadStatus, RequestWire, is_still_partial, parse_request};
+use message::HeadLimits;
+use stdx::buffer::Buffer;
+
+use super::connection::Connection;
+use super::timer::ConnectionTimer;
+use exchange::Exchange;
+use exchange::failure::{Cause, Failure};
+
+/// A head of which only a part has come: all that is held of a slow client besides its bytes.
+#[derive(Clone, Copy)]
+pub(super) struct PartialHead {
+    /// When its first byte was read.
+    started_ns: u64,
+    /// How far it was searched for its end.
+    scanned_bytes: usize,
+}
+
+impl Connection {
+    /// Reads on until the head may be complete, cannot become so, or is late: then it is worth an exchange. False when
+    /// the connection is over.
+    pub(super) fn poll_rest_of_head(&mut self, cx: &mut Context<'_>, timer: &ConnectionTimer) -> Poll<bool> {
+        let limits = &timer.context.local.options.limits.head;
+        let (Some(partial), Some(input)) = (&mut self.partial, &mut self.input) else {
+            return Poll::Ready(true);
+        };
+        loop {
+            make_room(input, limits);
+            match self.stream.poll_read(cx, input.spare_mut()) {
+                Poll::Ready(Ok(count @ 1..)) => {
+                    input.advance(count);
+                    if !is_still_partial(input.filled(), &mut partial.scanned_bytes, limits) {
+                        return Poll::Ready(true);
+                    }
+                }
+                // The end of the stream can be read again, by whoever tells the client.
+                Poll::Ready(Ok(_)) => return Poll::Ready(true),
+                Poll::Ready(Err(_)) => return Poll::Ready(false),
+                Poll::Pending if timer.gives_way() => return Poll::Ready(false),
+                Poll::Pending if timer.deadline.expired() => return Poll::Ready(true),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
+
+/// What came where a request was expected.
+pub(super) enum Arrived {
+    /// The head of a request.
+    Head(RequestWire),
+    /// A part of one; the connection keeps it.
+    Part,
+    /// Nothing yet.
+    Nothing,
+    /// The end of the connection.
+    End,
+}
+
+/// Reads one request's head, once it has begun to arrive. Whoever sends it in parts holds no exchange while the rest is
+/// on its way.
+pub(super) async fn read_head(
+    timer: &ConnectionTimer,
+    connection: &mut Connection,
+    exchange: &mut Exchange,
+) -> Result<Arrived, Failure> {
+    let local = &timer.context.local;
+    let limits = &local.options.limits;
+    let mut input = connection.input.take().unwrap_or_else(Connection::take_input);
+    let before = connection.partial.take();
+    let mut wire = RequestWire::default();
+    exchange.times.started_ns = before.map_or_else(|| local.clock_ns(), |partial| partial.started_ns);
+    let result = poll_fn(|cx| {
+        loop {
+            if !input.filled().is_empty() {
+                match parse_request(input.filled(), &mut exchange.request, &mut wire, &limits.head) {
+                    Ok(HeadStatus::Complete { head_bytes }) => {
+                        input.consume(head_bytes);
+                        exchange.stats.request_bytes = head_bytes as u64;
+                        return Poll::Ready(Ok(Arrived::Head(wire)));
+                    }
+                    Ok(HeadStatus::Partial) => make_room(&mut input, &limits.head),
+                    Err(error) => return Poll::Ready(Err(head_failure(&error))),
+                }
+            }
+            match connection.stream.poll_read_at_once(cx, input.spare_mut()) {
+                Poll::Ready(Ok(0)) if input.filled().is_empty() => return Poll::Ready(Ok(Arrived::End)),
+                Poll::Ready(Ok(0)) => {
+                    // Bytes that came since the first look may be malformed, so that all of them are parsed again.
+                    exchange.request.clear();
+                    wire = RequestWire::default();
+                    let failure =
+                        match parse_request(input.filled(), &mut exchange.request, &mut wire, &limits.head) {
+                            Err(error) => head_failure(&error),
+                            Ok(_) => Failure::new(
+                                Cause::BadRequest,
+                                "the connection closed inside the request head",
+                            ),
+                        };
+                    return Poll::Ready(Err(failure));
+                }
+                Poll::Ready(Ok(count)) => input.advance(count),
+                Poll::Ready(Err(_)) => return Poll::Ready(Ok(Arrived::End)),
+                // The event loop takes every fresh connection for readable: it goes back to waiting, without a buffer.
+                Poll::Pending if input.filled().is_empty() => return Poll::Ready(Ok(Arrived::Nothing)),
+                Poll::Pending if before.is_some() && timer.deadline.expired() => {
+                    let detail = "the request head did not arrive in time";
+                    return Poll::Ready(Err(Failure::new(Cause::HeadTimeout, detail)));
+                }
+                Poll::Pending => {
+                    if before.is_none() {
+                        timer.deadline.set(cx, limits.head_timeout_ms);
+                    }
+                    let started_ns = exchange.times.started_ns;
+                    let scanned_bytes = input.filled().len();
+                    connection.partial = Some(PartialHead { started_ns, scanned_bytes });
+                    return Poll::Ready(Ok(Arrived::Part));
+                }
+            }
+        }
+    })
+    .await;
+    connection.input = Some(input);
+    result
+}
+
+/// Makes room for more of a head: what earlier requests left in front, then as much again as has come.
+fn make_room(input: &mut Buffer, limits: &HeadLimits) {
+    if input.spare_mut().is_empty() {
+        input.compact();
+    }
+    if input.is_full() {
+        input.double_to(limits.max_head_bytes + 1);
+    }
+}
+
+fn head_failure(error: &HeadError) -> Failure {
+    let cause = match error.status() {
+        413 => Cause::BodyTooLarge,
+        414 => Cause::LineTooLong,
+        417 => Cause::ExpectationFailed,
+        431 => Cause::HeadTooLarge,
+        501 => Cause::NotImplemented,
+        505 => Cause::VersionNotSupported,
+        _ => Cause::BadRequest,
+    };
+    Failure::new(cause, error.reason())
+}

@@ -1,0 +1,205 @@
+//! A client's HTTP/1 connection from accept to close: waiting for a request without holding a buffer, one exchange after
+//! another, and closing so that nothing in flight is lost. It sequences; each step lives elsewhere.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+
+use http1::{RequestWire, asks_for_head};
+use message::Method;
+use stdx::pooled::PooledBox;
+
+use super::connection::Connection;
+use super::head::{Arrived, read_head};
+use super::linger::linger;
+use super::stream::{After, H1Stream};
+use super::timer::ConnectionTimer;
+use crate::idle::IdleState;
+use crate::pipeline::{self, Outcome, Served};
+use crate::tunnel;
+use net::env::yield_when_spent;
+
+/// Serves a connection until it ends.
+pub(crate) async fn serve(mut connection: Box<Connection>, timer: ConnectionTimer) {
+    while wait_for_request(&mut connection, &timer).await {
+        timer.end_idle();
+        // Requests sent ahead that are answered here could follow each other without end.
+        yield_when_spent().await;
+        // The exchange's state is large; it lives in memory that workers reuse, not in this task.
+        let exchange = PooledBox::make(|| one_exchange(&mut connection, &timer)).into_pin();
+        match exchange.await {
+            After::KeepAlive => {
+                if !connection.has_input() {
+                    connection.input = None;
+                }
+            }
+            After::HeadPartial => {}
+            After::Close => return PooledBox::pin(linger(&mut connection, &timer)).await,
+            After::Over => return,
+            After::Abort => return connection.stream.reset_on_close(),
+        }
+    }
+}
+
+/// Waits until a request begins to arrive, or goes on; false when the connection is over. The very first one has the
+/// time of a head, the later ones the idle time.
+async fn wait_for_request(connection: &mut Connection, timer: &ConnectionTimer) -> bool {
+    if connection.has_input() && connection.partial.is_none() {
+        return true;
+    }
+    let local = &timer.context.local;
+    let limits = &local.options.limits;
+    let timeout_ms = if connection.requests == 0 { limits.head_timeout_ms } else { limits.idle_timeout_ms };
+    let mut armed = false;
+    let mut silent = false;
+    let mut close_grace = CloseGrace::default();
+    poll_fn(|cx| {
+        let falls_silent = !std::mem::replace(&mut silent, true);
+        if connection.partial.is_some() {
+            let rest = connection.poll_rest_of_head(cx, timer);
+            if falls_silent && rest.is_pending() {
+                timer.begin_idle(IdleState::Head);
+            }
+            return rest;
+        }
+        // A look first: it is cheaper than the question that leaves a waker.
+        if connection.stream.is_readable() || connection.stream.poll_read_ready(cx).is_ready() {
+            return Poll::Ready(true);
+        }
+        if falls_silent {
+            timer.begin_idle(if connection.requests == 0 { IdleState::Unspoken } else { IdleState::Idle });
+        } else if timer.gives_way() {
+            return Poll::Ready(connection.take_arrived());
+        }
+        if let Some(at_ms) = connection.listener.closes_idle_at_ms(connection.id, connection.requests == 0) {
+            return close_grace.poll(cx, connection, timer, at_ms, timeout_ms);
+        }
+        if connection.requests > 0 && local.shared.memory.sheds_idle() {
+            return Poll::Ready(connection.take_arrived());
+        }
+        // What the deadline was set for in the last exchange does not count here.
+        if armed && timer.deadline.expired() {
+            return Poll::Ready(false);
+        }
+        if !armed {
+            armed = true;
+            timer.deadline.set(cx, timeout_ms);
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// The last wait of a connection whose listener is closing.
+#[derive(Default)]
+struct CloseGrace {
+    /// The end that the deadline is set for; 0 before it is.
+    armed_for_ms: u64,
+}
+
+impl CloseGrace {
+    /// Ready when the time for one more request is over; true if one has arrived nevertheless.
+    fn poll(
+        &mut self,
+        cx: &Context<'_>,
+        connection: &mut Connection,
+        timer: &ConnectionTimer,
+        at_ms: u64,
+        timeout_ms: u64,
+    ) -> Poll<bool> {
+        let left_ms = at_ms.saturating_sub(timer.context.local.now_ms());
+        if left_ms == 0 || (self.armed_for_ms != 0 && timer.deadline.expired()) {
+            return Poll::Ready(connection.take_arrived());
+        }
+        // A second close of the listener brings the end nearer.
+        if self.armed_for_ms != at_ms {
+            self.armed_for_ms = at_ms;
+            // 0 is no idle timeout, and not none at all.
+            timer.deadline.set(cx, if timeout_ms == 0 { left_ms } else { left_ms.min(timeout_ms) });
+        }
+        Poll::Pending
+    }
+}
+
+async fn one_exchange(connection: &mut Connection, timer: &ConnectionTimer) -> After {
+    let local = &timer.context.local;
+    let mut exchange = timer.context.exchanges.checkout();
+    let exchange = &mut *exchange;
+    let mut wire = RequestWire::default();
+    let refused = match read_head(timer, connection, exchange).await {
+        Ok(Arrived::Head(head)) => {
+            wire = head;
+            None
+        }
+        Ok(Arrived::Part) => return After::HeadPartial,
+        Ok(Arrived::Nothing) => return After::KeepAlive,
+        Ok(Arrived::End) => return After::Close,
+        Err(failure) => {
+            if connection.input.as_ref().is_some_and(|input| asks_for_head(input.filled())) {
+                // What is kept of a refused head, so that the refusal suits it.
+                exchange.request.method = Method::Head;
+            }
+            Some(failure)
+        }
+    };
+    connection.requests = connection.requests.saturating_add(1);
+    exchange.connection = connection.context();
+    let limits = &local.options.limits;
+    let keep_alive = refused.is_none()
+        && wire.keep_alive
+        && !connection.is_closing(local.now_ms())
+        && !local.shared.memory.sheds_idle()
+        && (limits.max_requests_per_connection == 0
+            || u64::from(connection.requests) < limits.max_requests_per_connection);
+    if limits.request_timeout_ms != 0 {
+        timer.deadline.set_cap(exchange.times.started_ns / 1_000_000 + limits.request_timeout_ms);
+    }
+    let mut server = H1Stream::new(connection, exchange, wire, local.take_bytes(), keep_alive);
+    let Served { outcome, log } = match refused {
+        None => pipeline::run(&timer.context, exchange, &mut server, &timer.deadline).await,
+        Some(failure) => {
+            PooledBox::pin(pipeline::refuse(&timer.context, exchange, &mut server, &timer.deadline, failure))
+                .await
+        }
+    };
+    if limits.request_timeout_ms != 0 {
+        // What follows is no longer about this request; a tunnel is none.
+        timer.deadline.clear_cap();
+    }
+    let after = match outcome {
+        Outcome::Done => {
+            let (after, bytes) = server.end();
+            local.give_bytes(bytes);
+            after
+        }
+        Outcome::Tunnel { endpoint, idle_timeout_ms } => {
+            let (client, bytes) = server.into_duplex();
+            local.give_bytes(bytes);
+            let tunnel = tunnel::run(&timer.deadline, client, *endpoint, idle_timeout_ms);
+            let passed = PooledBox::pin(tunnel).await;
+            exchange.stats.request_bytes += passed.up_bytes;
+            exchange.stats.response_body_bytes += passed.down_bytes;
+            exchange.stats.response_bytes += passed.down_bytes;
+            exchange.times.upstream_ended_ns = local.clock_ns();
+            After::Over
+        }
+    };
+    pipeline::log(&timer.context, exchange, log);
+    after
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The size of the future that `make` makes.
+    fn size_of_future<F: Future>(_make: impl FnOnce(Box<Connection>, ConnectionTimer) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// The design's figure. A TLS connection will hold some 10 KiB of its own.
+    #[test]
+    fn idle_connection_takes_less_than_1_kib() {
+        let bytes = size_of_future(serve) + size_of::<Connection>();
+        assert!(bytes <= 1024, "{bytes} bytes for a connection that waits");
+    }
+}
