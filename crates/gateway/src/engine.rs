@@ -17,11 +17,12 @@ use stdx::published::Published;
 use life::{Seed, keep_alive};
 use watch::Watch;
 
+use crate::downstream::listener_state::{CLOSE_GRACE_MS, Closing, Queue};
 use crate::observe::access_log::AccessLog;
 use crate::observe::exposition;
 use crate::observe::log_writer::LogWriter;
 use crate::runtime::Runtime;
-use crate::worker::{self, CLOSE_GRACE_MS, Closing, Command, Handle, Queue};
+use crate::worker::{self, Command, Handle};
 use exchange::observe::metrics::SharedSeries;
 use exchange::options::Options;
 use exchange::overload::{Shared, memory};

@@ -7,7 +7,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::idle::{IdleConnections, IdleState};
+use crate::idle::IdleConnections;
+use crate::observe::idle_counts::IdleState;
 use crate::observe::status::Status;
 use crate::worker::command::{Command, Handle};
 use exchange::Local;

@@ -25,4 +25,4 @@ mod tunnel;
 pub mod upstream;
 mod worker;
 
-pub use idle::{IdleCounts, IdleState};
+pub use observe::idle_counts::{IdleCounts, IdleState};

@@ -5,6 +5,7 @@ pub mod access_log;
 pub(crate) mod current_work;
 pub mod exposition;
 pub mod failures;
+pub mod idle_counts;
 pub mod log_writer;
 pub mod status;
 pub(crate) mod upstream_warnings;

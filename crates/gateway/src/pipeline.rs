@@ -12,6 +12,7 @@ mod replay;
 mod respond;
 mod retry;
 mod run;
+mod target;
 mod turn;
 mod upload;
 mod wait;

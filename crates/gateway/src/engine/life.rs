@@ -119,7 +119,7 @@ fn pin_to_core(index: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::worker::Closing;
+    use crate::downstream::listener_state::Closing;
 
     #[test]
     fn failed_worker_is_restarted_until_stopped() {

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use super::failures::Refusal;
 use super::status::Status;
-use crate::idle::IdleState;
+use crate::observe::idle_counts::IdleState;
 use exchange::failure::Cause;
 use exchange::observe::histogram::{BOUNDS_MS, Histogram, HistogramTotals};
 use exchange::observe::metrics::{Labels, Series, SharedSeries};

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::idle::IdleState;
+use crate::observe::idle_counts::IdleState;
 use exchange::failure::Cause;
 use exchange::observe::histogram::bump;
 use exchange::overload::capacity::Shortage;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 
 use super::current_work::CurrentWorkCell;
 use super::failures::FailureCounts;
-use crate::idle::IdleCounts;
+use crate::observe::idle_counts::IdleCounts;
 use exchange::overload::capacity::Shortage;
 
 /// What all workers see of each other and control sees of them: a few counters, each written by one worker.

@@ -13,6 +13,7 @@ use super::phases::{self, Chains};
 use super::respond;
 use super::retry::AttemptReport;
 use super::run::{Outcome, Run};
+use super::target::Forward;
 use super::upload::{self, Progress, Upload};
 use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor, gone};
 use crate::body::{AttemptProgress, BodyLength, DownstreamStream, UpstreamStream};
@@ -25,20 +26,10 @@ use exchange::Exchange;
 use exchange::deadline::Expired;
 use exchange::exchange::Attempt;
 use exchange::failure::{Blame, Cause, Failure, Sent};
-use exchange::options::Timeouts;
 use exchange::plugin::Phase;
 
 /// Interim responses a node may send before its final one; more is a flood, not a hint.
 const INTERIM_MAX: u32 = 32;
-/// Where a request goes: what all attempts of its exchange share.
-#[derive(Clone, Copy)]
-pub(super) struct Forward<'r, 'w> {
-    pub(super) run: &'r Run<'w>,
-    pub(super) chains: &'r Chains<'r>,
-    pub(super) upstream: &'r Upstream,
-    pub(super) timeouts: Timeouts,
-}
-
 /// A try under way.
 struct ActiveAttempt {
     origin: PooledStream,

@@ -7,11 +7,11 @@ use std::task::{Context, Poll};
 use message::Headers;
 use stdx::pooled::PooledBox;
 
-use super::attempt::Forward;
 use super::min_rate::MinRateGuard;
 use super::phases::{self, Chains};
 use super::respond;
 use super::run::{Run, refuse_undecided};
+use super::target::Forward;
 use super::turn::Turn;
 use super::upload::Upload;
 use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor};

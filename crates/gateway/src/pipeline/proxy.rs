@@ -3,11 +3,12 @@
 
 use smallvec::SmallVec;
 
-use super::attempt::{Forward, attempt_at, micros};
+use super::attempt::{attempt_at, micros};
 use super::collect;
 use super::phases::Chains;
 use super::retry::{self, AttemptReport, Next};
 use super::run::{Outcome, Run};
+use super::target::Forward;
 use super::upload::Upload;
 use crate::body::{BodyLength, DownstreamStream};
 use crate::upstream::state::Selection;

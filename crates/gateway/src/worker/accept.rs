@@ -9,7 +9,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Command, Handle, Worker};
+use super::command::{Command, Handle};
+use super::state::Worker;
 use crate::context::WorkerContext;
 use crate::downstream::connection_guard::ConnectionGuard;
 use crate::downstream::h1::connection::Connection;

@@ -4,24 +4,12 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use stdx::published::{Published, Reader};
-
-use super::{Handle, Worker, accept};
+use super::accept;
+use super::command::Handle;
+use super::state::Worker;
 use crate::downstream::listener_state::{CLOSE_GRACE_MS, Closing, OpenListener};
 use net::env;
-use net::listener::{Listener, ListenerSet};
-
-/// The listeners of a worker.
-pub(super) struct Listeners {
-    published: Reader<ListenerSet>,
-    open: Vec<Rc<OpenListener>>,
-}
-
-impl Listeners {
-    pub(super) fn new(published: Arc<Published<ListenerSet>>) -> Listeners {
-        Listeners { published: Reader::new(published), open: Vec::new() }
-    }
-}
+use net::listener::Listener;
 
 impl Worker {
     /// Brings this worker's sockets in line with the published set: starts to accept on what is new, ends what is gone.

@@ -1,6 +1,5 @@
 //! A worker's thread: its event loop, its slow loop (timers, sweeps, flushes), its commands.
 
-use std::future::Future;
 use std::io;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -9,8 +8,11 @@ use std::task::Waker;
 use stdx::buffer::BufferPool;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::{Closing, Command, Handle, Parts, Worker, accept};
+use super::accept;
+use super::command::{Command, Handle};
+use super::state::{Parts, Worker};
 use crate::context::WorkerContext;
+use crate::downstream::listener_state::Closing;
 use net::env::{self, Stream};
 
 /// One turn of the slow loop; deadlines are met to within this and the steps of [`wake_in_batches`].
@@ -116,28 +118,7 @@ async fn wake_in_batches(wakers: &mut Vec<Waker>, turned: impl Fn()) {
     }
 }
 
-/// Tells the worker when it is dropped by a panic.
-struct CriticalTask(Rc<Worker>);
-
-impl Drop for CriticalTask {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.critical_task_failed.notify_one();
-        }
-    }
-}
-
 impl Worker {
-    /// Runs a task that the worker is no worker without, as a loop that accepts: the event loop takes a panic for the end
-    /// of one task, and here it is the end of all of them, so that the worker is started again whole.
-    pub(super) fn spawn_critical(self: &Rc<Self>, task: impl Future<Output = ()> + 'static) {
-        let vital = CriticalTask(self.clone());
-        env::spawn(async move {
-            let _vital = vital;
-            task.await;
-        });
-    }
-
     /// Notes that the loop turns, at the time that is returned, in milliseconds.
     fn beat(&self) -> u64 {
         let now_ms = self.context.local.clock_ns() / 1_000_000;

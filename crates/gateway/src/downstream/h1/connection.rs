@@ -5,7 +5,6 @@ use std::rc::Rc;
 
 use stdx::buffer::Buffer;
 
-use super::head::PartialHead;
 use super::send_capacity::KeptSendCapacity;
 use crate::downstream::connection_guard::ConnectionGuard;
 use crate::downstream::listener_state::OpenListener;
@@ -30,6 +29,15 @@ pub(crate) struct Connection {
     pub(super) room: KeptSendCapacity,
     /// Its place in the worker's count, given back with it.
     counted: ConnectionGuard,
+}
+
+/// A head of which only a part has come: all that is held of a slow client besides its bytes.
+#[derive(Clone, Copy)]
+pub(super) struct PartialHead {
+    /// When its first byte was read.
+    pub(super) started_ns: u64,
+    /// How far it was searched for its end.
+    pub(super) scanned_bytes: usize,
 }
 
 impl Connection {

@@ -8,19 +8,10 @@ use http1::{HeadError, HeadStatus, RequestWire, is_still_partial, parse_request}
 use message::HeadLimits;
 use stdx::buffer::Buffer;
 
-use super::connection::Connection;
+use super::connection::{Connection, PartialHead};
 use super::timer::ConnectionTimer;
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure};
-
-/// A head of which only a part has come: all that is held of a slow client besides its bytes.
-#[derive(Clone, Copy)]
-pub(super) struct PartialHead {
-    /// When its first byte was read.
-    started_ns: u64,
-    /// How far it was searched for its end.
-    scanned_bytes: usize,
-}
 
 impl Connection {
     /// Reads on until the head may be complete, cannot become so, or is late: then it is worth an exchange. False when

@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use super::connection::Connection;
 use super::timer::ConnectionTimer;
-use crate::idle::IdleState;
+use crate::observe::idle_counts::IdleState;
 
 /// After the last response the peer may still be sending; reading on for so long keeps its end from being reset while
 /// the response is still on its way (RFC 9112 section 9.6).

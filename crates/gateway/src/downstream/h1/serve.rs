@@ -13,7 +13,7 @@ use super::head::{Arrived, read_head};
 use super::linger::linger;
 use super::stream::{After, H1Stream};
 use super::timer::ConnectionTimer;
-use crate::idle::IdleState;
+use crate::observe::idle_counts::IdleState;
 use crate::pipeline::{self, Outcome, Served};
 use crate::tunnel;
 use net::env::yield_when_spent;

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::context::WorkerContext;
-use crate::idle::IdleState;
+use crate::observe::idle_counts::IdleState;
 use exchange::deadline::Deadline;
 
 /// The deadline of one connection of a client; when it is dropped, the connection leaves the idle ones.

@@ -1,0 +1,87 @@
+//! A worker's state: its context, its listeners, and the tasks that it cannot do without.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use stdx::published::{Published, Reader};
+
+use crate::context::{ContextParts, WorkerContext};
+use crate::downstream::listener_state::OpenListener;
+use crate::observe::current_work::CurrentWork;
+use exchange::Local;
+use exchange::options::Options;
+use exchange::overload::Shared;
+use net::env;
+use net::listener::ListenerSet;
+
+/// One worker thread.
+pub(crate) struct Worker {
+    pub(crate) context: Rc<WorkerContext>,
+    pub(super) listeners: RefCell<Listeners>,
+    /// A task that it cannot do without has panicked.
+    pub(super) critical_task_failed: tokio::sync::Notify,
+    /// The revision whose deleted routes were last swept from the counters.
+    pub(super) swept_revision: Cell<u64>,
+}
+
+/// What a worker is made of.
+pub(crate) struct Parts {
+    pub(crate) index: usize,
+    pub(crate) options: Arc<Options>,
+    pub(crate) listeners: Arc<Published<ListenerSet>>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) context: ContextParts,
+}
+
+impl Worker {
+    pub(crate) fn new(parts: Parts) -> Rc<Worker> {
+        let local = Local::new(parts.index, parts.options, parts.shared);
+        let context = WorkerContext::new(local, parts.context);
+        let status = &context.status;
+        status.beat_ms.store(context.local.now_ms(), Ordering::Relaxed);
+        status.current_work.set(CurrentWork::Nothing);
+        status.configured.store(true, Ordering::Release);
+        Rc::new(Worker {
+            context,
+            listeners: RefCell::new(Listeners::new(parts.listeners)),
+            critical_task_failed: tokio::sync::Notify::new(),
+            swept_revision: Cell::new(0),
+        })
+    }
+
+    /// Runs a task that the worker is no worker without, as a loop that accepts: the event loop takes a panic for the end
+    /// of one task, and here it is the end of all of them, so that the worker is started again whole.
+    pub(super) fn spawn_critical(self: &Rc<Self>, task: impl Future<Output = ()> + 'static) {
+        let vital = CriticalTask(self.clone());
+        env::spawn(async move {
+            let _vital = vital;
+            task.await;
+        });
+    }
+}
+
+/// The listeners of a worker.
+pub(super) struct Listeners {
+    pub(super) published: Reader<ListenerSet>,
+    pub(super) open: Vec<Rc<OpenListener>>,
+}
+
+impl Listeners {
+    pub(super) fn new(published: Arc<Published<ListenerSet>>) -> Listeners {
+        Listeners { published: Reader::new(published), open: Vec::new() }
+    }
+}
+
+/// Tells the worker when it is dropped by a panic.
+struct CriticalTask(Rc<Worker>);
+
+impl Drop for CriticalTask {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.critical_task_failed.notify_one();
+        }
+    }
+}
