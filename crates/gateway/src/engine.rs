@@ -17,12 +17,11 @@ use stdx::published::Published;
 use life::{Seed, keep_alive};
 use watch::Watch;
 
-use crate::downstream::listener_state::{CLOSE_GRACE_MS, Closing, Queue};
+use crate::command::{self, CLOSE_GRACE_MS, Closing, Command, Handle, Queue};
 use crate::observe::access_log::AccessLog;
 use crate::observe::exposition;
 use crate::observe::log_writer::LogWriter;
 use crate::runtime::Runtime;
-use crate::worker::{self, Command, Handle};
 use exchange::observe::metrics::SharedSeries;
 use exchange::options::Options;
 use exchange::overload::{Shared, memory};
@@ -86,7 +85,7 @@ impl Engine {
     pub fn start(config: EngineConfig) -> io::Result<Engine> {
         let published = Arc::new(Published::new(config.runtime));
         let listeners: Arc<Published<ListenerSet>> = Arc::new(Published::new(Arc::default()));
-        let channels: Vec<_> = (0..config.workers).map(|_| worker::channel()).collect();
+        let channels: Vec<_> = (0..config.workers).map(|_| command::channel()).collect();
         let workers: Vec<Handle> = channels.iter().map(|(handle, _)| handle.clone()).collect();
         let reclaimer = bury_and_watch(workers.clone(), published.clone())?;
         let series: Arc<Mutex<Vec<SharedSeries>>> = Arc::default();

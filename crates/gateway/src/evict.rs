@@ -7,10 +7,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::command::{Command, Handle};
 use crate::idle::IdleConnections;
 use crate::observe::idle_counts::IdleState;
 use crate::observe::status::Status;
-use crate::worker::command::{Command, Handle};
 use exchange::Local;
 use exchange::overload::capacity::Shortage;
 use net::env;
@@ -251,7 +251,7 @@ pub(crate) fn lacks_descriptors(error: &io::Error) -> bool {
 mod tests {
     use super::super::idle::IdleConnections;
     use super::*;
-    use crate::worker::channel;
+    use crate::command::channel;
 
     /// Two workers that turn at 10 s; the connection of the second one has been silent longer.
     fn workers() -> (Vec<Handle>, Vec<IdleConnections>) {

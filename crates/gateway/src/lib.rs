@@ -3,6 +3,7 @@
 #![cfg_attr(any(test, feature = "simulation"), allow(clippy::unwrap_used))]
 
 pub mod body;
+mod command;
 pub mod compile;
 mod context;
 mod downstream;

@@ -2,12 +2,10 @@
 //! other threads, and sweeps what it keeps; requests are served by `downstream` and `pipeline` with its context.
 
 mod accept;
-pub(crate) mod command;
 mod listeners;
 mod run;
 mod state;
 
-pub(crate) use command::{Command, Handle, channel};
 #[cfg(feature = "simulation")]
 pub(crate) use run::body;
 pub(crate) use run::run;

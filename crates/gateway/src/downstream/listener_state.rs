@@ -5,15 +5,11 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
+use crate::command::{Closing, Queue};
 use net::listener::Listener;
 
 /// Where no end is in sight.
 const NEVER: u64 = u64::MAX;
-/// How long an idle connection of a removed listener may wait for one more request, which is answered with
-/// `Connection: close`. Closed at once, it could cross with a request on its way; most clients that are busy ask again
-/// within this time and so learn of the end without losing anything.
-pub(crate) const CLOSE_GRACE_MS: u64 = 2_000;
-
 /// A listener as its connections on this worker see it.
 pub(crate) struct OpenListener {
     pub(crate) listener: Arc<Listener>,
@@ -23,36 +19,6 @@ pub(crate) struct OpenListener {
     all_closing_from_ms: Cell<u64>,
     closing: Cell<Closing>,
     began_to_close: Notify,
-}
-
-/// How the connections of a closing listener end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Closing {
-    /// Connections begin to close one after the other, spread over this time, so that their clients do not all connect
-    /// again at once. 0: all begin at once.
-    pub(crate) spread_ms: u64,
-    /// How long a connection that has carried a request waits for one more when it begins to close.
-    pub(crate) kept_ms: u64,
-    /// How long a connection that has carried none waits for its first one.
-    pub(crate) first_ms: u64,
-    /// The kernel's queue.
-    pub(crate) queue: Queue,
-}
-
-impl Closing {
-    /// All connections begin to close at once and wait `idle_ms` for a request; the kernel's queue is served.
-    pub(crate) const fn at_once(idle_ms: u64) -> Closing {
-        Closing { spread_ms: 0, kept_ms: idle_ms, first_ms: idle_ms, queue: Queue::Serve }
-    }
-}
-
-/// What becomes of connections that the kernel has queued when a listener is closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Queue {
-    /// They are served: they were accepted on our behalf.
-    Serve,
-    /// They are left to the process that holds the same sockets now.
-    Leave,
 }
 
 impl OpenListener {

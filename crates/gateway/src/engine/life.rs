@@ -12,12 +12,13 @@ use stdx::published::Published;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::mpsc::error::TryRecvError;
 
+use crate::command::{Command, Handle};
 use crate::context::ContextParts;
 use crate::observe::access_log::{AccessLog, LineWriter};
 use crate::observe::log_writer::LogWriter;
 use crate::observe::upstream_warnings::UpstreamWarnings;
 use crate::runtime::Runtime;
-use crate::worker::{self, Command, Handle, Parts};
+use crate::worker::{self, Parts};
 use exchange::observe::metrics::{SharedSeries, WorkerMetrics};
 use exchange::options::Options;
 use exchange::overload::Shared;
@@ -119,13 +120,13 @@ fn pin_to_core(index: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::downstream::listener_state::Closing;
+    use crate::command::Closing;
 
     #[test]
     fn failed_worker_is_restarted_until_stopped() {
         let shared = Shared::new(&crate::testing::without_routes().0);
         let check = |told: &[fn() -> Command], wanted: bool| {
-            let (handle, mut commands) = worker::channel();
+            let (handle, mut commands) = crate::command::channel();
             for command in told {
                 handle.commands.send(command()).unwrap();
             }

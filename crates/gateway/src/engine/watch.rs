@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::command::Handle;
 use crate::observe::current_work::CurrentWork;
 use crate::observe::status::Status;
 use crate::runtime::Runtime;
-use crate::worker::Handle;
 
 /// How often the workers are looked at. A look is a load for each worker.
 pub(super) const PERIOD_MS: u64 = 250;
@@ -106,10 +106,9 @@ fn request_of(status: &Status, runtime: &Runtime) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::worker;
 
     fn watched(now_ms: u64) -> (Watch, Vec<Handle>) {
-        let workers: Vec<Handle> = (0..2).map(|_| worker::channel().0).collect();
+        let workers: Vec<Handle> = (0..2).map(|_| crate::command::channel().0).collect();
         for worker in &workers {
             worker.status.configured.store(true, Ordering::Release);
             beat(worker, now_ms);

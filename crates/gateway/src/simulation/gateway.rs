@@ -18,13 +18,13 @@ use super::ledger::Ledger;
 use super::names::{self, Names};
 use super::plan::{Plan, Plant, proxy_address, second_address};
 use super::plugins;
+use crate::command::{self, Closing, Command, Handle};
 use crate::compile::Compiler;
 use crate::context::ContextParts;
-use crate::downstream::listener_state::Closing;
 use crate::observe::idle_counts::IdleState;
 use crate::observe::upstream_warnings::UpstreamWarnings;
 use crate::runtime::Runtime;
-use crate::worker::{self, Command, Handle, Parts, Worker};
+use crate::worker::{self, Parts, Worker};
 use exchange::client_address::RealIpOptions;
 use exchange::observe::metrics::WorkerMetrics;
 use exchange::options::ForwardOptions;
@@ -139,7 +139,7 @@ impl Gateway {
             first.iter().map(|(kind, id, object)| change(*kind, id, Some(object), 1)).collect();
         let runtime = control.apply(&changes);
         let (reclaimer, dead) = channel();
-        let (handles, receivers): (Vec<_>, Vec<_>) = (0..plan.workers).map(|_| worker::channel()).unzip();
+        let (handles, receivers): (Vec<_>, Vec<_>) = (0..plan.workers).map(|_| command::channel()).unzip();
         let listeners = listener::bind_all(&[], &wanted(plan.second_listener), plan.workers).unwrap();
         let gateway = Gateway {
             plan: plan.clone(),

@@ -9,14 +9,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::command::{Command, Handle};
 use super::state::Worker;
+use crate::command::Queue;
+use crate::command::{Command, Handle};
 use crate::context::WorkerContext;
 use crate::downstream::connection_guard::ConnectionGuard;
 use crate::downstream::h1::connection::Connection;
 use crate::downstream::h1::serve;
 use crate::downstream::h1::timer::ConnectionTimer;
-use crate::downstream::listener_state::{OpenListener, Queue};
+use crate::downstream::listener_state::OpenListener;
 use crate::evict::lacks_descriptors;
 use crate::observe::failures::Refusal;
 use exchange::overload::capacity::Shortage;

@@ -5,9 +5,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::accept;
-use super::command::Handle;
 use super::state::Worker;
-use crate::downstream::listener_state::{CLOSE_GRACE_MS, Closing, OpenListener};
+use crate::command::Handle;
+use crate::command::{CLOSE_GRACE_MS, Closing};
+use crate::downstream::listener_state::OpenListener;
 use net::env;
 use net::listener::Listener;
 

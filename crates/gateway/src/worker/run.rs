@@ -9,10 +9,10 @@ use stdx::buffer::BufferPool;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::accept;
-use super::command::{Command, Handle};
 use super::state::{Parts, Worker};
+use crate::command::Closing;
+use crate::command::{Command, Handle};
 use crate::context::WorkerContext;
-use crate::downstream::listener_state::Closing;
 use net::env::{self, Stream};
 
 /// One turn of the slow loop; deadlines are met to within this and the steps of [`wake_in_batches`].

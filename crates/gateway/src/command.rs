@@ -1,0 +1,76 @@
+//! What other threads may ask of a worker.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::observe::status::Status;
+use net::env::Socket;
+use net::listener::Listener;
+
+/// How long an idle connection of a removed listener may wait for one more request, which is answered with
+/// `Connection: close`. Closed at once, it could cross with a request on its way; most clients that are busy ask again
+/// within this time and so learn of the end without losing anything.
+pub(crate) const CLOSE_GRACE_MS: u64 = 2_000;
+
+/// A request to a worker.
+pub(crate) enum Command {
+    /// Serve a connection that another worker accepted: the socket, its peer, and where it came in.
+    Serve(Socket, SocketAddr, Arc<Listener>),
+    /// Another set of listeners was published.
+    Listeners,
+    /// Let silent connections give way, as many as [`Status::asked`] says.
+    Evict,
+    /// Accept no more, and end connections once their exchange is done. A second one only shortens the spread of the
+    /// first.
+    Drain(Closing),
+    /// End at once.
+    Stop,
+    /// Break down, so that tests see what follows.
+    Panic,
+}
+
+/// How other threads reach a worker. The queue is not bounded by itself: what goes in is bounded by the number of
+/// connections, listeners and operator's commands.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    pub(crate) commands: UnboundedSender<Command>,
+    pub(crate) status: Arc<Status>,
+}
+
+/// A handle and the worker's end of it.
+pub(crate) fn channel() -> (Handle, UnboundedReceiver<Command>) {
+    let (commands, receiver) = unbounded_channel();
+    (Handle { commands, status: Arc::default() }, receiver)
+}
+
+/// How the connections of a closing listener end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Closing {
+    /// Connections begin to close one after the other, spread over this time, so that their clients do not all connect
+    /// again at once. 0: all begin at once.
+    pub(crate) spread_ms: u64,
+    /// How long a connection that has carried a request waits for one more when it begins to close.
+    pub(crate) kept_ms: u64,
+    /// How long a connection that has carried none waits for its first one.
+    pub(crate) first_ms: u64,
+    /// The kernel's queue.
+    pub(crate) queue: Queue,
+}
+
+impl Closing {
+    /// All connections begin to close at once and wait `idle_ms` for a request; the kernel's queue is served.
+    pub(crate) const fn at_once(idle_ms: u64) -> Closing {
+        Closing { spread_ms: 0, kept_ms: idle_ms, first_ms: idle_ms, queue: Queue::Serve }
+    }
+}
+
+/// What becomes of connections that the kernel has queued when a listener is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queue {
+    /// They are served: they were accepted on our behalf.
+    Serve,
+    /// They are left to the process that holds the same sockets now.
+    Leave,
+}
