@@ -1,65 +1,73 @@
-//! Which head a node receives and which the client gets back: hop-by-hop fields stay behind, the client is named in
-//! the forwarding fields, framing is written anew. Pure: it reads the exchange and appends bytes.
+//! Which fields are sent on: hop-by-hop fields stay behind, the client is named in the forwarding fields. It decides and
+//! writes nothing; each protocol writes fields in its own form, as a [`FieldSink`].
 
-use std::cell::RefCell;
-
-use http1::encode;
-use message::{FieldId, FieldSet, Method, Version};
+use message::{FieldId, FieldSet, Headers, Method, Version};
 use stdx::address_text::AddressText;
 
-use crate::body::BodyLength;
 use exchange::Exchange;
 use exchange::exchange::Scheme;
 use exchange::options::ForwardOptions;
 
-/// Appends the head that the node receives: RFC 9112 section 3, with the fields of RFC 9110 section 7.6 left out.
-pub(crate) fn encode_request(exchange: &Exchange, length: BodyLength, out: &mut Vec<u8>) {
-    let request = &exchange.request;
-    let options = &exchange.local().options.forward;
-    encode::request_line(out, request.method_text(), exchange.forward_path(), exchange.forward_query());
-    encode::field(out, "Host", exchange.target.forward_host.as_deref().unwrap_or(request.authority()));
-    let headers = &request.headers;
-    // What is still here was said by a trusted peer or a plugin.
-    let said = |id: FieldId| headers.contains_known(id);
-    let mut text = AddressText::default();
-    let client = text.write(exchange.client.address);
-    if exchange.target.real_ip_is_rewritten && said(FieldId::XRealIp) {
-        encode::fields_except(out, headers, REWRITTEN_BUT_REAL_IP);
-    } else {
-        encode::fields_except(out, headers, REWRITTEN);
-        encode::field(out, "X-Real-IP", client);
+/// Writes the fields of one head in the form of its protocol.
+pub(crate) trait FieldSink {
+    /// Writes every field that is neither hop-by-hop nor in `skip`.
+    fn fields_except(&mut self, headers: &Headers, skip: FieldSet);
+    /// Begins a field.
+    fn begin(&mut self, name: &str);
+    /// Appends to the value of the field that was begun. The bytes were checked when they were read or set.
+    fn part(&mut self, bytes: &[u8]);
+    /// Ends the field.
+    fn end(&mut self);
+
+    /// Writes a field.
+    #[inline]
+    fn field(&mut self, name: &str, value: &[u8]) {
+        self.begin(name);
+        self.part(value);
+        self.end();
     }
-    forwarded_for(exchange, client, out);
-    let withheld = exchange.target.withheld;
-    if !said(FieldId::XForwardedHost) && !withheld.host {
-        encode::field(out, "X-Forwarded-Host", request.authority());
+
+    /// Writes the fields of `entry`. A protocol whose form of them is always the same may keep it.
+    fn entry(&mut self, _exchange: &Exchange, options: &ForwardOptions, entry: Entry)
+    where
+        Self: Sized,
+    {
+        entry_fields(options, entry, true, true, self);
     }
-    let proto = !said(FieldId::XForwardedProto) && !withheld.proto;
-    let port = !said(FieldId::XForwardedPort) && !withheld.port;
-    let entry = Entry::of(exchange);
-    // Only lines with a port of this machine are kept: a client may name any port in Host.
-    if proto && port && entry.port == exchange.connection.local.port() {
-        exchange.local().resource(EntryLines::default).append(entry, options, out);
-    } else {
-        encode_entry(options, entry, proto, port, out);
-    }
-    if exchange.decision.is_upgrade {
-        encode::field(out, "Connection", b"Upgrade");
-        encode::field(out, "Upgrade", b"websocket");
-    }
-    match length {
-        // A method that is expected to have content says so even when it has none (RFC 9110 section 8.6).
-        BodyLength::None if matches!(request.method, Method::Post | Method::Put | Method::Patch) => {
-            encode::field(out, "Content-Length", b"0")
-        }
-        BodyLength::None => {}
-        BodyLength::Known(bytes) => encode::number_field(out, "Content-Length", bytes),
-        BodyLength::Unknown => encode::field(out, "Transfer-Encoding", b"chunked"),
-    }
-    out.extend_from_slice(b"\r\n");
 }
 
-/// How a request came in, as far as a node is told: a handful of values in a process, so their lines are kept.
+/// The fields that an endpoint receives besides those of the protocol's own framing (RFC 9110 section 7.6).
+pub(crate) fn request_fields(exchange: &Exchange, sink: &mut impl FieldSink) {
+    let request = &exchange.request;
+    let options = &exchange.local().options.forward;
+    let headers = &request.headers;
+    // A field that is still here was set by a trusted peer or a plugin.
+    let is_set = |id: FieldId| headers.contains_known(id);
+    let mut text = AddressText::default();
+    let client = text.write(exchange.client.address);
+    if exchange.target.real_ip_is_rewritten && is_set(FieldId::XRealIp) {
+        sink.fields_except(headers, REWRITTEN_BUT_REAL_IP);
+    } else {
+        sink.fields_except(headers, REWRITTEN);
+        sink.field("X-Real-IP", client);
+    }
+    forwarded_for(exchange, client, sink);
+    let withheld = exchange.target.withheld;
+    if !is_set(FieldId::XForwardedHost) && !withheld.host {
+        sink.field("X-Forwarded-Host", request.authority());
+    }
+    let proto = !is_set(FieldId::XForwardedProto) && !withheld.proto;
+    let port = !is_set(FieldId::XForwardedPort) && !withheld.port;
+    let entry = Entry::of(exchange);
+    // Forms of entries are kept only for ports of this machine, because a client may name any port in Host.
+    if proto && port && entry.port == exchange.connection.local.port() {
+        sink.entry(exchange, options, entry);
+    } else {
+        entry_fields(options, entry, proto, port, sink);
+    }
+}
+
+/// How a request came in, as the endpoint learns of it: a handful of values in a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     port: u16,
@@ -76,66 +84,47 @@ impl Entry {
             version: exchange.request.version,
         }
     }
-
-    /// The lines `X-Forwarded-Proto`, `X-Forwarded-Port` and `Via`.
-    fn lines(self, options: &ForwardOptions) -> Box<[u8]> {
-        let mut lines = Vec::new();
-        encode_entry(options, self, true, true, &mut lines);
-        lines.into()
-    }
 }
 
-/// Entries whose lines are kept.
-const ENTRIES_MAX: usize = 64;
-
-/// The lines of each entry that this thread has seen, formatted once.
-#[derive(Default)]
-struct EntryLines(RefCell<Vec<(Entry, Box<[u8]>)>>);
-
-impl EntryLines {
-    /// Appends the lines of `entry`.
-    fn append(&self, entry: Entry, options: &ForwardOptions, out: &mut Vec<u8>) {
-        let mut entries = self.0.borrow_mut();
-        let index = entries.iter().position(|(known, _)| *known == entry).unwrap_or_else(|| {
-            // Listeners times versions: a handful, unless listeners come and go for ever.
-            if entries.len() >= ENTRIES_MAX {
-                entries.clear();
-            }
-            entries.push((entry, entry.lines(options)));
-            entries.len() - 1
-        });
-        out.extend_from_slice(&entries[index].1);
-    }
-}
-
-fn encode_entry(options: &ForwardOptions, entry: Entry, proto: bool, port: bool, out: &mut Vec<u8>) {
+/// The fields `X-Forwarded-Proto`, `X-Forwarded-Port` and `Via` of an entry.
+pub(crate) fn entry_fields(
+    options: &ForwardOptions,
+    entry: Entry,
+    proto: bool,
+    port: bool,
+    sink: &mut impl FieldSink,
+) {
     if proto {
-        encode::field(out, "X-Forwarded-Proto", entry.scheme.as_str().as_bytes());
+        sink.field("X-Forwarded-Proto", entry.scheme.as_str().as_bytes());
     }
     if port {
-        encode::number_field(out, "X-Forwarded-Port", u64::from(entry.port));
+        sink.field("X-Forwarded-Port", itoa::Buffer::new().format(entry.port).as_bytes());
     }
     if let Some(pseudonym) = &options.via {
-        line_of(out, "Via", &[entry.version.via().as_bytes(), b" ", pseudonym.as_bytes()]);
+        sink.begin("Via");
+        sink.part(entry.version.via().as_bytes());
+        sink.part(b" ");
+        sink.part(pseudonym.as_bytes());
+        sink.end();
     }
 }
 
-/// Appends `X-Forwarded-For`: what the client said, as one list (RFC 9110 section 5.3), and the peer behind it.
-fn forwarded_for(exchange: &Exchange, client: &[u8], out: &mut Vec<u8>) {
+/// `X-Forwarded-For`: the values that came with the request, as one list (RFC 9110 section 5.3), and behind them the peer.
+fn forwarded_for(exchange: &Exchange, client: &[u8], sink: &mut impl FieldSink) {
     let mut earlier = exchange.request.headers.get_all_known(FieldId::XForwardedFor).peekable();
     if earlier.peek().is_none() {
-        return encode::field(out, "X-Forwarded-For", client);
+        return sink.field("X-Forwarded-For", client);
     }
-    out.extend_from_slice(b"X-Forwarded-For: ");
+    sink.begin("X-Forwarded-For");
     for list in earlier {
-        out.extend_from_slice(list);
-        out.extend_from_slice(b", ");
+        sink.part(list);
+        sink.part(b", ");
     }
-    out.extend_from_slice(AddressText::default().write(exchange.connection.peer.ip()));
-    out.extend_from_slice(b"\r\n");
+    sink.part(AddressText::default().write(exchange.connection.peer.ip()));
+    sink.end();
 }
 
-/// Fields of a request that are written anew, whoever sent it.
+/// Fields of a request that are always written anew.
 const REWRITTEN: FieldSet = FieldSet::of(&[
     FieldId::Host,
     FieldId::ContentLength,
@@ -148,70 +137,26 @@ const REWRITTEN: FieldSet = FieldSet::of(&[
 const REWRITTEN_BUT_REAL_IP: FieldSet =
     FieldSet::of(&[FieldId::Host, FieldId::ContentLength, FieldId::Expect, FieldId::XForwardedFor]);
 
-/// What a response's head needs to know beyond the exchange.
-pub(crate) struct ResponseOptions {
-    /// How the body's end will be marked.
-    pub(crate) length: BodyLength,
-    /// Whether the connection stays open afterwards.
-    pub(crate) keep_alive: bool,
-    /// The date, where the response carries none.
-    pub(crate) date: [u8; 29],
-}
-
-/// Appends the head that an HTTP/1 client receives.
-pub(crate) fn encode_response(exchange: &Exchange, options: &ResponseOptions, out: &mut Vec<u8>) {
+/// The fields that a client receives besides those of the protocol's own framing. `has_body` says whether a body, and so a
+/// length of its own, will follow; `date` is for a response that carries none.
+pub(crate) fn response_fields(exchange: &Exchange, has_body: bool, date: &[u8], sink: &mut impl FieldSink) {
     let response = &exchange.response;
     let server = exchange.local().options.forward.server.as_deref();
     let head_only = exchange.request.method == Method::Head || response.status == 304;
-    let named = response.reason_text();
-    let named = if named.is_empty() { message::reason::phrase(response.status).as_bytes() } else { named };
-    encode::status_line(out, response.status, named);
-    // The length of what a GET would have brought stays true where there is no body to measure.
-    let keeps_length = head_only && options.length == BodyLength::None;
+    // The length that a GET would have brought stays true where there is no body to measure.
+    let keeps_length = head_only && !has_body;
     let skip = match (keeps_length, server) {
         (true, None) => FieldSet::EMPTY,
         (true, Some(_)) => FieldSet::of(&[FieldId::Server]),
         (false, None) => FieldSet::of(&[FieldId::ContentLength]),
         (false, Some(_)) => FieldSet::of(&[FieldId::ContentLength, FieldId::Server]),
     };
-    encode::fields_except(out, &response.headers, skip);
+    sink.fields_except(&response.headers, skip);
     if let Some(server) = server {
-        encode::field(out, "Server", server.as_bytes());
+        sink.field("Server", server.as_bytes());
     }
-    // RFC 9110 section 6.6.1: whoever relays a response without a date adds one.
+    // RFC 9110 section 6.6.1: a gateway that relays a response without a date adds one.
     if response.status >= 200 && !response.headers.contains_known(FieldId::Date) {
-        encode::field(out, "Date", &options.date);
+        sink.field("Date", date);
     }
-    match options.length {
-        BodyLength::None => {}
-        BodyLength::Known(bytes) => encode::number_field(out, "Content-Length", bytes),
-        BodyLength::Unknown if exchange.request.version == Version::Http11 => {
-            encode::field(out, "Transfer-Encoding", b"chunked");
-        }
-        BodyLength::Unknown => {}
-    }
-    match (exchange.request.version, options.keep_alive) {
-        // Like every hop-by-hop field, these two were left out above; here the switch is ours as well.
-        _ if response.status == SWITCHING_PROTOCOLS => {
-            encode::field(out, "Connection", b"Upgrade");
-            encode::field(out, "Upgrade", b"websocket");
-        }
-        (Version::Http11, false) => encode::field(out, "Connection", b"close"),
-        (Version::Http10, true) => encode::field(out, "Connection", b"keep-alive"),
-        _ => {}
-    }
-    out.extend_from_slice(b"\r\n");
-}
-
-/// The node has accepted the upgrade (RFC 9110 section 15.2.2).
-const SWITCHING_PROTOCOLS: u16 = 101;
-
-/// Appends a field line whose value is given in parts that were checked when they were read or set.
-fn line_of(out: &mut Vec<u8>, name: &str, value: &[&[u8]]) {
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b": ");
-    for part in value {
-        out.extend_from_slice(part);
-    }
-    out.extend_from_slice(b"\r\n");
 }

@@ -12,7 +12,7 @@ use stdx::buffer::Buffer;
 use stdx::pooled::PooledBox;
 
 use crate::body::{AttemptProgress, BodyEvent, BodyLength, Capacity, PollCapacity, UpstreamStream};
-use crate::forward;
+use crate::h1::encode;
 use crate::h1::peek_reader::PeekReader;
 use crate::h1::reader::{BodyReader, Next};
 use crate::h1::writer::{Framing, Writer};
@@ -140,7 +140,7 @@ impl H1Stream {
 impl UpstreamStream for H1Stream {
     fn start_request(&mut self, exchange: &Exchange, length: BodyLength) {
         self.request_is_head = exchange.request.method == message::Method::Head;
-        forward::encode_request(exchange, length, self.writer.head());
+        encode::request_head(exchange, length, self.writer.head());
         self.writer.begin_body(match length {
             BodyLength::None => Framing::Empty,
             BodyLength::Known(bytes) => Framing::Length(bytes),

@@ -4,7 +4,7 @@
 use std::io;
 use std::task::{Context, Poll, ready};
 
-use http1::{RequestFraming, RequestWire, encode};
+use http1::{RequestFraming, RequestWire};
 use message::{Headers, ResponseHead, Version};
 use stdx::buffer::{Buffer, LARGE_BYTES};
 use stdx::pooled::PooledBox;
@@ -12,7 +12,7 @@ use stdx::pooled::PooledBox;
 use super::connection::Connection;
 use super::send_capacity::{KeptSendCapacity, SendCapacity};
 use crate::body::{BodyEvent, BodyLength, Capacity, RequestBody, ResponseProgress, ResponseSink};
-use crate::forward::{self, ResponseOptions};
+use crate::h1::encode;
 use crate::h1::reader::{BodyReader, Next};
 use crate::h1::writer::{Framing, Writer};
 use crate::tunnel::Duplex;
@@ -307,8 +307,8 @@ impl ResponseSink for H1Stream<'_> {
         // RFC 9110 section 15.2: a client of HTTP/1.0 knows no interim responses.
         if self.version == Version::Http11 && !self.head_sent {
             let out = self.writer.head();
-            encode::status_line(out, head.status, head.reason_text());
-            encode::fields(out, &head.headers);
+            http1::encode::status_line(out, head.status, head.reason_text());
+            http1::encode::fields(out, &head.headers);
             out.extend_from_slice(b"\r\n");
         }
     }
@@ -338,8 +338,7 @@ impl ResponseSink for H1Stream<'_> {
             self.connection.stream.reset_on_close();
         }
         let date = exchange.local().http_date();
-        let options = ResponseOptions { length, keep_alive: self.keep_alive, date };
-        forward::encode_response(exchange, &options, self.writer.head());
+        encode::response_head(exchange, length, self.keep_alive, &date, self.writer.head());
         self.writer.begin_body(framing);
     }
 
