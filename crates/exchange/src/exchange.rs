@@ -31,7 +31,6 @@ pub use context::{Address, ConnectionContext, Scheme};
 pub use directory::{Directory, RouteInfo, ServiceName};
 pub use times::Times;
 
-pub use forwarded::split_port;
 pub use target::Target;
 
 use body::ReadBody;

@@ -4,7 +4,8 @@
 use message::{FieldId, FieldSet, Headers, Method};
 use router::path::{PathScratch, canonicalize};
 
-use crate::exchange::{Exchange, split_port};
+use crate::exchange::Exchange;
+use crate::exchange::forwarded::split_port;
 use crate::failure::{Cause, Failure};
 use crate::options::Options;
 

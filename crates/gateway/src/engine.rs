@@ -93,7 +93,7 @@ impl Engine {
         let upstream_warnings = Arc::default();
         let memory_limit_bytes = config.options.limits.memory_limit_bytes;
         if memory_limit_bytes != 0 {
-            memory::watch(&shared, memory_limit_bytes)?;
+            memory::watch(&shared, |shared| &shared.memory, memory_limit_bytes)?;
             config.services.limit_memory(shared.clone());
         }
         let mut threads = Vec::new();

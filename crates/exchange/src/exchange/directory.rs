@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use router::Rule;
 
-use super::Consumer;
+use super::consumer::Consumer;
 
 /// The configuration in force, as far as plugins, variables and metrics read it.
 pub trait Directory {

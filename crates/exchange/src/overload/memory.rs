@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::{Priority, Shared};
+use super::priority::Priority;
 
 /// How often the resident set is read: a read takes some 20 microseconds, a thousandth of this, and in this time even a
 /// flood over loopback takes less than the distance between two steps.
@@ -104,19 +104,23 @@ fn step(resident_bytes: u64, limit_bytes: u64, before: u8) -> u8 {
     (entered.max(kept.min(usize::from(before)))) as u8
 }
 
-/// Starts the thread that watches memory for `shared`, until its last holder drops it.
+/// Starts the thread that keeps the `level` of `shared` up to date, until the last holder of `shared` drops it.
 ///
 /// # Errors
 /// When the resident set cannot be read, or no thread be made.
-pub fn watch(shared: &Arc<Shared>, limit_bytes: u64) -> io::Result<()> {
+pub fn watch<T: Send + Sync + 'static>(
+    shared: &Arc<T>,
+    level: fn(&T) -> &MemoryLevel,
+    limit_bytes: u64,
+) -> io::Result<()> {
     let resident = ResidentSet::open()?;
     resident.bytes()?;
-    let shared: Weak<Shared> = Arc::downgrade(shared);
+    let shared: Weak<T> = Arc::downgrade(shared);
     let watch = move || {
         while let Some(shared) = shared.upgrade() {
             // It was readable at the start; without it the last word stays.
             if let Ok(bytes) = resident.bytes() {
-                shared.memory.update(bytes, limit_bytes);
+                level(&shared).update(bytes, limit_bytes);
             }
             drop(shared);
             std::thread::sleep(PERIOD);

@@ -9,6 +9,7 @@ mod complaint;
 mod flush;
 mod metrics;
 mod pace;
+mod settings;
 
 use parking_lot::Mutex;
 use std::future::Future;
@@ -24,6 +25,8 @@ use super::service_thread::ServiceThread;
 use net::env;
 
 use crate::overload;
+pub use settings::QueueSettings;
+
 use complaint::Complaints;
 use metrics::{Series, Totals};
 
@@ -45,27 +48,6 @@ pub type Delivery<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + 'a>>;
 pub trait Sink: Send + Sync + 'static {
     /// Delivers a batch, on the service thread, by its client.
     fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a>;
-}
-
-/// How a queue forms and repeats batches.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QueueSettings {
-    /// Its name in metrics and messages.
-    pub name: Box<str>,
-    /// The object it belongs to, such as `/routes/1`.
-    pub owner: Box<str>,
-    /// A batch is sent as soon as it has so many entries.
-    pub batch_max_entries: usize,
-    /// A batch is sent when its oldest entry has waited so many milliseconds.
-    pub buffer_duration_ms: u64,
-    /// A batch is sent when no entry has come for so many milliseconds.
-    pub inactive_timeout_ms: u64,
-    /// How often a batch that failed is sent again before it is given up.
-    pub max_retry_count: u32,
-    /// Milliseconds before it is sent again.
-    pub retry_delay_ms: u64,
-    /// The most entries held, those on their way included.
-    pub max_pending_entries: usize,
 }
 
 /// A worker's way into a queue. Held by plugin instances; what is left when the last is gone is still delivered.

@@ -11,7 +11,7 @@ use super::download::{self, Download};
 use super::min_rate::MinRateGuard;
 use super::phases::{self, Chains};
 use super::respond;
-use super::retry::AttemptReport;
+use super::retry::RetryInput;
 use super::run::{Outcome, Run};
 use super::target::Forward;
 use super::upload::{self, Progress, Upload};
@@ -25,7 +25,7 @@ use crate::upstream::{PassHost, Upstream};
 use exchange::Exchange;
 use exchange::deadline::Expired;
 use exchange::exchange::Attempt;
-use exchange::failure::{Blame, Cause, Failure, Sent};
+use exchange::failure::{Cause, Failure, Sent};
 use exchange::plugin::Phase;
 
 /// Interim responses a node may send before its final one; more is a flood, not a hint.
@@ -46,7 +46,7 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
     upload: &mut Upload,
     selected: Selection,
     fresh: bool,
-) -> Result<Outcome, (Failure, AttemptReport)> {
+) -> Result<Outcome, (Failure, RetryInput)> {
     let Forward { run, upstream, timeouts, .. } = *forward;
     // The choice of the node read the clock just now, or a failed try did.
     let started_ns = run.local().recent_ns();
@@ -56,7 +56,7 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
     set_host(exchange, upstream, host);
     let method = exchange.request.method;
     let before =
-        AttemptReport { sent: Sent::Nothing, reused: false, method, body_is_whole: true, repeated: false };
+        RetryInput { sent: Sent::Nothing, reused: false, method, body_is_whole: true, repeated: false };
     exchange.attempts.push(Attempt {
         address,
         endpoint_id,
@@ -98,7 +98,7 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
         }
         Err(failure) => {
             let AttemptProgress { sent, is_reused } = attempt.origin.progress();
-            let report = AttemptReport { sent, reused: is_reused, ..before };
+            let report = RetryInput { sent, reused: is_reused, ..before };
             finish_attempt(exchange, in_flight, Some(&failure));
             run.context.upstreams.checkin(attempt.origin, false);
             Err((failure.at(address), report))
@@ -110,17 +110,14 @@ fn finish_attempt(exchange: &mut Exchange, in_flight: InFlightGuard<'_>, failure
     // A whole response read the clock at its end.
     let local = &in_flight.context.local;
     let ended_ns = if failure.is_none() { local.recent_ns() } else { local.clock_ns() };
-    let total_us = micros(in_flight.started_ns, ended_ns);
-    let last = exchange.attempts.last_mut().expect("pushed when the try began");
-    last.total_us = total_us;
+    let last = exchange.attempts.last_mut().expect("pushed when the attempt began");
+    last.total_us = micros(in_flight.started_ns, ended_ns);
     last.failed = failure.map(|failure| failure.cause);
-    // A client that went away says nothing about the node.
-    let failed = failure.is_some_and(|failure| failure.cause.blame() == Blame::Origin);
-    in_flight.finish(if last.head_us > 0 { last.head_us } else { total_us }, failed);
+    in_flight.finish(last);
 }
 
-/// A try as its node's balancer counts it, over at the latest when it is dropped: a plugin's panic must not leave a node
-/// loaded for ever.
+/// An attempt as its endpoint's balancer counts it, over at the latest when it is dropped: a plugin's panic must not leave
+/// an endpoint loaded for ever.
 struct InFlightGuard<'t> {
     context: &'t WorkerContext,
     upstream: &'t Upstream,
@@ -133,12 +130,12 @@ impl InFlightGuard<'_> {
     #[cold]
     fn abandon(&self) {
         let latency_us = micros(self.started_ns, self.context.local.clock_ns());
-        self.context.upstreams.finished(self.upstream, self.selected, latency_us, false);
+        self.context.upstreams.abandoned(self.upstream, self.selected, latency_us);
     }
 
-    fn finish(mut self, latency_us: u64, failed: bool) {
+    fn finish(mut self, attempt: &Attempt) {
         self.is_over = true;
-        self.context.upstreams.finished(self.upstream, self.selected, latency_us, failed);
+        self.context.upstreams.record(self.upstream, self.selected, attempt);
     }
 }
 

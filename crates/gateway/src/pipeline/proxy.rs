@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use super::attempt::{attempt_at, micros};
 use super::collect;
 use super::phases::Chains;
-use super::retry::{self, AttemptReport, Next};
+use super::retry::{self, Next, RetryInput};
 use super::run::{Outcome, Run};
 use super::target::Forward;
 use super::upload::Upload;
@@ -60,7 +60,7 @@ pub(super) async fn proxy<S: DownstreamStream>(
         match attempt_at(&forward, exchange, server, &mut upload, selected, failed.repeated).await {
             Ok(outcome) => return Ok(outcome),
             Err((failure, report)) => {
-                let report = AttemptReport { body_is_whole: upload.rewind(server), ..report };
+                let report = RetryInput { body_is_whole: upload.rewind(server), ..report };
                 failed.on_failure(&forward, exchange, selected, failure, report)?
             }
         }
@@ -88,7 +88,7 @@ impl FailedAttempts {
         exchange: &mut Exchange,
         selected: Selection,
         failure: Failure,
-        report: AttemptReport,
+        report: RetryInput,
     ) -> Result<(), Failure> {
         let Forward { run, upstream, .. } = *forward;
         if failure.cause.is_timeout()
@@ -104,7 +104,7 @@ impl FailedAttempts {
             warn(&failure);
             return Err(failure);
         }
-        let report = AttemptReport { repeated: self.repeated, ..report };
+        let report = RetryInput { repeated: self.repeated, ..report };
         let next = retry::after(&failure, report);
         // An endpoint may close an idle connection at any time; the repetition shows whether it is well.
         if next != Next::SameNode {

@@ -7,7 +7,7 @@ use exchange::failure::{Blame, Cause, Failure, Sent};
 
 /// What the decision rests on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct AttemptReport {
+pub(super) struct RetryInput {
     /// How far the try got.
     pub(super) sent: Sent,
     /// Whether the connection had served before.
@@ -32,7 +32,7 @@ pub(super) enum Next {
 }
 
 /// Decides.
-pub(super) fn after(failure: &Failure, report: AttemptReport) -> Next {
+pub(super) fn after(failure: &Failure, report: RetryInput) -> Next {
     let repeatable = match report.sent {
         Sent::Nothing => report.body_is_whole,
         // Unanswered work may have been done: only what may be done twice is repeated.
@@ -71,11 +71,11 @@ mod tests {
             (BadResponse,   Answered,   true,  Method::Get,  true,  false, GiveUp),
         ];
         for (cause, sent, reused, method, body_is_whole, repeated, want) in cases {
-            let report = AttemptReport { sent, reused, method, body_is_whole, repeated };
+            let report = RetryInput { sent, reused, method, body_is_whole, repeated };
             assert_eq!(after(&Failure::new(cause, ""), report), want, "{cause:?} {report:?}");
         }
         let gone = Failure::new(Cause::ClientGone, "");
-        let report = AttemptReport {
+        let report = RetryInput {
             sent: Nothing,
             reused: true,
             method: Method::Get,

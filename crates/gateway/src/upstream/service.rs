@@ -17,7 +17,8 @@ use super::stream::PooledStream;
 use super::{PassHost, Upstream};
 use crate::evict::{self, Evictor, lacks_descriptors};
 use exchange::Local;
-use exchange::failure::{Cause, Failure};
+use exchange::exchange::Attempt;
+use exchange::failure::{Blame, Cause, Failure};
 use exchange::overload::Priority;
 use exchange::overload::limiter::Permit;
 use net::env;
@@ -93,14 +94,25 @@ impl Upstreams {
         self.states.borrow_mut().of(upstream, self.local.index).started(selected);
     }
 
-    /// The try at `selected` has ended.
+    /// Records how the attempt at `selected` went: its status or cause of failure, and its times.
     #[inline]
-    pub(crate) fn finished(&self, upstream: &Upstream, selected: Selection, latency_us: u64, failed: bool) {
+    pub(crate) fn record(&self, upstream: &Upstream, selected: Selection, attempt: &Attempt) {
+        let latency_us = if attempt.head_us > 0 { attempt.head_us } else { attempt.total_us };
+        // A client that went away says nothing about the endpoint.
+        let failed = attempt.failed.is_some_and(|cause| cause.blame() == Blame::Origin);
+        self.finished(upstream, selected, latency_us, failed);
+    }
+
+    /// The attempt at `selected` has ended without a result.
+    pub(crate) fn abandoned(&self, upstream: &Upstream, selected: Selection, latency_us: u64) {
+        self.finished(upstream, selected, latency_us, false);
+    }
+
+    #[inline]
+    fn finished(&self, upstream: &Upstream, selected: Selection, latency_us: u64, failed: bool) {
         let now_ms = self.local.now_ms();
-        self.states
-            .borrow_mut()
-            .of(upstream, self.local.index)
-            .finished(selected, latency_us, now_ms, failed);
+        let mut states = self.states.borrow_mut();
+        states.of(upstream, self.local.index).finished(selected, latency_us, now_ms, failed);
     }
 
     /// How many nodes the upstream has now.

@@ -1,6 +1,6 @@
 //! Log lines of a queue that loses entries, each kind of loss at its own pace. It counts nothing for metrics.
 
-use super::QueueSettings;
+use super::settings::QueueSettings;
 use crate::observe::pace::Pace;
 
 /// Milliseconds between two lines of the same kind.

@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::QueueSettings;
+use super::settings::QueueSettings;
 use stdx::prometheus_text::{header, sample};
 
 /// Series kept apart; queues beyond it count together under the name `other`, so that no number of routes makes a

@@ -12,7 +12,9 @@ use message::{FieldId, Headers};
 use stdx::hash::FastMap;
 
 use super::connection::Connection;
-use super::{Destination, OutboundCause, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse};
+use super::destination::Destination;
+use super::error::{OutboundCause, OutboundError};
+use super::request::{OutboundLimits, OutboundRequest, OutboundResponse};
 use net::endpoint::Endpoint;
 use net::env;
 use net::nodes::NodeSet;

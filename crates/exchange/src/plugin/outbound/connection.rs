@@ -14,9 +14,12 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{Builder, Connection as Machine, SendRequest};
 use hyper::rt::{Read, ReadBufCursor, Write};
 
-use super::{FIELDS_MAX, HEAD_MAX_BYTES};
 use net::endpoint::Endpoint;
 use net::env::Stream;
+
+/// The longest head of an answer, and the most fields in it: as much as the gateway takes from any origin by default.
+const HEAD_MAX_BYTES: usize = 64 * 1024;
+const FIELDS_MAX: usize = 100;
 
 /// See the module.
 pub(super) struct Connection {

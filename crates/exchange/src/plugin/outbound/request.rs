@@ -1,0 +1,37 @@
+//! A call to a destination: the request, how much it may take, and the response.
+
+use bytes::Bytes;
+use message::{Headers, Method};
+
+/// A request to a [`Destination`](super::Destination), which says where it goes and with which target.
+#[derive(Debug)]
+pub struct OutboundRequest {
+    /// The method.
+    pub method: Method,
+    /// Fields besides Host, Content-Length and User-Agent, which are added. Fields about the connection are left out.
+    pub headers: Headers,
+    /// The body; it can be shared by several requests.
+    pub body: Bytes,
+}
+
+/// How much a call may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutboundLimits {
+    /// Opening a connection, to each address of a name, in milliseconds.
+    pub connect_timeout_ms: u64,
+    /// The whole call up to the last byte of the answer, in milliseconds.
+    pub total_timeout_ms: u64,
+    /// The longest body of an answer, in bytes.
+    pub max_body_bytes: usize,
+}
+
+/// A whole answer.
+#[derive(Debug)]
+pub struct OutboundResponse {
+    /// The status code.
+    pub status: u16,
+    /// The fields, hop-by-hop ones left out.
+    pub headers: Headers,
+    /// The body.
+    pub body: Vec<u8>,
+}
