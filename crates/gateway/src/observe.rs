@@ -8,4 +8,3 @@ pub mod failures;
 pub mod idle_counts;
 pub mod log_writer;
 pub mod status;
-pub(crate) mod upstream_warnings;

@@ -9,6 +9,7 @@ pub(crate) mod pool;
 pub(crate) mod service;
 pub(crate) mod state;
 pub(crate) mod stream;
+pub(crate) mod warnings;
 
 use std::sync::Arc;
 
