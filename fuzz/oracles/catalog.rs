@@ -10,7 +10,7 @@ use serde_json::json;
 pub static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
     let mut auth = PluginInfo::new("auth", 2500, json!({"type": "object"}));
     auth.is_auth = true;
-    auth.consumer_key = Some("key");
+    auth.consumer_key = &["key"];
     auth.consumer_schema = Some(
         json!({"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]}).into(),
     );

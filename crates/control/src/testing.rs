@@ -187,7 +187,7 @@ pub(crate) fn sealer(keyring: &[&str]) -> Sealer {
 pub(crate) fn catalog() -> Arc<Catalog> {
     let mut auth = PluginInfo::new("auth", 2500, json!({ "type": "object", "additionalProperties": false }));
     auth.is_auth = true;
-    auth.consumer_key = Some("key");
+    auth.consumer_key = &["key"];
     auth.consumer_schema = Some(
         json!({
             "type": "object",

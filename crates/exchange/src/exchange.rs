@@ -39,6 +39,7 @@ use crate::client_address::ClientAddress;
 use crate::failure::Failure;
 use crate::local::Local;
 use crate::plugin::state::RequestStates;
+use crate::plugin::upstream_ref::UpstreamRef;
 
 /// One request and its response.
 pub struct Exchange {
@@ -105,9 +106,20 @@ pub struct Decision {
     pub route: Option<u32>,
     /// The authenticated consumer.
     pub consumer: Option<Arc<Consumer>>,
+    /// The upstream that a plugin selected in place of the route's.
+    pub upstream: Option<UpstreamRef>,
+    /// How often the attempts may begin anew once those of an upstream are used up.
+    pub fallbacks: u8,
     /// The request is forwarded as a protocol upgrade.
     pub is_upgrade: bool,
 }
+
+/// The most fallbacks of one request.
+pub const FALLBACKS_MAX: u8 = 8;
+
+/// A request body cannot be replaced, because it was not read whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BodyUnread;
 
 /// Copies of the first bytes of both bodies, for the log phase.
 #[derive(Default)]
@@ -246,6 +258,37 @@ impl Exchange {
     /// The body of the request, where matching or a plugin asked to see it whole.
     pub fn request_body(&self) -> Option<&[u8]> {
         self.body.whole()
+    }
+
+    /// Replaces the body of the request, of which a plugin asked to see the whole; trailers are dropped with the old one.
+    ///
+    /// # Errors
+    /// When the body was not read whole: its rest would follow the new one.
+    pub fn set_request_body(&mut self, body: Vec<u8>) -> Result<(), BodyUnread> {
+        self.body.whole().ok_or(BodyUnread)?;
+        self.body.keep_whole(body, None);
+        Ok(())
+    }
+
+    /// Selects the upstream of this request in place of the route's. Before the first attempt, or from
+    /// [`Plugin::before_attempt`](crate::plugin::Plugin::before_attempt) for the next one.
+    pub fn set_upstream(&mut self, upstream: UpstreamRef) {
+        self.decision.upstream = Some(upstream);
+    }
+
+    /// Lets the attempts begin anew up to `count` times (at most [`FALLBACKS_MAX`]) once those that an upstream allows are
+    /// used up, for a plugin that selects another upstream in
+    /// [`Plugin::before_attempt`](crate::plugin::Plugin::before_attempt) then. A request whose repetition could double work
+    /// is not repeated there either.
+    pub fn allow_fallbacks(&mut self, count: u8) {
+        self.decision.fallbacks = count.min(FALLBACKS_MAX);
+    }
+
+    /// Takes one of the allowed fallbacks; false if none is left.
+    pub fn take_fallback(&mut self) -> bool {
+        let left = self.decision.fallbacks.checked_sub(1);
+        self.decision.fallbacks = left.unwrap_or_default();
+        left.is_some()
     }
 
     /// The host the client asked for, in lower case and without port.

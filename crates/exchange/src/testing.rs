@@ -19,10 +19,11 @@ use crate::client_address::RealIpOptions;
 use crate::exchange::{Consumer, Directory, Exchange, RouteInfo};
 use crate::local::Local;
 use crate::options::{ForwardOptions, Limits, Options, Timeouts};
+use crate::plugin::chain::Instance;
 use crate::plugin::outbound::OutboundPolicy;
 use crate::plugin::services::Services;
 use crate::plugin::state::StateRegistry;
-use crate::plugin::{Build, Decision, Flow, Plugin, PluginKind, Reply};
+use crate::plugin::{Assembly, Build, Decision, Flow, Plugin, PluginKind, Reply, Step};
 
 /// Everything that the exchanges of a test share: consumers, a route, state that outlives configurations.
 pub struct Scene {
@@ -113,7 +114,7 @@ impl Scene {
     /// Builds an instance where the plugin has metadata.
     pub fn build_with(&self, kind: &PluginKind, config: &Value, metadata: Option<&Value>) -> Arc<dyn Plugin> {
         (kind.check)(config).expect("the test's configuration passes the check");
-        let build = Build { owner: self.owner, metadata, states: &self.states, services: &SERVICES };
+        let build = build(self.owner, metadata, &self.states, &SERVICES);
         (kind.build)(&build, config).expect("the test's configuration can be built")
     }
 
@@ -166,6 +167,39 @@ pub fn services() -> Services {
     let resolver =
         Resolver::start(Arc::<SystemLookup>::default(), TtlBounds::default()).expect("a thread can be made");
     Services::new(resolver, OutboundPolicy::default())
+}
+
+/// What an instance is built with where no configuration is compiled: it finds no other plugin, and takes any upstream.
+pub fn build<'a>(
+    owner: &'a str,
+    metadata: Option<&'a Value>,
+    states: &'a StateRegistry,
+    services: &'a Services,
+) -> Build<'a> {
+    Build { owner, metadata, states, services, assembly: &NoAssembly, depth: 0 }
+}
+
+struct NoAssembly;
+
+impl Assembly for NoAssembly {
+    fn plugin(&self, _: &str, _: u8, name: &str, _: &Value) -> Result<Option<Arc<Instance>>, String> {
+        Err(format!("unknown plugin [{name}]"))
+    }
+
+    fn upstream(&self, _: &Arc<str>, _: &Value) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Runs a step of a response phase to its end.
+///
+/// # Panics
+/// When the plugin waits for something that does not come at once.
+pub fn finish(step: Step<'_>) {
+    if let Step::Wait(future) = step {
+        let polled = pin!(future).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_ready(), "the plugin waits for something this test does not provide");
+    }
 }
 
 /// The services of tests that have no use for services of their own.
@@ -255,7 +289,7 @@ pub fn accepts(kind: &'static PluginKind, schema_type: SchemaType, config: &Valu
     }
     if schema_type == SchemaType::Plugin {
         let states = StateRegistry::default();
-        let build = Build { owner: "routes/1", metadata: None, states: &states, services: &SERVICES };
+        let build = build("routes/1", None, &states, &SERVICES);
         let built = (kind.build)(&build, config);
         assert!(built.is_ok(), "{} accepts {config} and cannot build it: {:?}", kind.name, built.err());
     }

@@ -14,7 +14,7 @@ mod stream;
 mod upstream;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use model::secret_reference::SecretValues;
 use model::snapshot::{Applied, Difference, Snapshot};
@@ -52,7 +52,8 @@ pub struct Compiler {
     secrets: Arc<dyn SecretValues>,
     default_timeouts: Timeouts,
     current: Runtime,
-    upstream_slots: FastMap<Arc<str>, u32>,
+    /// The upstreams that plugins hold in their configurations; gone ones are taken out with the next change.
+    plugin_upstreams: FastMap<Box<str>, Weak<str>>,
     consumer_entries: FastMap<Arc<str>, Vec<(&'static str, Box<str>)>>,
     /// Consumers with a key that turned out to be another one's.
     consumers_in_conflict: BTreeSet<Key>,
@@ -89,6 +90,7 @@ impl Compiler {
             route_slots: ShardedMap::new(),
             routes: ChunkedVec::new(),
             upstreams: ChunkedVec::new(),
+            upstream_slots: ShardedMap::new(),
             global: empty_chain.clone(),
             global_missing: None,
             unplaced: Arc::default(),
@@ -102,7 +104,7 @@ impl Compiler {
             secrets: Arc::new(reference::NoValues),
             default_timeouts,
             current,
-            upstream_slots: FastMap::default(),
+            plugin_upstreams: FastMap::default(),
             consumer_entries: FastMap::default(),
             consumers_in_conflict: BTreeSet::new(),
             empty_chain,
@@ -144,6 +146,7 @@ impl Compiler {
         for key in &dirty.stream_routes {
             self.compile_stream_route(snapshot, key);
         }
+        self.sweep_plugin_upstreams();
         let unplaced = snapshot.unplaced().into_iter().take(MAX_UNPLACED).map(|faulty| Unplaced {
             id: faulty.written.key.id.clone(),
             reason: faulty.refusal.to_string().into(),

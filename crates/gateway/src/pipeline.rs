@@ -30,7 +30,6 @@ use exchange::Exchange;
 use exchange::client_address::ClientAddress;
 use exchange::deadline::Deadline;
 use exchange::failure::{Cause, Failure};
-use exchange::plugin::Phase;
 use exchange::plugin::chain::Chain;
 
 use phases::Chains;
@@ -143,7 +142,7 @@ pub(crate) fn log(context: &WorkerContext, exchange: &mut Exchange, log: LogChai
         ended_ns => ended_ns,
     };
     let chains = Chains::again(&log.generation, exchange, log.merged);
-    phases::each(context, &chains, Phase::Log, exchange, |instance, exchange| instance.plugin.log(exchange));
+    phases::log(context, exchange, &chains);
     context.observe(exchange);
     context.current_work().set(CurrentWork::Nothing);
 }

@@ -33,6 +33,8 @@ pub struct Runtime {
     pub routes: ChunkedVec<Arc<Route>>,
     /// Upstreams by slot.
     pub upstreams: ChunkedVec<Arc<Upstream>>,
+    /// The slots of upstreams by identity, such as `/upstreams/1`.
+    pub upstream_slots: ShardedMap<Arc<str>, u32>,
     /// The chain of the global rules.
     pub global: Arc<Chain>,
     /// Why no request may be served at all, if so: a plugin of a global rule cannot be built.

@@ -49,6 +49,7 @@ fn empty_runtime() -> Runtime {
         router: Router::new(Mode::default()),
         routes: ChunkedVec::new(),
         upstreams: ChunkedVec::new(),
+        upstream_slots: ShardedMap::new(),
         global: Arc::new(Chain::default()),
         consumers: Consumers::default(),
         stream_routes: ShardedMap::new(),

@@ -83,8 +83,9 @@ pub struct PluginInfo {
     pub consumer_schema: Option<Arc<Value>>,
     /// The JSON Schema of its metadata; none: anything.
     pub metadata_schema: Option<Arc<Value>>,
-    /// The field that tells consumers apart (`key` of `key-auth`): no two consumers may have the same value.
-    pub consumer_key: Option<&'static str>,
+    /// The fields that tell consumers apart (`key` of `key-auth`): no two consumers may have the same values of all of
+    /// them. Empty: it authenticates none.
+    pub consumer_key: &'static [&'static str],
     /// Its own check of a configuration.
     pub check: Check,
     /// Its own check of a configuration on a consumer.
@@ -112,7 +113,7 @@ impl PluginInfo {
             schema: schema.into(),
             consumer_schema: None,
             metadata_schema: None,
-            consumer_key: None,
+            consumer_key: &[],
             check: |_| Ok(()),
             check_consumer: |_| Ok(()),
             check_metadata: |_| Ok(()),
@@ -129,6 +130,21 @@ impl PluginInfo {
 impl fmt::Debug for PluginInfo {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "PluginInfo({}, {})", self.name, self.priority)
+    }
+}
+
+/// The key by which a plugin finds the consumer with this configuration: the value of its one field, or of several fields
+/// the values with a NUL behind each but the last. None where a value is missing or no text.
+#[must_use]
+pub fn consumer_key<'c>(fields: &[&str], config: &'c Value) -> Option<Cow<'c, str>> {
+    let value = |field: &str| config.get(field).and_then(Value::as_str);
+    match fields {
+        [] => None,
+        [field] => value(field).map(Cow::Borrowed),
+        fields => {
+            let values: Option<Vec<&str>> = fields.iter().map(|field| value(field)).collect();
+            values.map(|values| Cow::Owned(values.join("\0")))
+        }
     }
 }
 

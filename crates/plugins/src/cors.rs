@@ -40,7 +40,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply, Step};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -289,7 +289,7 @@ impl Plugin for Cors {
         if is_options { Flow::reply(Reply::status(200)) } else { Flow::Continue }
     }
 
-    fn response_head(&self, exchange: &mut Exchange) {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
         let Asked { origin, headers: requested } = std::mem::take(exchange.state::<Asked>());
         let origin = origin.as_deref();
         let headers = &mut exchange.response.headers;
@@ -313,6 +313,7 @@ impl Plugin for Cors {
         if let Some(allowed) = self.timing.as_ref().and_then(|rule| rule.answer(origin)) {
             let _ = headers.set("Timing-Allow-Origin", &allowed);
         }
+        Step::Done
     }
 }
 

@@ -56,7 +56,7 @@ use crate::shared::query::{arguments, decode};
 /// What this plugin declares.
 pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2500, &[Phase::Rewrite], schema, build)
     .checked(|config| compile(config).map(drop))
-    .authenticates(consumer_schema, "key")
+    .authenticates(consumer_schema, &["key"])
     .documented(include_str!("key_auth.rs"));
 
 fn schema() -> Value {

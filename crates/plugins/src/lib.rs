@@ -174,7 +174,7 @@ mod tests {
         for kind in ALL {
             assert_eq!(
                 kind.auth,
-                kind.consumer_schema.is_some() && kind.consumer_key.is_some(),
+                kind.consumer_schema.is_some() && !kind.consumer_key.is_empty(),
                 "{}",
                 kind.name
             );

@@ -46,7 +46,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Weak};
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply, Step};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -405,8 +405,8 @@ impl Plugin for LimitCount {
         }
     }
 
-    fn response_head(&self, exchange: &mut Exchange) {
-        let Some(quotas) = exchange.peek_state::<Quotas>() else { return };
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+        let Some(quotas) = exchange.peek_state::<Quotas>() else { return Step::Done };
         let (first, more) = (quotas.first, quotas.more.clone());
         for shown in first.into_iter().chain(more) {
             let mut number = itoa::Buffer::new();
@@ -417,6 +417,7 @@ impl Plugin for LimitCount {
                 let _ = exchange.response.headers.set(name, number.format(value).as_bytes());
             }
         }
+        Step::Done
     }
 }
 

@@ -33,7 +33,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind};
+use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Step};
 use net::env::random_u64;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -197,17 +197,18 @@ impl Plugin for RequestId {
         Flow::Continue
     }
 
-    fn response_head(&self, exchange: &mut Exchange) {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
         if !self.include_in_response
             || exchange.response.headers.get(&self.header_name).is_some_and(|value| !value.is_empty())
         {
-            return;
+            return Step::Done;
         }
         let given = std::mem::take(&mut exchange.state::<Given>().0);
         if !given.is_empty() {
             // A response head that has no room left is no reason to fail it.
             let _ = exchange.response.headers.set(&self.header_name, &given);
         }
+        Step::Done
     }
 }
 
@@ -320,7 +321,7 @@ mod tests {
         let mut exchange = scene.exchange(head.as_bytes());
         assert!(decide(plugin.rewrite(&mut exchange)).is_none());
         respond(&mut exchange, 200, response);
-        plugin.response_head(&mut exchange);
+        exchange::testing::finish(plugin.response_head(&mut exchange));
         let name = config["header_name"].as_str().unwrap_or(HEADER_NAME_DEFAULT);
         let node = String::from_utf8(exchange.request.headers.get(name).unwrap().to_vec()).unwrap();
         (node, lines(&exchange.response.headers), exchange.request_id.clone().unwrap().into())

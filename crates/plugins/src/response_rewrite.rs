@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use data_encoding::BASE64_NOPAD;
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind, Portion};
+use exchange::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind, Portion, Step};
 use router::vars::{Expression, VariableSource};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -285,9 +285,9 @@ impl ResponseRewrite {
 }
 
 impl Plugin for ResponseRewrite {
-    fn response_head(&self, exchange: &mut Exchange) {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
         if self.condition.as_ref().is_some_and(|condition| !condition.evaluate(exchange)) {
-            return;
+            return Step::Done;
         }
         if let Some(status) = self.status {
             exchange.response.status = status;
@@ -301,6 +301,7 @@ impl Plugin for ResponseRewrite {
             }
         }
         self.rewrite_fields(exchange);
+        Step::Done
     }
 
     fn wants_response_body(&self, exchange: &Exchange) -> BodyNeed {
@@ -314,7 +315,12 @@ impl Plugin for ResponseRewrite {
         }
     }
 
-    fn response_body(&self, exchange: &mut Exchange, body: &mut Vec<u8>, portion: Portion) {
+    fn response_body<'a>(
+        &'a self,
+        exchange: &'a mut Exchange,
+        body: &'a mut Vec<u8>,
+        portion: Portion,
+    ) -> Step<'a> {
         match &self.body {
             Body::Kept => {}
             Body::Replaced(replacement) => {
@@ -335,11 +341,15 @@ impl Plugin for ResponseRewrite {
                         Ok(Some(edited)) => *body = edited,
                         Ok(None) => {}
                         // The response fails: what a filter would have taken out must not be sent.
-                        Err(reason) => return exchange.search_gave_up(reason),
+                        Err(reason) => {
+                            exchange.search_gave_up(reason);
+                            return Step::Done;
+                        }
                     }
                 }
             }
         }
+        Step::Done
     }
 }
 

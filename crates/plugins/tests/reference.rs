@@ -62,6 +62,7 @@ fn phase(phase: Phase) -> &'static str {
         Phase::Rewrite => "rewrite",
         Phase::RequestBody => "request_body",
         Phase::Access => "access",
+        Phase::Attempt => "attempt",
         Phase::BeforeProxy => "before_proxy",
         Phase::ResponseHead => "response_head",
         Phase::ResponseBody => "response_body",

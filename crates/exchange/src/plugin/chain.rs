@@ -7,7 +7,8 @@ use router::vars::{Expression, VariableSource};
 use serde_json::Value;
 
 use super::ordered::{ByPhase, Ordered};
-use super::{Phase, Plugin, Reply};
+use super::phase::{Decision, Flow, Phase, Plugin};
+use super::reply::Reply;
 use crate::exchange::Exchange;
 
 /// A plugin instance with what `_meta` says of it (contract section 2.3).
@@ -42,6 +43,33 @@ impl Instance {
                 true
             })
         })
+    }
+
+    /// Runs a phase of the request on behalf of a plugin that was built with this one: its filter and its own state hold.
+    /// Phases without a decision always continue.
+    pub async fn run(&self, phase: Phase, exchange: &mut Exchange) -> Decision {
+        if !self.phases.contains(&phase) || !self.applies(exchange) {
+            return Decision::Continue;
+        }
+        let outer = std::mem::replace(&mut exchange.instance, self.number);
+        let decision = {
+            let flow = match phase {
+                Phase::Rewrite => self.plugin.rewrite(exchange),
+                Phase::Access => self.plugin.access(exchange),
+                Phase::BeforeProxy => self.plugin.before_proxy(exchange),
+                _ => Flow::Continue,
+            };
+            match flow {
+                Flow::Continue => Decision::Continue,
+                Flow::Reply(reply) => Decision::Reply(reply),
+                Flow::Wait(future) => future.await,
+            }
+        };
+        exchange.instance = outer;
+        match decision {
+            Decision::Reply(reply) => Decision::Reply(self.dress(reply)),
+            Decision::Continue => Decision::Continue,
+        }
     }
 
     /// Applies `_meta.error_response` to a refusal.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Build;
+use super::build::Build;
 pub use session::StreamSession;
 
 /// A compiled plugin of layer 4. Each method runs in the phase of its name, only if the kind lists that phase in
@@ -62,7 +62,7 @@ impl StreamPhase {
     pub const COUNT: usize = StreamPhase::Log as usize + 1;
 }
 
-/// The declaration of a kind for layer 4 (see [`super::PluginKind::stream`]): its name, priority, schema and check are those
+/// The declaration of a kind for layer 4 (see [`PluginKind::stream`](super::PluginKind::stream)): its name, priority, schema and check are those
 /// it has for HTTP, as in the contract.
 pub struct StreamKind {
     /// The phases it takes part in.

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use model::catalog::consumer_key;
 use model::merge::Provenance;
 use model::resource::{Plugins, Resource};
 use model::snapshot::{Object, Snapshot};
@@ -92,23 +93,22 @@ impl Compiler {
     ) {
         for plugin in plugins.iter() {
             let kind = self.kinds.get(&*plugin.name).copied();
-            let Some((kind, field)) = kind.and_then(|kind| kind.consumer_key.map(|field| (kind, field)))
-            else {
-                continue;
-            };
+            let Some(kind) = kind.filter(|kind| !kind.consumer_key.is_empty()) else { continue };
             let resolved = reference::resolve(&plugin.config, &*self.secrets);
             // A reference that leads nowhere is no credential: its text, which is no secret, must not open anything.
             if resolved.incomplete {
                 continue;
             }
-            let Some(secret) = resolved.config.get(field).and_then(Value::as_str) else { continue };
+            let Some(secret) = consumer_key(kind.consumer_key, &resolved.config) else { continue };
+            let secret = &*secret;
             // Written keys were compared when they were checked. Two references may lead to one value all the same; then
             // it is nobody's but the first's.
             let username = owner.consumer().unwrap_or(&owner.id);
             let other = self.current.consumers.find(kind.name, secret).map(|other| other.username.clone());
             if let Some(other) = other.filter(|other| **other != *username) {
                 self.consumers_in_conflict.insert(owner.consumer_key().unwrap_or_else(|| owner.clone()));
-                self.fault(owner, format!("plugin {}: its {field} is that of consumer {other}", kind.name));
+                let fields = kind.consumer_key.join(" and ");
+                self.fault(owner, format!("plugin {}: its {fields} is that of consumer {other}", kind.name));
                 continue;
             }
             self.current.consumers.insert(kind.name, secret, Arc::new(make(&resolved.config)));

@@ -1,19 +1,25 @@
 //! Plugin instances from their configurations, for HTTP and for layer 4.
 
 use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use model::Key;
-use model::resource::{Meta, Resource};
+use model::resource::{Meta, Resource, Upstream};
+use model::secret_reference::SecretValues;
 use model::snapshot::Snapshot;
 use router::vars::Expression;
+use serde::Deserialize;
 use serde_json::Value;
+use stdx::hash::FastMap;
 
 use super::body_variables::names_body;
 use super::{Compiler, reference};
 use exchange::plugin::chain::{ErrorResponse, Instance};
+use exchange::plugin::services::Services;
+use exchange::plugin::state::StateRegistry;
 use exchange::plugin::stream::chain::StreamInstance;
-use exchange::plugin::{Build, PluginKind};
+use exchange::plugin::{Assembly, Build, PluginKind};
 
 /// A plugin as it is written, with everything that building it needs.
 struct Prepared<'a> {
@@ -44,23 +50,15 @@ impl Compiler {
         {
             return Ok(Some(shared));
         }
-        let Some(prepared) = self.prepare(snapshot, owner, name, config)? else { return Ok(None) };
-        let Prepared { kind, meta, filter, .. } = &prepared;
-        let plugin = (kind.build)(&prepared.build(self), &prepared.config)
-            .map_err(|reason| format!("plugin {name}: {reason}"))?;
-        plugin.start();
-        self.next_instance = self.next_instance.wrapping_add(1);
-        let instance = Arc::new(Instance {
-            name: kind.name,
-            priority: meta.priority.unwrap_or(i64::from(kind.priority)),
-            phases: kind.phases,
-            prefer_route: kind.prefer_route,
-            number: self.next_instance,
-            filter: filter.clone(),
-            reads_body: names_body(&prepared.config) || prepared.metadata.as_ref().is_some_and(names_body),
-            error_response: meta.error_response.map(ErrorResponse::new),
-            plugin,
-        });
+        let parts = Parts::new(self, snapshot);
+        let built = parts.instance(&owner.path(), 0, name, config);
+        let Parts { number, upstreams, .. } = parts;
+        self.next_instance = number.get();
+        let Some(instance) = built? else { return Ok(None) };
+        for (identity, written) in upstreams.into_inner() {
+            let compiled = self.compile_plugin_upstream(&identity, &written);
+            compiled.map_err(|reason| format!("plugin {name}: {identity}: {reason}"))?;
+        }
         self.sharing.keep_instance(snapshot, owner, &instance, version);
         Ok(Some(instance))
     }
@@ -76,10 +74,11 @@ impl Compiler {
         name: &str,
         config: &Value,
     ) -> Result<Option<StreamInstance>, String> {
-        let Some(prepared) = self.prepare(snapshot, owner, name, config)? else { return Ok(None) };
+        let parts = Parts::new(self, snapshot);
+        let Some(prepared) = parts.prepare(&owner.path(), name, config)? else { return Ok(None) };
         let Prepared { kind, meta, filter, .. } = &prepared;
         let Some(stream) = &kind.stream else { return Ok(None) };
-        let plugin = (stream.build)(&prepared.build(self), &prepared.config)
+        let plugin = (stream.build)(&prepared.build(&parts, 0), &prepared.config)
             .map_err(|reason| format!("plugin {name}: {reason}"))?;
         plugin.start();
         Ok(Some(StreamInstance {
@@ -96,11 +95,64 @@ impl Compiler {
         let version = |config: &Value| reference::resolve(config, &*self.secrets).version;
         version(config) ^ metadata(snapshot, name).map_or(0, version).rotate_left(1)
     }
+}
+
+/// The parts of a compiler that plugins are built with, and what they register while they are built.
+struct Parts<'c> {
+    kinds: &'c FastMap<&'static str, &'static PluginKind>,
+    states: &'c StateRegistry,
+    services: &'c Services,
+    secrets: &'c dyn SecretValues,
+    snapshot: &'c Snapshot,
+    /// The number of the last instance.
+    number: Cell<u32>,
+    /// Upstreams that the plugins hold in their configurations.
+    upstreams: RefCell<Vec<(Arc<str>, Upstream)>>,
+}
+
+impl<'c> Parts<'c> {
+    fn new(compiler: &'c Compiler, snapshot: &'c Snapshot) -> Parts<'c> {
+        Parts {
+            kinds: &compiler.kinds,
+            states: &compiler.states,
+            services: &compiler.services,
+            secrets: &*compiler.secrets,
+            snapshot,
+            number: Cell::new(compiler.next_instance),
+            upstreams: RefCell::default(),
+        }
+    }
+
+    /// A new instance of plugin `name`, which stands inside `depth` others.
+    fn instance(
+        &self,
+        owner: &str,
+        depth: u8,
+        name: &str,
+        config: &Value,
+    ) -> Result<Option<Arc<Instance>>, String> {
+        let Some(prepared) = self.prepare(owner, name, config)? else { return Ok(None) };
+        let Prepared { kind, meta, filter, .. } = &prepared;
+        let plugin = (kind.build)(&prepared.build(self, depth), &prepared.config)
+            .map_err(|reason| format!("plugin {name}: {reason}"))?;
+        plugin.start();
+        self.number.set(self.number.get().wrapping_add(1));
+        Ok(Some(Arc::new(Instance {
+            name: kind.name,
+            priority: meta.priority.unwrap_or(i64::from(kind.priority)),
+            phases: kind.phases,
+            prefer_route: kind.prefer_route,
+            number: self.number.get(),
+            filter: filter.clone(),
+            reads_body: names_body(&prepared.config) || prepared.metadata.as_ref().is_some_and(names_body),
+            error_response: meta.error_response.map(ErrorResponse::new),
+            plugin,
+        })))
+    }
 
     fn prepare<'a>(
         &self,
-        snapshot: &Snapshot,
-        owner: &Key,
+        owner: &str,
         name: &str,
         config: &'a Value,
     ) -> Result<Option<Prepared<'a>>, String> {
@@ -110,23 +162,45 @@ impl Compiler {
         }
         let kind: &'static PluginKind =
             self.kinds.get(name).copied().ok_or_else(|| format!("unknown plugin [{name}]"))?;
-        let owner = owner.path();
-        let config = reference::resolve(config, &*self.secrets).config;
-        let metadata = metadata(snapshot, name)
-            .map(|written| reference::resolve(written, &*self.secrets).config.into_owned());
+        let owner = owner.to_owned();
+        let config = reference::resolve(config, self.secrets).config;
+        let metadata = metadata(self.snapshot, name)
+            .map(|written| reference::resolve(written, self.secrets).config.into_owned());
         let filter = meta.filter.map(Expression::compile).transpose();
         let filter = filter.map_err(|error| format!("plugin {name}: _meta.filter: {error}"))?;
         Ok(Some(Prepared { kind, meta, owner, config, metadata, filter }))
     }
 }
 
+impl Assembly for Parts<'_> {
+    fn plugin(
+        &self,
+        owner: &str,
+        depth: u8,
+        name: &str,
+        config: &Value,
+    ) -> Result<Option<Arc<Instance>>, String> {
+        let kind = self.kinds.get(name).ok_or_else(|| format!("unknown plugin [{name}]"))?;
+        (kind.check)(config)?;
+        self.instance(owner, depth, name, config)
+    }
+
+    fn upstream(&self, identity: &Arc<str>, written: &Value) -> Result<(), String> {
+        let written = Upstream::deserialize(written).map_err(|error| error.to_string())?;
+        self.upstreams.borrow_mut().push((identity.clone(), written));
+        Ok(())
+    }
+}
+
 impl Prepared<'_> {
-    fn build<'b>(&'b self, compiler: &'b Compiler) -> Build<'b> {
+    fn build<'b>(&'b self, parts: &'b Parts<'b>, depth: u8) -> Build<'b> {
         Build {
             owner: &self.owner,
             metadata: self.metadata.as_ref(),
-            states: &compiler.states,
-            services: &compiler.services,
+            states: parts.states,
+            services: parts.services,
+            assembly: parts,
+            depth,
         }
     }
 }

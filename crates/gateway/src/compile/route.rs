@@ -184,7 +184,7 @@ impl Compiler {
         service_key: Option<&Key>,
         service: Option<&Service>,
     ) -> Option<u32> {
-        let of = |key: &Key| self.upstream_slots.get(&*key.path()).copied();
+        let of = |key: &Key| self.current.upstream_slots.get(&*key.path()).copied();
         if let Some(id) = &written.upstream_id {
             return of(&Key::of(Kind::Upstream, id));
         }

@@ -21,12 +21,12 @@ impl Compiler {
     /// Compiles the upstream that `owner` is or embeds, or takes it out.
     pub(super) fn compile_upstream(&mut self, snapshot: &Snapshot, owner: &Key) {
         let identity = owner.path();
-        let slot = self.upstream_slots.get(&*identity).copied();
+        let slot = self.current.upstream_slots.get(&*identity).copied();
         let written = snapshot.get(owner).and_then(|object| object.resource.upstream().cloned());
         match (written, slot) {
             (None, None) => {}
             (None, Some(slot)) => {
-                self.upstream_slots.remove(&*identity);
+                self.current.upstream_slots.remove(&*identity);
                 self.current.upstreams.take(slot);
             }
             (Some(written), slot) => match self.build_upstream(&identity, &written, slot) {
@@ -36,6 +36,32 @@ impl Compiler {
                 }
             },
         }
+    }
+
+    /// Compiles an upstream that a plugin holds in its configuration, for as long as `identity` is held.
+    pub(super) fn compile_plugin_upstream(
+        &mut self,
+        identity: &Arc<str>,
+        written: &Written,
+    ) -> Result<(), String> {
+        let slot = self.current.upstream_slots.get(&**identity).copied();
+        let build = self.build_upstream(identity, written, slot)?;
+        // The table has a copy of the name, so that the name itself shows whether the plugin is still there.
+        self.place_upstream(Arc::from(&**identity), slot, build);
+        self.plugin_upstreams.insert(Box::from(&**identity), Arc::downgrade(identity));
+        Ok(())
+    }
+
+    /// Takes out upstreams whose plugins are gone.
+    pub(super) fn sweep_plugin_upstreams(&mut self) {
+        let current = &mut self.current;
+        self.plugin_upstreams.retain(|identity, holder| {
+            let is_held = holder.strong_count() > 0;
+            if !is_held && let Some(slot) = current.upstream_slots.remove(&**identity) {
+                current.upstreams.take(slot);
+            }
+            is_held
+        });
     }
 
     fn place_upstream(&mut self, identity: Arc<str>, slot: Option<u32>, mut upstream: Upstream) {
@@ -53,7 +79,7 @@ impl Compiler {
                     upstream.slot = slot;
                     self.current.upstreams.set(slot, Arc::new(upstream));
                 }
-                self.upstream_slots.insert(identity, slot);
+                self.current.upstream_slots.insert(identity, slot);
             }
         }
     }

@@ -198,7 +198,7 @@ async fn switch_protocols<S: DownstreamStream>(
     if !poll_fn(|cx| Poll::Ready(server.can_switch_protocols(cx))).await {
         return Err(Failure::new(Cause::BadRequest, "bytes were sent before the protocol was switched"));
     }
-    respond::respond_head(run, exchange, chains);
+    respond::respond_head(run, exchange, server, chains).await?;
     server.start_response(exchange, BodyLength::None);
     respond::send(run, exchange, server, &[]).await;
     Ok(Ended::Tunnel)

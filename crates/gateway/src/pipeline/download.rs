@@ -72,7 +72,7 @@ pub(super) async fn pass_on<S: DownstreamStream, O: UpstreamStream>(
     if exchange.response.status >= 500 || exchange.local().options.forward.show_upstream_status {
         respond::name_tried_statuses(exchange);
     }
-    respond::respond_head(download.run, exchange, chains);
+    respond::respond_head(download.run, exchange, server, chains).await?;
     refuse_undecided(exchange)?;
     // A plugin may have changed the status to or from one whose responses have no body (RFC 9110 section 6.4.1).
     let may_have_body =
@@ -121,7 +121,7 @@ async fn hold_back<S: DownstreamStream, O: UpstreamStream>(
     origin.pause()?;
     // What the plugins make of it stands beside it for a moment.
     download.run.local().shared.check_room(body.len())?;
-    edit(download.run, exchange, download.chains, &mut body, Portion::Last);
+    phases::whole_response_body(download.run, exchange, server, download.chains, &mut body).await?;
     if exchange.gave_up.get().is_some() {
         return Err(Failure::new(Cause::BufferLimit, "a plugin takes too long to edit the body"));
     }
@@ -154,15 +154,6 @@ fn body_need(run: &Run<'_>, exchange: &mut Exchange, chains: &Chains<'_>) -> Bod
         });
     }
     need
-}
-
-fn edit(run: &Run<'_>, exchange: &mut Exchange, chains: &Chains<'_>, body: &mut Vec<u8>, portion: Portion) {
-    phases::each(run.context, chains, Phase::ResponseBody, exchange, |instance, exchange| {
-        let wanted = instance.plugin.wants_response_body(exchange);
-        if matches!(wanted, BodyNeed::Stream | BodyNeed::Buffer { .. }) {
-            instance.plugin.response_body(exchange, body, portion);
-        }
-    });
 }
 
 /// Shows the trailers to the plugins of the body phase, where there are both.
@@ -253,7 +244,13 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
                             edited.clear();
                             edited_sent = 0;
                             edited.extend_from_slice(data);
-                            edit(download.run, exchange, chains, &mut edited, Portion::Piece);
+                            phases::piece_of_response_body(
+                                download.run,
+                                exchange,
+                                chains,
+                                &mut edited,
+                                Portion::Piece,
+                            )?;
                             exchange.note_response(&edited);
                             data.len()
                         }
@@ -285,7 +282,13 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
                         ended = true;
                         edited.clear();
                         edited_sent = 0;
-                        edit(download.run, exchange, chains, &mut edited, Portion::Last);
+                        phases::piece_of_response_body(
+                            download.run,
+                            exchange,
+                            chains,
+                            &mut edited,
+                            Portion::Last,
+                        )?;
                         exchange.note_response(&edited);
                         continue;
                     }

@@ -1,8 +1,10 @@
 //! Running the chains of one exchange: global rules first, then the route's, merged with the consumer's once that is
 //! known. The order is that of contract section 2.5.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -17,7 +19,10 @@ use exchange::exchange::SharedCopy;
 use exchange::failure::{Cause, Failure};
 use exchange::overload::Priority;
 use exchange::plugin::chain::{Chain, Instance};
-use exchange::plugin::{BodyNeed, Decision, Flow, Phase, Reply};
+use exchange::plugin::{
+    BodyNeed, Decision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, PHASE_WAIT_MS, Phase, Portion, Reply, Step,
+};
+use net::env;
 
 /// The chains of one exchange.
 pub(super) struct Chains<'g> {
@@ -106,13 +111,145 @@ pub(super) fn each(
 ) {
     for chain in chains.both() {
         for instance in chain.of(phase) {
-            if !chains.gives_way(chain, instance) && instance.applies(exchange) {
-                exchange.instance = instance.number;
-                context.current_work().set_route(exchange.decision.route);
+            if enter(context, chains, chain, instance, exchange) {
                 call(instance, exchange);
             }
         }
     }
+}
+
+/// Runs the phase of the response head.
+///
+/// # Errors
+/// When a plugin waits too long: what it would have changed must not be sent unchanged.
+#[inline]
+pub(super) async fn response_head<S: DownstreamStream>(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    chains: &Chains<'_>,
+) -> Result<(), Failure> {
+    for chain in chains.both() {
+        for instance in chain.of(Phase::ResponseHead) {
+            if !enter(run.context, chains, chain, instance, exchange) {
+                continue;
+            }
+            if let Step::Wait(future) = instance.plugin.response_head(exchange) {
+                wait_for_plugin(run, server, future, instance.name).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Shows a whole response body to the plugins that want to edit it.
+///
+/// # Errors
+/// As for [`response_head`].
+pub(super) async fn whole_response_body<S: DownstreamStream>(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    chains: &Chains<'_>,
+    body: &mut Vec<u8>,
+) -> Result<(), Failure> {
+    for chain in chains.both() {
+        for instance in chain.of(Phase::ResponseBody) {
+            if !enter(run.context, chains, chain, instance, exchange) {
+                continue;
+            }
+            match instance.plugin.wants_response_body(exchange) {
+                BodyNeed::None => {}
+                BodyNeed::Copy { limit_bytes } => exchange.copy_response(limit_bytes),
+                BodyNeed::Stream | BodyNeed::Buffer { .. } => {
+                    if let Step::Wait(future) = instance.plugin.response_body(exchange, body, Portion::Last) {
+                        wait_for_plugin(run, server, future, instance.name).await?;
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Shows a piece of a response body, or the end of it, to the plugins that want to edit it.
+///
+/// # Errors
+/// When a plugin waits.
+pub(super) fn piece_of_response_body(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    chains: &Chains<'_>,
+    body: &mut Vec<u8>,
+    portion: Portion,
+) -> Result<(), Failure> {
+    for chain in chains.both() {
+        for instance in chain.of(Phase::ResponseBody) {
+            if !enter(run.context, chains, chain, instance, exchange) {
+                continue;
+            }
+            let wanted = instance.plugin.wants_response_body(exchange);
+            if matches!(wanted, BodyNeed::Stream | BodyNeed::Buffer { .. })
+                && let Step::Wait(_) = instance.plugin.response_body(exchange, body, portion)
+            {
+                let detail = format!("the plugin {} waits while it edits a streamed body", instance.name);
+                return Err(Failure::new(Cause::PluginFailed, detail));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Runs the log phase, and starts the tasks that plugins leave for behind it.
+pub(super) fn log(context: &WorkerContext, exchange: &mut Exchange, chains: &Chains<'_>) {
+    each(context, chains, Phase::Log, exchange, |instance, exchange| {
+        instance.plugin.log(exchange);
+        if let Some(task) = instance.plugin.log_task(exchange) {
+            let running = exchange.local().resource(LogTasks::default);
+            if running.0.get() < LOG_TASKS_MAX {
+                env::spawn(running.clone().run(task));
+            }
+        }
+    });
+}
+
+/// The log tasks that run on this thread.
+#[derive(Default)]
+struct LogTasks(Cell<usize>);
+
+impl LogTasks {
+    async fn run(self: Rc<Self>, task: LogTask) {
+        /// Counts a task for as long as it runs, a panic included.
+        struct Counted(Rc<LogTasks>);
+        impl Drop for Counted {
+            fn drop(&mut self) {
+                self.0.0.set(self.0.0.get() - 1);
+            }
+        }
+        self.0.set(self.0.get() + 1);
+        let _counted = Counted(self);
+        tokio::select! {
+            () = task => {}
+            () = env::sleep_ms(LOG_TASK_MS) => {}
+        }
+    }
+}
+
+/// Whether `instance` runs for this exchange; then it is the one whose state the exchange gives.
+#[inline]
+fn enter(
+    context: &WorkerContext,
+    chains: &Chains<'_>,
+    chain: &Chain,
+    instance: &Instance,
+    exchange: &mut Exchange,
+) -> bool {
+    if chains.gives_way(chain, instance) || !instance.applies(exchange) {
+        return false;
+    }
+    exchange.instance = instance.number;
+    context.current_work().set_route(exchange.decision.route);
+    true
 }
 
 /// Runs the phases of the request up to the choice of a node; a reply ends the exchange.
@@ -204,26 +341,33 @@ async fn one<S: DownstreamStream>(
     Ok(None)
 }
 
-/// The decision of the plugin `name` once its `future` is done. A client that goes away meanwhile is noticed, so that a slow
+/// The result of the plugin `name` once its `future` is done. A client that goes away meanwhile is noticed, so that a slow
 /// server which the plugin asks does not hold what the client has left.
-async fn wait_for_plugin<S: DownstreamStream>(
+async fn wait_for_plugin<S: DownstreamStream, T>(
     run: &Run<'_>,
     server: &mut S,
-    mut future: Pin<Box<dyn Future<Output = Decision> + '_>>,
+    mut future: Pin<Box<dyn Future<Output = T> + '_>>,
     name: &str,
-) -> Result<Decision, Failure> {
+) -> Result<T, Failure> {
+    let ends_ms = run.local().now_ms().saturating_add(PHASE_WAIT_MS);
     let mut armed = false;
     poll_fn(|cx| {
-        if let Poll::Ready(decision) = future.as_mut().poll(cx) {
-            return Poll::Ready(Ok(decision));
+        if let Poll::Ready(result) = future.as_mut().poll(cx) {
+            return Poll::Ready(Ok(result));
         }
         if run.deadline.is_overdue() {
             let detail = format!("the plugin {name} was waited for");
             return Poll::Ready(Err(Failure::new(Cause::RequestTimeout, detail)));
         }
-        if armed && run.is_client_leaving.get() && run.deadline.expired() {
+        let is_expired = armed && run.deadline.expired();
+        if is_expired && run.is_client_leaving.get() {
             let detail = format!("it went away while the plugin {name} was waited for");
             return Poll::Ready(Err(Failure::new(Cause::ClientGone, detail)));
+        }
+        let left_ms = ends_ms.saturating_sub(run.local().now_ms());
+        if is_expired && left_ms == 0 {
+            let detail = format!("the plugin {name} took longer than {PHASE_WAIT_MS} ms in one phase");
+            return Poll::Ready(Err(Failure::new(Cause::PluginFailed, detail)));
         }
         if !run.is_client_leaving.get() && server.poll_closed(cx).is_ready() {
             run.is_client_leaving.set(true);
@@ -231,7 +375,9 @@ async fn wait_for_plugin<S: DownstreamStream>(
         }
         if !armed {
             armed = true;
-            run.deadline.set(cx, if run.is_client_leaving.get() { HALF_CLOSE_GRACE_MS } else { 0 });
+            let grace_ms = if run.is_client_leaving.get() { HALF_CLOSE_GRACE_MS } else { left_ms };
+            // 0 would mean never.
+            run.deadline.set(cx, grace_ms.min(left_ms).max(1));
         }
         Poll::Pending
     })

@@ -5,9 +5,9 @@ use smallvec::SmallVec;
 
 use super::attempt::{attempt_at, micros};
 use super::collect;
-use super::phases::Chains;
+use super::phases::{self, Chains};
 use super::retry::{self, Next, RetryInput};
-use super::run::{Outcome, Run};
+use super::run::{Outcome, Run, refuse_undecided};
 use super::target::Forward;
 use super::upload::Upload;
 use crate::body::{BodyLength, DownstreamStream};
@@ -16,6 +16,7 @@ use crate::upstream::{Upstream, hash_key};
 use exchange::Exchange;
 use exchange::failure::{Blame, Cause, Failure};
 use exchange::overload::Priority;
+use exchange::plugin::{NextAttempt, Phase};
 
 /// Forwards the request; an error has not been answered yet.
 pub(super) async fn proxy<S: DownstreamStream>(
@@ -24,13 +25,12 @@ pub(super) async fn proxy<S: DownstreamStream>(
     server: &mut S,
     chains: &Chains<'_>,
 ) -> Result<Outcome, Failure> {
-    let upstream = find_upstream(run, chains)?;
+    let upstream = find_upstream(run, exchange, chains)?;
     if upstream.reads_body() {
         Box::pin(collect::for_variables(run, exchange, server)).await?;
     }
     collect::wait_for_prefix(run, exchange, server).await?;
-    let timeouts = chains.route().and_then(|route| route.timeouts).unwrap_or(upstream.timeouts);
-    let forward = Forward { run, chains, upstream, timeouts };
+    let mut forward = forward_to(run, chains, upstream);
     // Read when the request began to arrive, or by a plugin that waited since: matching takes about a microsecond.
     let started_ns = run.local().recent_ns();
     exchange.times.upstream_started_ns = started_ns;
@@ -41,10 +41,24 @@ pub(super) async fn proxy<S: DownstreamStream>(
     }
     let mut upload = Upload::new(run, exchange);
     exchange.decision.is_upgrade = wants_websocket(exchange, chains, upload.length(server));
-    let key_hash = hash_key::key_hash(upstream, exchange);
+    let mut key_hash = hash_key::key_hash(upstream, exchange);
     let mut failed =
         FailedAttempts { nodes: SmallVec::new(), last: None, repeat: None, repeated: false, started_ns };
     loop {
+        if chains.has(Phase::Attempt) {
+            let attempt = failed.next_attempt(exchange);
+            phases::each(run.context, chains, Phase::Attempt, exchange, |instance, exchange| {
+                instance.plugin.before_attempt(exchange, attempt);
+            });
+            refuse_undecided(exchange)?;
+            let upstream = find_upstream(run, exchange, chains)?;
+            if !std::ptr::eq(upstream, forward.upstream) {
+                failed.begin_elsewhere();
+            }
+            forward = forward_to(run, chains, upstream);
+            key_hash = hash_key::key_hash(upstream, exchange);
+        }
+        let upstream = forward.upstream;
         let selected = match failed.repeat.take() {
             Some(selected) if run.context.upstreams.is_current(upstream, selected) => {
                 run.context.upstreams.started_again(upstream, selected);
@@ -67,6 +81,11 @@ pub(super) async fn proxy<S: DownstreamStream>(
     }
 }
 
+fn forward_to<'r, 'w>(run: &'r Run<'w>, chains: &'r Chains<'r>, upstream: &'r Upstream) -> Forward<'r, 'w> {
+    let timeouts = chains.route().and_then(|route| route.timeouts).unwrap_or(upstream.timeouts);
+    Forward { run, chains, upstream, timeouts }
+}
+
 /// The tries of one exchange that have failed.
 struct FailedAttempts {
     /// Endpoints that are not asked again: what names a node whatever becomes of the set.
@@ -80,6 +99,18 @@ struct FailedAttempts {
 }
 
 impl FailedAttempts {
+    /// What plugins learn before the next attempt.
+    fn next_attempt(&self, exchange: &Exchange) -> NextAttempt {
+        NextAttempt { failed: exchange.attempts.len(), cause: self.last.as_ref().map(|last| last.cause) }
+    }
+
+    /// The next attempt goes to another upstream, all of whose endpoints may be asked.
+    fn begin_elsewhere(&mut self) {
+        self.nodes.clear();
+        self.repeat = None;
+        self.repeated = false;
+    }
+
     /// Decides whether another try is made after one at `selected` has failed; an error is final.
     #[cold]
     fn on_failure(
@@ -123,7 +154,10 @@ impl FailedAttempts {
                 let nodes = run.context.upstreams.node_count(upstream);
                 let retries = upstream.retries.map_or(nodes.saturating_sub(1), |retries| retries as usize);
                 if self.nodes.len() > retries || self.nodes.len() >= nodes {
-                    return Err(failure);
+                    if !exchange.take_fallback() {
+                        return Err(failure);
+                    }
+                    self.nodes.clear();
                 }
                 if upstream.retry_timeout_ms != 0
                     && micros(self.started_ns, run.local().clock_ns()) / 1_000 >= upstream.retry_timeout_ms
@@ -137,7 +171,18 @@ impl FailedAttempts {
     }
 }
 
-fn find_upstream<'r>(run: &'r Run<'_>, chains: &Chains<'_>) -> Result<&'r Upstream, Failure> {
+fn find_upstream<'r>(
+    run: &'r Run<'_>,
+    exchange: &Exchange,
+    chains: &Chains<'_>,
+) -> Result<&'r Upstream, Failure> {
+    if let Some(selected) = &exchange.decision.upstream {
+        let slot = run.generation.upstream_slots.get(selected.identity());
+        let upstream = slot.and_then(|slot| run.generation.upstreams.get(*slot));
+        return upstream.map(|upstream| &**upstream).ok_or_else(|| {
+            Failure::new(Cause::NoUpstream, format!("{selected:?}, selected by a plugin, does not exist"))
+        });
+    }
     let slot = chains.route().and_then(|route| route.upstream);
     let slot = slot.ok_or_else(|| Failure::new(Cause::NoUpstream, "the route has no upstream"))?;
     let upstream = run.generation.upstreams.get(slot);

@@ -15,7 +15,7 @@ use crate::body::{BodyLength, DownstreamStream};
 use exchange::Exchange;
 use exchange::failure::{Blame, Cause, Failure};
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Phase, Portion, Reply};
+use exchange::plugin::{Phase, Reply};
 
 /// When a client that was refused for want of room may come again (RFC 9110 section 10.2.3): the shortest that can be
 /// said, since an overload is over as soon as those who make it are fewer.
@@ -92,10 +92,17 @@ pub(super) async fn reply<S: DownstreamStream>(
     exchange.stats.answered_locally = true;
     let mut body = reply.body.into_owned();
     set_head(run, exchange, reply.status, &reply.headers);
-    respond_head(run, exchange, chains);
+    let mut edited = respond_head(run, exchange, server, chains).await;
     let undecided = exchange.gave_up.get();
-    edit_body(run, exchange, chains, &mut body);
-    if exchange.gave_up.get().is_some() {
+    if edited.is_ok() && chains.has(Phase::ResponseBody) {
+        edited = phases::whole_response_body(run, exchange, server, chains, &mut body).await;
+    }
+    if let Err(failure) = edited {
+        exchange.failure.get_or_insert(failure);
+        let bare = bare_failure(exchange, undecided);
+        set_head(run, exchange, bare.status, &bare.headers);
+        body = bare.body.into_owned();
+    } else if exchange.gave_up.get().is_some() {
         let bare = bare_failure(exchange, undecided);
         set_head(run, exchange, bare.status, &bare.headers);
         body = bare.body.into_owned();
@@ -153,30 +160,25 @@ pub(super) fn name_tried_statuses(exchange: &mut Exchange) {
 }
 
 /// What every response's head goes through before it is sent.
-pub(super) fn respond_head(run: &Run<'_>, exchange: &mut Exchange, chains: &Chains<'_>) {
+///
+/// # Errors
+/// When a plugin waits too long.
+#[inline]
+pub(super) async fn respond_head<S: DownstreamStream>(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    chains: &Chains<'_>,
+) -> Result<(), Failure> {
     if !exchange.early_fields.is_empty() {
         for (name, value) in std::mem::take(&mut exchange.early_fields) {
             exchange.response.headers.set(&name, value.as_bytes()).expect("checked when it was added");
         }
     }
-    phases::each(run.context, chains, Phase::ResponseHead, exchange, |instance, exchange| {
-        instance.plugin.response_head(exchange)
-    });
-}
-
-fn edit_body(run: &Run<'_>, exchange: &mut Exchange, chains: &Chains<'_>, body: &mut Vec<u8>) {
-    if chains.has(Phase::ResponseBody) {
-        phases::each(run.context, chains, Phase::ResponseBody, exchange, |instance, exchange| match instance
-            .plugin
-            .wants_response_body(exchange)
-        {
-            BodyNeed::None => {}
-            BodyNeed::Copy { limit_bytes } => exchange.copy_response(limit_bytes),
-            BodyNeed::Stream | BodyNeed::Buffer { .. } => {
-                instance.plugin.response_body(exchange, body, Portion::Last);
-            }
-        });
+    if chains.has(Phase::ResponseHead) {
+        phases::response_head(run, exchange, server, chains).await?;
     }
+    Ok(())
 }
 
 /// Sends a whole body and ends the response.

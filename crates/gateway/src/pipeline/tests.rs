@@ -2,6 +2,7 @@
 //! shows that the pipeline knows a client only as a [`DownstreamStream`]; `node` does the same for nodes.
 
 mod node;
+mod plugins;
 mod turns;
 
 use std::cell::Cell;
@@ -30,7 +31,7 @@ use exchange::deadline::Deadline;
 use exchange::failure::{Blame, Cause, Failure};
 use exchange::observe::metrics::WorkerMetrics;
 use exchange::options::Timeouts;
-use exchange::plugin::{BodyNeed, Flow, Phase, Plugin, PluginKind, Portion};
+use exchange::plugin::{BodyNeed, Flow, Phase, Plugin, PluginKind, Portion, Step};
 
 /// A client of a protocol in which a message is a list of words.
 #[derive(Default)]
@@ -228,7 +229,9 @@ const TRAILER_MARK: PluginKind = PluginKind {
     consumer_schema: None,
     metadata_schema: None,
     check: |_| Ok(()),
-    consumer_key: None,
+    consumer_key: &[],
+    check_consumer: |_| Ok(()),
+    check_metadata: |_| Ok(()),
     build: |_, _| Ok(Arc::new(TrailerMark)),
     stream: None,
     documentation: "",
@@ -297,8 +300,9 @@ impl Plugin for Shouter {
         BodyNeed::Stream
     }
 
-    fn response_body(&self, _: &mut Exchange, body: &mut Vec<u8>, _: Portion) {
+    fn response_body<'a>(&'a self, _: &'a mut Exchange, body: &'a mut Vec<u8>, _: Portion) -> Step<'a> {
         body.make_ascii_uppercase();
+        Step::Done
     }
 }
 
@@ -356,7 +360,15 @@ fn prefix_is_streamed_when_memory_is_short() {
     assert_eq!(answer, b"hello");
 }
 
-const KINDS: &[&PluginKind] = &[&SHOUTER, &COPIER, &TRAILER_MARK];
+const KINDS: &[&PluginKind] = &[
+    &SHOUTER,
+    &COPIER,
+    &TRAILER_MARK,
+    &plugins::PATIENT,
+    &plugins::REWRITER,
+    &plugins::CHOOSER,
+    &plugins::OUTER,
+];
 
 /// A context with one route, `/here`, to the nodes at `addresses`.
 fn context(addresses: &[SocketAddr], plugins: &Value) -> Rc<WorkerContext> {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::exchange::{LOCAL_FIELD, WITNESS_FIELD};
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Decision, Flow, Phase, Plugin, PluginKind, Portion, Reply};
+use exchange::plugin::{BodyNeed, Decision, Flow, Phase, Plugin, PluginKind, Portion, Reply, Step};
 use net::env;
 use net::env::memory::Planted;
 
@@ -49,11 +49,12 @@ impl Plugin for Stamp {
         Flow::Continue
     }
 
-    fn response_head(&self, exchange: &mut Exchange) {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
         panic_if_asked(exchange, "head");
         if let Some(id) = id(exchange) {
             exchange.response.headers.set("X-Stamp", id.to_string().as_bytes()).unwrap();
         }
+        Step::Done
     }
 
     fn log(&self, exchange: &Exchange) {
@@ -67,7 +68,7 @@ impl Plugin for Stamp {
 struct Witness;
 
 impl Plugin for Witness {
-    fn response_head(&self, exchange: &mut Exchange) {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
         let mut request = exchange.request.method_text().to_vec();
         request.push(b' ');
         request.extend_from_slice(exchange.forward_path());
@@ -77,6 +78,7 @@ impl Plugin for Witness {
         if exchange.stats.answered_locally {
             headers.set(LOCAL_FIELD, b"1").unwrap();
         }
+        Step::Done
     }
 }
 
@@ -86,17 +88,24 @@ struct Edit {
 }
 
 impl Plugin for Edit {
-    fn response_head(&self, exchange: &mut Exchange) {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
         exchange.response.headers.set("X-Edited", b"1").unwrap();
+        Step::Done
     }
 
     fn wants_response_body(&self, _: &Exchange) -> BodyNeed {
         if self.buffers { BodyNeed::Buffer { limit_bytes: COLLECTED_MAX } } else { BodyNeed::Stream }
     }
 
-    fn response_body(&self, exchange: &mut Exchange, body: &mut Vec<u8>, _: Portion) {
+    fn response_body<'a>(
+        &'a self,
+        exchange: &'a mut Exchange,
+        body: &'a mut Vec<u8>,
+        _: Portion,
+    ) -> Step<'a> {
         panic_if_asked(exchange, "body");
         body.iter_mut().for_each(|byte| *byte ^= EDIT_MASK);
+        Step::Done
     }
 }
 
@@ -140,7 +149,9 @@ const fn kind(
         consumer_schema: None,
         metadata_schema: None,
         check: |_| Ok(()),
-        consumer_key: None,
+        consumer_key: &[],
+        check_consumer: |_| Ok(()),
+        check_metadata: |_| Ok(()),
         build,
         stream: None,
         documentation: "",

@@ -13,7 +13,7 @@ use crate::{Key, Kind, check};
 pub(super) fn catalog() -> Catalog {
     let mut auth = PluginInfo::new("auth", 2500, json!({"type": "object"}));
     auth.is_auth = true;
-    auth.consumer_key = Some("key");
+    auth.consumer_key = &["key"];
     auth.consumer_schema = Some(
         json!({
             "type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"],

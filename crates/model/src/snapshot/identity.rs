@@ -13,19 +13,26 @@ pub(super) fn of(catalog: &Catalog, object: &Object) -> Vec<u64> {
     if !matches!(object.resource, Resource::Consumer(_) | Resource::Credential(_)) {
         return Vec::new();
     }
-    each(catalog, object.resource.plugins()).map(|(plugin, _, value)| hash(plugin, value)).collect()
+    each(catalog, object.resource.plugins()).map(|(plugin, _, values)| hash(plugin, &values)).collect()
 }
 
-/// Plugin, field and value of each identity among those plugins.
+/// Plugin, fields and values of each identity among those plugins.
 pub(super) fn each<'a>(
     catalog: &'a Catalog,
     plugins: &'a Plugins,
-) -> impl Iterator<Item = (&'a str, &'static str, &'a Value)> {
+) -> impl Iterator<Item = (&'a str, &'static [&'static str], Vec<&'a Value>)> {
     plugins.iter().filter_map(|plugin| {
-        let field = catalog.get(&plugin.name)?.info().consumer_key?;
-        let value = plugin.config.get(field).filter(|value| !value.is_null())?;
-        Some((&*plugin.name, field, value))
+        let fields = catalog.get(&plugin.name)?.info().consumer_key;
+        let values = values(fields, &plugin.config)?;
+        Some((&*plugin.name, fields, values))
     })
+}
+
+/// The values of the fields that tell consumers apart; none where one is missing.
+fn values<'a>(fields: &[&str], config: &'a Value) -> Option<Vec<&'a Value>> {
+    let value = |field: &&str| config.get(*field).filter(|value| !value.is_null());
+    let values: Option<Vec<&Value>> = fields.iter().map(value).collect();
+    values.filter(|values| !values.is_empty())
 }
 
 /// The consumer that an object of kind consumer or credential stands for.
@@ -46,19 +53,19 @@ impl Snapshot {
     /// The first consumer other than `owner` that has that identity, among those that `counts`.
     fn consumer_with(
         &self,
-        (plugin, field, value): (&str, &str, &Value),
+        (plugin, fields, wanted): &(&str, &[&str], Vec<&Value>),
         owner: &str,
         counts: Claims,
     ) -> Option<&str> {
         let claims = |object: &Object| {
             let config = object.resource.plugins().get(plugin).map(|plugin| &plugin.config);
-            config.and_then(|config| config.get(field)) == Some(value)
+            config.and_then(|config| values(fields, config)).as_ref() == Some(wanted)
         };
         let has = |key: &&Key| {
             let in_force = || self.get(key).is_some_and(|object| claims(object));
             self.written_at(key).is_some_and(claims) && (counts == Claims::Written || in_force())
         };
-        let identity = hash(plugin, value);
+        let identity = hash(plugin, wanted);
         let others = self.identities.get(&identity).filter(|key| self::owner(key) != owner);
         others.filter(has).map(self::owner).min()
     }
@@ -71,11 +78,11 @@ impl Snapshot {
         plugins: &Plugins,
         counts: Claims,
     ) -> Vec<(String, String)> {
-        let taken = |identity: (&str, &'static str, &Value)| {
-            let other = self.consumer_with(identity, owner(key), counts)?;
-            let (plugin, field, _) = identity;
+        let taken = |identity: (&str, &'static [&'static str], Vec<&Value>)| {
+            let other = self.consumer_with(&identity, owner(key), counts)?;
+            let (plugin, fields, _) = identity;
             let reason = format!("duplicate key found with consumer: {other}");
-            Some((format!("/plugins/{plugin}/{field}"), reason))
+            Some((format!("/plugins/{plugin}/{}", fields[0]), reason))
         };
         each(catalog, plugins).filter_map(taken).collect()
     }
@@ -88,6 +95,7 @@ impl Snapshot {
     }
 }
 
-fn hash(plugin: &str, value: &Value) -> u64 {
-    hash_bytes(hash_bytes(0, plugin.as_bytes()), value.to_string().as_bytes())
+fn hash(plugin: &str, values: &[&Value]) -> u64 {
+    let start = hash_bytes(0, plugin.as_bytes());
+    values.iter().fold(start, |hash, value| hash_bytes(hash, value.to_string().as_bytes()))
 }

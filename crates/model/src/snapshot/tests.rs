@@ -9,7 +9,7 @@ use crate::catalog::{Catalog, PluginInfo};
 fn catalog() -> Catalog {
     let mut auth = PluginInfo::new("auth", 1, json!({"type": "object"}));
     auth.is_auth = true;
-    auth.consumer_key = Some("key");
+    auth.consumer_key = &["key"];
     Catalog::new(vec![auth, PluginInfo::new("split", 2, json!({"type": "object"}))]).unwrap()
 }
 

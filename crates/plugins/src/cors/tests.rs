@@ -65,7 +65,7 @@ fn answer(config: &Value, method: &str, request: &str, node: &[(&str, &str)]) ->
     // What plugins after this one do to the request changes nothing.
     exchange.request.headers.set("Origin", b"http://changed").unwrap();
     respond(&mut exchange, 200, node);
-    plugin.response_head(&mut exchange);
+    exchange::testing::finish(plugin.response_head(&mut exchange));
     lines(&exchange.response.headers)
 }
 

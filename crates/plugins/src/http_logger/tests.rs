@@ -126,7 +126,7 @@ fn a_queue_is_kept_as_long_as_its_configuration_stays() {
     let (services, states) =
         (exchange::testing::services(), exchange::plugin::state::StateRegistry::default());
     let queue = |owner: &str, config: Value, metadata: Option<Value>| {
-        let build = Build { owner, metadata: metadata.as_ref(), states: &states, services: &services };
+        let build = exchange::testing::build(owner, metadata.as_ref(), &states, &services);
         let (parsed, batch) = read(&config).unwrap();
         let settings = batch.settings(NAME_DEFAULT, owner, metadata.as_ref());
         drop(parsed);

@@ -66,7 +66,7 @@ fn send(scene: &mut Scene, plugin: &dyn Plugin, head: &str) -> (u16, Vec<String>
     let reply = decide(plugin.access(&mut exchange));
     let (status, body) = reply.map_or((0, Vec::new()), |reply| (reply.status, reply.body.into_owned()));
     respond(&mut exchange, 200, &[("X-RateLimit-Limit", "the node's own")]);
-    plugin.response_head(&mut exchange);
+    exchange::testing::finish(plugin.response_head(&mut exchange));
     (status, lines(&exchange.response.headers), body)
 }
 

@@ -51,7 +51,7 @@ fn pass(config: Value, status: u16, fields: &[(&str, &str)], pieces: &[&str]) ->
     let plugin = scene.build(&KIND, &config);
     let mut exchange = scene.exchange(b"GET /a?x=%0A HTTP/1.1\r\nHost: h\r\n\r\n");
     respond(&mut exchange, status, fields);
-    plugin.response_head(&mut exchange);
+    exchange::testing::finish(plugin.response_head(&mut exchange));
     let mut out = Vec::new();
     let portions = match plugin.wants_response_body(&exchange) {
         BodyNeed::Buffer { .. } => vec![(pieces.concat(), Portion::Last)],
@@ -66,7 +66,7 @@ fn pass(config: Value, status: u16, fields: &[(&str, &str)], pieces: &[&str]) ->
     };
     for (piece, portion) in portions {
         let mut body = piece.into_bytes();
-        plugin.response_body(&mut exchange, &mut body, portion);
+        exchange::testing::finish(plugin.response_body(&mut exchange, &mut body, portion));
         out.extend(body);
     }
     (exchange.response.status, lines(&exchange.response.headers), String::from_utf8(out).unwrap())

@@ -34,7 +34,9 @@ static COUNTED: PluginKind = PluginKind {
     consumer_schema: None,
     metadata_schema: Some(|| json!({"type": "object"})),
     check: |_| Ok(()),
-    consumer_key: None,
+    consumer_key: &[],
+    check_consumer: |_| Ok(()),
+    check_metadata: |_| Ok(()),
     build: |_, _| {
         BUILT.fetch_add(1, Ordering::SeqCst);
         Ok(Arc::new(ConnectionGuard))

@@ -10,7 +10,7 @@ use exchange::failure::Sent;
 
 /// What a node does next on a stream.
 #[derive(Clone, Debug)]
-enum Step {
+enum ScriptStep {
     /// Answers with this status; `true` says that a body of unknown length follows.
     Head(u16, bool),
     /// Sends a piece of the body.
@@ -27,7 +27,7 @@ enum Step {
 type Told = Rc<RefCell<Vec<String>>>;
 
 struct NodeStreamScript {
-    steps: VecDeque<Step>,
+    steps: VecDeque<ScriptStep>,
     told: Told,
     number: usize,
     piece: &'static str,
@@ -48,7 +48,7 @@ impl NodeStreamScript {
 
     /// Takes a turn of waiting, if one is due.
     fn must_wait(&mut self, cx: &Context<'_>) -> bool {
-        let waits = matches!(self.steps.front(), Some(Step::Wait));
+        let waits = matches!(self.steps.front(), Some(ScriptStep::Wait));
         if waits {
             self.steps.pop_front();
             cx.waker().wake_by_ref();
@@ -89,14 +89,14 @@ impl UpstreamStream for NodeStreamScript {
             return Poll::Pending;
         }
         match self.steps.pop_front() {
-            Some(Step::Head(status, has_body)) => {
+            Some(ScriptStep::Head(status, has_body)) => {
                 self.sent = Sent::Answered;
                 head.clear();
                 head.status = status;
                 self.length = if has_body { BodyLength::Unknown } else { BodyLength::None };
                 Poll::Ready(Ok(()))
             }
-            Some(Step::Reset(cause)) => Poll::Ready(Err(Failure::new(cause, "the script says so"))),
+            Some(ScriptStep::Reset(cause)) => Poll::Ready(Err(Failure::new(cause, "the script says so"))),
             other => panic!("no head: {other:?}"),
         }
     }
@@ -115,12 +115,12 @@ impl UpstreamStream for NodeStreamScript {
                 return Poll::Pending;
             }
             match self.steps.front().cloned() {
-                Some(Step::Data(piece)) => self.piece = piece,
-                Some(Step::End(trailer)) => {
+                Some(ScriptStep::Data(piece)) => self.piece = piece,
+                Some(ScriptStep::End(trailer)) => {
                     self.trailers.set("X-Trailer", trailer.as_bytes()).unwrap();
                     return Poll::Ready(BodyEvent::End(Some(&self.trailers)));
                 }
-                Some(Step::Reset(cause)) => {
+                Some(ScriptStep::Reset(cause)) => {
                     return Poll::Ready(BodyEvent::Reset(Failure::new(cause, "the script says so")));
                 }
                 None => return Poll::Ready(BodyEvent::End(None)),
@@ -156,12 +156,12 @@ impl Drop for NodeStreamScript {
 
 /// A context whose only route goes to `count` nodes with a connection each that plays the next of `scripts` as a stream;
 /// nothing listens behind them.
-fn context_with(count: u16, scripts: &[&[Step]]) -> (Rc<WorkerContext>, Told) {
+fn context_with(count: u16, scripts: &[&[ScriptStep]]) -> (Rc<WorkerContext>, Told) {
     // Never connected to: every stream is checkout.
     let nobody: Vec<_> = (1..=count).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect();
     let context = context(&nobody, &json!({}));
     let told = Told::default();
-    let scripts: VecDeque<VecDeque<Step>> =
+    let scripts: VecDeque<VecDeque<ScriptStep>> =
         scripts.iter().map(|steps| steps.iter().cloned().collect()).collect();
     let scripts = Rc::new(RefCell::new(scripts));
     let generation = context.generation();
@@ -201,7 +201,7 @@ async fn exchange_on(
 
 #[test]
 fn scripted_protocols_pass_bodies_and_trailers() {
-    use Step::{Data, End, Head, Wait};
+    use ScriptStep::{Data, End, Head, Wait};
     let script = [Wait, Head(103, false), Head(200, true), Data("hello"), Wait, Data("!"), End("sum")];
     let (context, told) = context_with(1, &[&script]);
     let client = scripted(&[Some("abc"), Some("d")], BodyLength::Unknown);
@@ -212,7 +212,7 @@ fn scripted_protocols_pass_bodies_and_trailers() {
 
 #[test]
 fn one_connection_carries_many_exchanges_at_once() {
-    use Step::{Data, End, Head, Wait};
+    use ScriptStep::{Data, End, Head, Wait};
     let slow = [Wait, Wait, Wait, Wait, Head(200, true), Data("slow"), End("1")];
     let quick = [Head(201, true), Data("quick"), End("2")];
     let (context, told) = context_with(1, &[&slow, &quick]);
@@ -233,8 +233,8 @@ fn one_connection_carries_many_exchanges_at_once() {
 
 #[test]
 fn reset_stream_fails_attempt_cut_body_stays_cut() {
-    use Step::{Data, Head, Reset};
-    let cases: &[(&str, &[Step], &str)] = &[
+    use ScriptStep::{Data, Head, Reset};
+    let cases: &[(&str, &[ScriptStep], &str)] = &[
         ("GET /here", &[Reset(Cause::NoResponse)], "start:502:"),
         ("GET /here", &[Reset(Cause::ReadTimeout)], "start:504:"),
         ("GET /here", &[Head(200, true), Data("cut"), Reset(Cause::BodyCut)], "start:200:Unknown abort"),
@@ -250,7 +250,7 @@ fn reset_stream_fails_attempt_cut_body_stays_cut() {
 
 #[test]
 fn only_unstarted_stream_is_retried_elsewhere() {
-    use Step::{Head, Reset};
+    use ScriptStep::{Head, Reset};
     let cases: &[(Option<&'static str>, &str, usize)] =
         &[(None, "start:204:None finish:0", 2), (Some("abc"), "start:502:", 1)];
     for (piece, want, streams) in cases {

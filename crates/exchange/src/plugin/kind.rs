@@ -1,0 +1,145 @@
+//! The declaration of a plugin: data, and how to build an instance.
+
+use model::catalog::{PluginInfo, RunPolicy, Subsystem};
+use serde_json::Value;
+
+use super::build::BuildPlugin;
+use super::phase::Phase;
+use super::stream;
+
+/// The declaration in a plugin's file: its name, order, phases, schemas, and how to build an instance.
+pub struct PluginKind {
+    /// The name users write.
+    pub name: &'static str,
+    /// Where it runs among the others: higher first.
+    pub priority: i32,
+    /// The phases it takes part in.
+    pub phases: &'static [Phase],
+    /// Whether it authenticates consumers.
+    pub auth: bool,
+    /// Whether the copy of a global rule is skipped where the route has its own (contract section 2.5).
+    pub prefer_route: bool,
+    /// The JSON Schema of its configuration on routes, services, plugin configs, consumer groups and global rules.
+    pub schema: fn() -> Value,
+    /// The JSON Schema of its configuration on consumers and credentials, for authentication plugins.
+    pub consumer_schema: Option<fn() -> Value>,
+    /// The JSON Schema of its metadata.
+    pub metadata_schema: Option<fn() -> Value>,
+    /// Checks a configuration that the schema accepts, by rules that a schema cannot express.
+    pub check: fn(&Value) -> Result<(), String>,
+    /// Checks a consumer's configuration as [`PluginKind::check`] does a route's.
+    pub check_consumer: fn(&Value) -> Result<(), String>,
+    /// Checks metadata as [`PluginKind::check`] does a route's configuration.
+    pub check_metadata: fn(&Value) -> Result<(), String>,
+    /// The fields of a consumer's configuration that find the consumer (`key` of `key-auth`), for authentication plugins.
+    /// Of more than one field, all values together are the key (see [`model::catalog::consumer_key`]).
+    pub consumer_key: &'static [&'static str],
+    /// Compiles a checked configuration.
+    pub build: BuildPlugin,
+    /// Its part at layer 4; none if it is for HTTP alone.
+    pub stream: Option<stream::StreamKind>,
+    /// The module documentation, for the reference page.
+    pub documentation: &'static str,
+}
+
+impl PluginKind {
+    /// A kind for HTTP that has no metadata, authenticates no consumer, and checks nothing beyond its schema.
+    pub const fn new(
+        name: &'static str,
+        priority: i32,
+        phases: &'static [Phase],
+        schema: fn() -> Value,
+        build: BuildPlugin,
+    ) -> PluginKind {
+        PluginKind {
+            name,
+            priority,
+            phases,
+            auth: false,
+            prefer_route: false,
+            schema,
+            consumer_schema: None,
+            metadata_schema: None,
+            check: |_| Ok(()),
+            check_consumer: |_| Ok(()),
+            check_metadata: |_| Ok(()),
+            consumer_key: &[],
+            build,
+            stream: None,
+            documentation: "",
+        }
+    }
+
+    /// Checks what the schema cannot express with `check`.
+    #[must_use]
+    pub const fn checked(self, check: fn(&Value) -> Result<(), String>) -> PluginKind {
+        PluginKind { check, ..self }
+    }
+
+    /// Checks what the schema of consumers cannot express with `check`.
+    #[must_use]
+    pub const fn checked_on_consumers(self, check: fn(&Value) -> Result<(), String>) -> PluginKind {
+        PluginKind { check_consumer: check, ..self }
+    }
+
+    /// Checks what the schema of the metadata cannot express with `check`.
+    #[must_use]
+    pub const fn checked_metadata(self, check: fn(&Value) -> Result<(), String>) -> PluginKind {
+        PluginKind { check_metadata: check, ..self }
+    }
+
+    /// Authenticates consumers: their configurations have this schema, and the values of the fields `key` find the
+    /// consumer.
+    #[must_use]
+    pub const fn authenticates(
+        self,
+        consumer_schema: fn() -> Value,
+        key: &'static [&'static str],
+    ) -> PluginKind {
+        PluginKind { auth: true, consumer_schema: Some(consumer_schema), consumer_key: key, ..self }
+    }
+
+    /// Has metadata of this schema.
+    #[must_use]
+    pub const fn with_metadata(self, schema: fn() -> Value) -> PluginKind {
+        PluginKind { metadata_schema: Some(schema), ..self }
+    }
+
+    /// Skips the copy of a global rule where the route has its own (contract section 2.5).
+    #[must_use]
+    pub const fn prefers_route(self) -> PluginKind {
+        PluginKind { prefer_route: true, ..self }
+    }
+
+    /// Serves layer 4 as well.
+    #[must_use]
+    pub const fn on_streams(self, stream: stream::StreamKind) -> PluginKind {
+        PluginKind { stream: Some(stream), ..self }
+    }
+
+    /// Has this source text; its module documentation is the plugin's reference page.
+    #[must_use]
+    pub const fn documented(self, documentation: &'static str) -> PluginKind {
+        PluginKind { documentation, ..self }
+    }
+
+    /// The kind as the catalog shows it to the control side: data, and no way to run it.
+    pub fn info(&self) -> PluginInfo {
+        PluginInfo {
+            phases: self.phases.iter().filter_map(|phase| phase.contract_name()).collect(),
+            subsystems: match self.stream {
+                Some(_) => &[Subsystem::Http, Subsystem::Stream],
+                None => &[Subsystem::Http],
+            },
+            is_auth: self.auth,
+            run_policy: if self.prefer_route { RunPolicy::PreferRoute } else { RunPolicy::Both },
+            consumer_schema: self.consumer_schema.map(|schema| schema().into()),
+            metadata_schema: self.metadata_schema.map(|schema| schema().into()),
+            consumer_key: self.consumer_key,
+            check: self.check,
+            check_consumer: self.check_consumer,
+            check_metadata: self.check_metadata,
+            ..PluginInfo::new(self.name, i64::from(self.priority), (self.schema)())
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The plugin trait, one method per phase, and the values that its methods take and give.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use message::{Headers, ResponseHead};
+
+use super::reply::Reply;
+use crate::exchange::Exchange;
+use crate::failure::Cause;
+
+/// A compiled plugin. Each method runs in the phase of its name, only if the kind lists that phase in
+/// [`PluginKind::phases`](super::PluginKind::phases); a phase that is not listed costs nothing.
+pub trait Plugin: Send + Sync + 'static {
+    /// Runs before anything is decided about the request; authentication belongs here.
+    fn rewrite<'a>(&'a self, _exchange: &'a mut Exchange) -> Flow<'a> {
+        Flow::Continue
+    }
+
+    /// Decides whether the request may pass.
+    fn access<'a>(&'a self, _exchange: &'a mut Exchange) -> Flow<'a> {
+        Flow::Continue
+    }
+
+    /// Runs once before the first node is chosen.
+    fn before_proxy<'a>(&'a self, _exchange: &'a mut Exchange) -> Flow<'a> {
+        Flow::Continue
+    }
+
+    /// Runs before each attempt at an endpoint, the first one included. It may change the request's path and fields, and
+    /// select another upstream with [`Exchange::set_upstream`].
+    fn before_attempt(&self, _exchange: &mut Exchange, _attempt: NextAttempt) {}
+
+    /// May change [`Exchange::response`] before it is sent; runs for upstream responses and local ones alike. The response is
+    /// held back while it waits.
+    fn response_head<'a>(&'a self, _exchange: &'a mut Exchange) -> Step<'a> {
+        Step::Done
+    }
+
+    /// Sees and edits the response body, in the portions that [`Plugin::wants_response_body`] asked for. It may wait where
+    /// it asked for the whole body; a wait on a piece cuts the response, because the pieces behind it would have to be held.
+    fn response_body<'a>(
+        &'a self,
+        _exchange: &'a mut Exchange,
+        _body: &'a mut Vec<u8>,
+        _portion: Portion,
+    ) -> Step<'a> {
+        Step::Done
+    }
+
+    /// Sees and edits the trailers of the response.
+    fn response_trailers(&self, _exchange: &mut Exchange, _trailers: &mut Headers) {}
+
+    /// Sees each 1xx answer before it is passed on.
+    fn informational(&self, _exchange: &mut Exchange, _head: &mut ResponseHead) {}
+
+    /// Runs after the exchange ended, however it ended.
+    fn log(&self, _exchange: &Exchange) {}
+
+    /// Work of the log phase that has to wait: a task with data of its own, which runs on the worker while the connection
+    /// serves on. It is dropped after [`LOG_TASK_MS`]; where [`LOG_TASKS_MAX`] run on a worker, a new one is dropped at once.
+    fn log_task(&self, _exchange: &Exchange) -> Option<LogTask> {
+        None
+    }
+
+    /// This instance's need of the request body; asked before the access phase, of kinds that list
+    /// [`Phase::RequestBody`].
+    fn wants_request_body(&self, _exchange: &Exchange) -> BodyNeed {
+        BodyNeed::None
+    }
+
+    /// This instance's need of the response body; asked after the `response_head` phase.
+    fn wants_response_body(&self, _exchange: &Exchange) -> BodyNeed {
+        BodyNeed::None
+    }
+
+    /// The instance is in force from now on.
+    fn start(&self) {}
+
+    /// The instance is no longer in force for new requests.
+    fn stop(&self) {}
+}
+
+/// A plugin's need of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyNeed {
+    /// Nothing: the body passes by untouched, at full speed.
+    None,
+    /// Each piece as it arrives.
+    Stream,
+    /// The whole body at once; one that is longer than `limit_bytes` is refused.
+    Buffer {
+        /// The largest body accepted, in bytes.
+        limit_bytes: usize,
+    },
+    /// The beginning of the body, for the log phase; the body itself passes by untouched, at full speed.
+    Copy {
+        /// How much of it is kept at least, if there is as much; other plugins may have asked for more.
+        limit_bytes: usize,
+    },
+}
+
+/// Which part of a body a [`Plugin::response_body`] call holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Portion {
+    /// More will follow.
+    Piece,
+    /// The last piece (it may be empty), or the whole body where [`BodyNeed::Buffer`] was asked for.
+    Last,
+}
+
+/// How a phase goes on.
+pub enum Flow<'a> {
+    /// To the next plugin.
+    Continue,
+    /// The exchange is answered here; the response phases and the log still run.
+    Reply(Box<Reply>),
+    /// The plugin has to wait for something.
+    Wait(Pin<Box<dyn Future<Output = Decision> + 'a>>),
+}
+
+/// How a phase of the response goes on.
+pub enum Step<'a> {
+    /// To the next plugin.
+    Done,
+    /// The plugin has to wait for something.
+    Wait(Pin<Box<dyn Future<Output = ()> + 'a>>),
+}
+
+/// The attempt that is about to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextAttempt {
+    /// How many attempts of this exchange have failed.
+    pub failed: usize,
+    /// Why the last of them failed.
+    pub cause: Option<Cause>,
+}
+
+/// Work that goes on after the log phase.
+pub type LogTask = Pin<Box<dyn Future<Output = ()>>>;
+
+/// The longest time of a [`Plugin::log_task`].
+pub const LOG_TASK_MS: u64 = 30_000;
+/// The most log tasks of one worker at the same time.
+pub const LOG_TASKS_MAX: usize = 1_024;
+/// The longest time that one plugin may wait in one phase.
+pub const PHASE_WAIT_MS: u64 = 60_000;
+
+/// The decision of a plugin that has waited.
+pub enum Decision {
+    /// To the next plugin.
+    Continue,
+    /// The exchange is answered here.
+    Reply(Box<Reply>),
+}
+
+impl Flow<'_> {
+    /// Answers with `reply`.
+    pub fn reply(reply: Reply) -> Self {
+        Flow::Reply(Box::new(reply))
+    }
+}
+
+/// The phases a kind takes part in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// [`Plugin::rewrite`]
+    Rewrite,
+    /// [`Plugin::wants_request_body`]
+    RequestBody,
+    /// [`Plugin::access`]
+    Access,
+    /// [`Plugin::before_proxy`]
+    BeforeProxy,
+    /// [`Plugin::before_attempt`]
+    Attempt,
+    /// [`Plugin::response_head`]
+    ResponseHead,
+    /// [`Plugin::response_body`] and [`Plugin::response_trailers`]
+    ResponseBody,
+    /// [`Plugin::informational`]
+    Informational,
+    /// [`Plugin::log`] and [`Plugin::log_task`]
+    Log,
+}
+
+impl Phase {
+    /// How many phases there are.
+    pub const COUNT: usize = Phase::Log as usize + 1;
+
+    /// The contract's name of the phase; none for one that the contract does not have.
+    pub(crate) fn contract_name(self) -> Option<&'static str> {
+        Some(match self {
+            Phase::Rewrite => "rewrite",
+            Phase::RequestBody => return None,
+            Phase::Access => "access",
+            Phase::BeforeProxy | Phase::Attempt => "before_proxy",
+            Phase::ResponseHead | Phase::Informational => "header_filter",
+            Phase::ResponseBody => "body_filter",
+            Phase::Log => "log",
+        })
+    }
+}

@@ -1,0 +1,49 @@
+//! Responses made by the gateway itself.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+/// An answer made by the gateway itself.
+#[derive(Clone, Debug, Default)]
+pub struct Reply {
+    /// The status code.
+    pub status: u16,
+    /// Fields besides Content-Length, Date and Server, which are added when it is sent.
+    pub headers: Vec<(Cow<'static, str>, String)>,
+    /// The body.
+    pub body: Cow<'static, [u8]>,
+}
+
+impl Reply {
+    /// A status with no body.
+    pub fn status(status: u16) -> Reply {
+        Reply { status, ..Reply::default() }
+    }
+
+    /// A JSON body, closed by a newline as the contract's answers are (contract section 2.1).
+    pub fn json(status: u16, body: &Value) -> Reply {
+        Reply::status(status)
+            .with_header("Content-Type", "application/json")
+            .with_body(format!("{body}\n").into_bytes())
+    }
+
+    /// `{"message": text}`, the shape of the stock plugins' refusals (contract section 2.5).
+    pub fn message(status: u16, text: &str) -> Reply {
+        Reply::json(status, &serde_json::json!({ "message": text }))
+    }
+
+    /// Adds a field.
+    #[must_use]
+    pub fn with_header(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Reply {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Sets the body.
+    #[must_use]
+    pub fn with_body(mut self, body: impl Into<Cow<'static, [u8]>>) -> Reply {
+        self.body = body.into();
+        self
+    }
+}

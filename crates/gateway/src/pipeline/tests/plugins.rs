@@ -1,0 +1,269 @@
+//! What the plugin trait offers beyond a decision on the request: a plugin of each kind, through the real chain.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use exchange::plugin::chain::Instance;
+use exchange::plugin::{LogTask, NextAttempt, UpstreamRef};
+
+/// Waits in both phases of the response, and leaves a task behind.
+struct Patient {
+    streams: bool,
+}
+
+/// Log tasks that have ended.
+static ENDED: AtomicUsize = AtomicUsize::new(0);
+
+impl Plugin for Patient {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+        Step::Wait(Box::pin(async {
+            tokio::task::yield_now().await;
+            exchange.response.headers.set("X-Patient", b"waited").unwrap();
+        }))
+    }
+
+    fn wants_response_body(&self, _: &Exchange) -> BodyNeed {
+        if self.streams { BodyNeed::Stream } else { BodyNeed::Buffer { limit_bytes: 99 } }
+    }
+
+    fn response_body<'a>(
+        &'a self,
+        exchange: &'a mut Exchange,
+        body: &'a mut Vec<u8>,
+        _: Portion,
+    ) -> Step<'a> {
+        Step::Wait(Box::pin(async {
+            tokio::task::yield_now().await;
+            body.extend_from_slice(exchange.response.headers.get("x-patient").unwrap_or_default());
+        }))
+    }
+
+    fn log_task(&self, _: &Exchange) -> Option<LogTask> {
+        Some(Box::pin(async {
+            tokio::task::yield_now().await;
+            ENDED.fetch_add(1, Ordering::Relaxed);
+        }))
+    }
+}
+
+pub(super) const PATIENT: PluginKind = PluginKind {
+    name: "patient",
+    phases: &[Phase::ResponseHead, Phase::ResponseBody, Phase::Log],
+    build: |_, config| Ok(Arc::new(Patient { streams: config["streams"] == true })),
+    ..TRAILER_MARK
+};
+
+#[test]
+fn response_waits_for_its_plugins() {
+    let origin = Origin::answering("hello ");
+    let check = |plugins: Value, told: &str, answer: &str| {
+        let got = exchange_through(plugins, &origin, "GET /here", scripted(&[], BodyLength::None));
+        assert_eq!(got, (told.to_owned(), answer.to_owned()));
+    };
+    check(json!({"patient": {}}), "start:200:Known(12) finish:0", "hello waited");
+    let local = json!({"patient": {}, "shouter": {"answers": true}});
+    check(local, "start:403:Known(8) finish:0", "NOwaited");
+    // The pieces behind a wait would have to be held.
+    check(json!({"patient": {"streams": true}}), "start:200:Unknown abort", "");
+}
+
+#[test]
+fn log_task_ends_after_the_exchange() {
+    let origin = Origin::answering("hello");
+    let before = ENDED.load(Ordering::Relaxed);
+    let local = tokio::runtime::LocalOptions::default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build_local(local).unwrap();
+    runtime.block_on(async {
+        let context = context(&[origin.address()], &json!({"patient": {}}));
+        let (deadline, mut exchange) = (Deadline::new(&context.local), context.exchanges.checkout());
+        request_head(&mut exchange, "GET /here");
+        let mut server = scripted(&[], BodyLength::None);
+        let served = run(&context, &mut exchange, &mut server, &deadline).await;
+        log(&context, &mut exchange, served.log);
+        drop(exchange);
+        while ENDED.load(Ordering::Relaxed) == before {
+            tokio::task::yield_now().await;
+        }
+    });
+}
+
+/// Replaces the body of the request, if it saw it.
+struct Rewriter {
+    reads: bool,
+}
+
+impl Plugin for Rewriter {
+    fn wants_request_body(&self, _: &Exchange) -> BodyNeed {
+        if self.reads { BodyNeed::Buffer { limit_bytes: 99 } } else { BodyNeed::None }
+    }
+
+    fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        let mut body = exchange.request_body().unwrap_or_default().to_vec();
+        body.extend_from_slice(b", twice");
+        match exchange.set_request_body(body) {
+            Ok(()) => Flow::Continue,
+            Err(_) => Flow::reply(exchange::plugin::Reply::status(500)),
+        }
+    }
+}
+
+pub(super) const REWRITER: PluginKind = PluginKind {
+    name: "rewriter",
+    phases: &[Phase::RequestBody, Phase::Access],
+    build: |_, config| Ok(Arc::new(Rewriter { reads: config["reads"] == true })),
+    ..TRAILER_MARK
+};
+
+#[test]
+fn plugin_replaces_only_a_body_that_it_has_read() {
+    let origin = Origin::start(|request| Reply::ok(&request.text()));
+    let body = || scripted(&[Some("hel"), Some("lo")], BodyLength::Known(5));
+    let (_, answer) = exchange_through(json!({"rewriter": {"reads": true}}), &origin, "POST /here", body());
+    assert_eq!(answer, "hello, twice");
+    assert_eq!(origin.last_request().header("content-length"), Some("12"));
+    let (told, _) = exchange_through(json!({"rewriter": {}}), &origin, "POST /here", body());
+    assert_eq!(told, "start:500:Known(0) finish:0");
+}
+
+/// Sends requests to its own upstream; with a fallback, only after the route's has failed.
+struct Chooser {
+    upstream: UpstreamRef,
+    is_fallback: bool,
+}
+
+impl Plugin for Chooser {
+    fn before_proxy<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        if self.is_fallback {
+            exchange.allow_fallbacks(1);
+        } else {
+            exchange.set_upstream(self.upstream.clone());
+        }
+        Flow::Continue
+    }
+
+    fn before_attempt(&self, exchange: &mut Exchange, attempt: NextAttempt) {
+        if self.is_fallback && attempt.cause == Some(Cause::NoResponse) {
+            exchange.set_forward_path(b"/fallback").unwrap();
+            exchange.set_upstream(self.upstream.clone());
+        }
+    }
+}
+
+pub(super) const CHOOSER: PluginKind = PluginKind {
+    name: "chooser",
+    phases: &[Phase::BeforeProxy, Phase::Attempt],
+    build: |build, config| {
+        let upstream = match config["upstream"].as_object() {
+            Some(_) => build.upstream("upstream", &config["upstream"])?,
+            None => UpstreamRef::by_id("missing"),
+        };
+        Ok(Arc::new(Chooser { upstream, is_fallback: config["fallback"] == true }))
+    },
+    ..TRAILER_MARK
+};
+
+#[test]
+fn plugin_selects_an_upstream_of_its_own() {
+    let (first, second) = (Origin::answering("first"), Origin::start(|request| Reply::ok(request.path())));
+    let own = json!({"nodes": {second.address().to_string(): 1}});
+    let check = |origin: &Origin, config: Value, told: &str, answer: &str| {
+        let plugins = json!({"chooser": config});
+        let (got, body) = exchange_through(plugins, origin, "GET /here", scripted(&[], BodyLength::None));
+        assert!(got.starts_with(told), "{got}");
+        assert_eq!(body, answer);
+    };
+    check(&first, json!({"upstream": own}), "start:200", "/here");
+    check(&first, json!({"upstream": own, "fallback": true}), "start:200", "first");
+    let lost = Origin::start(|_| Reply::new().close());
+    check(&lost, json!({"upstream": own, "fallback": true}), "start:200", "/fallback");
+    let missing = "{\"error_msg\":\"503 Service Unavailable: no_upstream\"}\n";
+    check(&first, json!({}), "start:503", missing);
+}
+
+#[test]
+fn upstream_of_a_plugin_goes_with_it() {
+    let route = |plugins: Value| json!({"uri": "/here", "upstream": {"nodes": {"127.0.0.1:1": 1}}, "plugins": plugins});
+    let catalog =
+        Catalog::new(KINDS.iter().map(|kind| PluginInfo::new(kind.name, 1, (kind.schema)())).collect());
+    let catalog = catalog.unwrap();
+    let services = Arc::new(exchange::testing::services());
+    let mut compiler = Compiler::new(KINDS, router::Mode::default(), Timeouts::default(), services);
+    let mut snapshot = Snapshot::empty();
+    let mut apply = |revision: u64, kind: Kind, value: Value| {
+        let key = Key::new(kind, "1").unwrap();
+        let text = value.to_string().into();
+        let written = Written { key: key.clone(), text, created_index: 1, modified_index: revision };
+        let change = Change { key, written: Some(written) };
+        let applied = snapshot.apply(&catalog, &[change], revision, Policy::Strict);
+        snapshot = applied.snapshot.clone();
+        let (runtime, faults) = compiler.apply(&applied);
+        assert_eq!(faults, Vec::new());
+        runtime.upstream_slots.keys().map(|name| name.to_string()).collect::<std::collections::BTreeSet<_>>()
+    };
+    let own = json!({"chooser": {"upstream": {"nodes": {"127.0.0.1:2": 1}}}});
+    let shared = json!({"nodes": {"127.0.0.1:3": 1}});
+    assert!(apply(1, Kind::Upstream, shared).contains(UpstreamRef::by_id("1").identity()));
+    let names = ["/routes/1", "/routes/1#upstream", "/upstreams/1"];
+    assert_eq!(apply(2, Kind::Route, route(own)).into_iter().collect::<Vec<_>>(), names);
+    apply(3, Kind::Route, route(json!({})));
+    // The compiler looks for holders with each change; the route's first chain was still held by the one before.
+    let left = apply(4, Kind::Route, route(json!({})));
+    assert_eq!(left.into_iter().collect::<Vec<_>>(), ["/routes/1", "/upstreams/1"]);
+}
+
+/// Runs another plugin inside itself.
+struct Outer {
+    inner: Option<Arc<Instance>>,
+}
+
+impl Plugin for Outer {
+    fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        let Some(inner) = &self.inner else { return Flow::Continue };
+        *exchange.state::<u32>() = 7;
+        Flow::Wait(Box::pin(async {
+            let decision = inner.run(Phase::Access, exchange).await;
+            assert_eq!(*exchange.state::<u32>(), 7, "the state is its own again");
+            decision
+        }))
+    }
+}
+
+pub(super) const OUTER: PluginKind = PluginKind {
+    name: "outer",
+    phases: &[Phase::Access],
+    build: |build, config| {
+        let (name, inner) = config["inner"].as_object().and_then(|inner| inner.iter().next()).unwrap();
+        Ok(Arc::new(Outer { inner: build.plugin("inner", name, inner)? }))
+    },
+    ..TRAILER_MARK
+};
+
+#[test]
+fn plugin_runs_another_inside_itself() {
+    let origin = Origin::answering("hello");
+    let answered = |inner: Value| {
+        let plugins = json!({"outer": {"inner": inner}});
+        exchange_through(plugins, &origin, "GET /here", scripted(&[], BodyLength::None)).1
+    };
+    assert_eq!(answered(json!({"shouter": {"answers": true}})), "no");
+    assert_eq!(answered(json!({"shouter": {"answers": false}})), "hello");
+    assert_eq!(answered(json!({"shouter": {"answers": true, "_meta": {"disable": true}}})), "hello");
+    let filtered = json!({"shouter": {"answers": true, "_meta": {"filter": [["arg_a", "==", "b"]]}}});
+    assert_eq!(answered(filtered), "hello");
+    assert_eq!(answered(json!({"outer": {"inner": {"shouter": {"answers": true}}}})), "no");
+}
+
+#[test]
+fn nested_plugins_have_a_limit() {
+    let mut config = json!({"shouter": {}});
+    for _ in 0..exchange::plugin::NESTED_MAX {
+        config = json!({"outer": {"inner": config}});
+    }
+    let states = exchange::plugin::state::StateRegistry::default();
+    let services = exchange::testing::services();
+    let build = exchange::testing::build("routes/1", None, &states, &services);
+    let deep = exchange::plugin::Build { depth: exchange::plugin::NESTED_MAX - 1, ..build };
+    assert!(
+        deep.plugin("inner", "shouter", &config).is_err_and(|reason| reason.contains("inside each other"))
+    );
+}
