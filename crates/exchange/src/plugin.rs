@@ -35,5 +35,5 @@ pub use phase::{
     BodyNeed, Decision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, NextAttempt, PHASE_WAIT_MS, Phase, Plugin,
     Portion, Step,
 };
-pub use reply::Reply;
+pub use reply::{Reply, ReplyStream, StreamedReply};
 pub use upstream_ref::UpstreamRef;

@@ -261,6 +261,7 @@ pub fn decide(flow: Flow<'_>) -> Option<Reply> {
     let decision = match flow {
         Flow::Continue => Decision::Continue,
         Flow::Reply(reply) => Decision::Reply(reply),
+        Flow::Stream(reply) => Decision::Stream(reply),
         Flow::Wait(future) => match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(decision) => decision,
             Poll::Pending => panic!("the plugin waits for something this test does not provide"),
@@ -269,6 +270,7 @@ pub fn decide(flow: Flow<'_>) -> Option<Reply> {
     match decision {
         Decision::Continue => None,
         Decision::Reply(reply) => Some(*reply),
+        Decision::Stream(reply) => Some(reply.head),
     }
 }
 

@@ -12,6 +12,7 @@ mod replay;
 mod respond;
 mod retry;
 mod run;
+mod stream_reply;
 mod target;
 mod turn;
 mod upload;
@@ -32,7 +33,7 @@ use exchange::deadline::Deadline;
 use exchange::failure::{Cause, Failure};
 use exchange::plugin::chain::Chain;
 
-use phases::Chains;
+use phases::{Chains, LocalReply};
 pub(crate) use run::Outcome;
 use run::{Run, refuse_undecided};
 
@@ -93,8 +94,15 @@ async fn serve<'r, S: DownstreamStream>(
     context.local.shared.check_memory(chains.priority())?;
     if chains.concern_request(run.generation) {
         let reply = phases::request(run, exchange, server, chains).await?;
-        if let Some(reply) = reply {
-            return Ok(PooledBox::pin(respond::reply(run, exchange, server, chains, *reply)).await);
+        match reply {
+            None => {}
+            Some(LocalReply::Whole(reply)) => {
+                return Ok(PooledBox::pin(respond::reply(run, exchange, server, chains, *reply)).await);
+            }
+            Some(LocalReply::Stream(reply)) => {
+                PooledBox::pin(stream_reply::send(run, exchange, server, chains, *reply)).await?;
+                return Ok(Outcome::Done);
+            }
         }
     }
     proxy::proxy(run, exchange, server, chains).await

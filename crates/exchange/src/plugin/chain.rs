@@ -62,13 +62,14 @@ impl Instance {
             match flow {
                 Flow::Continue => Decision::Continue,
                 Flow::Reply(reply) => Decision::Reply(reply),
+                Flow::Stream(reply) => Decision::Stream(reply),
                 Flow::Wait(future) => future.await,
             }
         };
         exchange.instance = outer;
         match decision {
             Decision::Reply(reply) => Decision::Reply(self.dress(reply)),
-            Decision::Continue => Decision::Continue,
+            other => other,
         }
     }
 

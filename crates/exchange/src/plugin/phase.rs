@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use message::{Headers, ResponseHead};
 
-use super::reply::Reply;
+use super::reply::{Reply, StreamedReply};
 use crate::exchange::Exchange;
 use crate::failure::Cause;
 
@@ -115,6 +115,8 @@ pub enum Flow<'a> {
     Continue,
     /// The exchange is answered here; the response phases and the log still run.
     Reply(Box<Reply>),
+    /// As [`Flow::Reply`], with a body that comes piece by piece.
+    Stream(Box<StreamedReply>),
     /// The plugin has to wait for something.
     Wait(Pin<Box<dyn Future<Output = Decision> + 'a>>),
 }
@@ -152,6 +154,8 @@ pub enum Decision {
     Continue,
     /// The exchange is answered here.
     Reply(Box<Reply>),
+    /// The exchange is answered here, with a body that comes piece by piece.
+    Stream(Box<StreamedReply>),
 }
 
 impl Flow<'_> {

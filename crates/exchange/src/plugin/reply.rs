@@ -1,6 +1,7 @@
 //! Responses made by the gateway itself.
 
 use std::borrow::Cow;
+use std::task::{Context, Poll};
 
 use serde_json::Value;
 
@@ -46,4 +47,19 @@ impl Reply {
         self.body = body.into();
         self
     }
+}
+
+/// A reply whose body comes piece by piece, at the pace of the client.
+pub struct StreamedReply {
+    /// Status and fields. A body in it is not sent.
+    pub head: Reply,
+    /// The body.
+    pub body: Box<dyn ReplyStream>,
+}
+
+/// The pieces of a streamed body. They are asked for only while the client takes bytes.
+pub trait ReplyStream {
+    /// The next piece; none at the end. After an error the response is cut, so that the client can tell; the error is a
+    /// sentence for the log.
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Vec<u8>, String>>>;
 }

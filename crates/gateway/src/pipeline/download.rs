@@ -131,11 +131,11 @@ async fn hold_back<S: DownstreamStream, O: UpstreamStream>(
     Ok(())
 }
 
-fn has_no_body(status: u16) -> bool {
+pub(super) fn has_no_body(status: u16) -> bool {
     matches!(status, 100..200 | 204 | 304)
 }
 
-fn body_need(run: &Run<'_>, exchange: &mut Exchange, chains: &Chains<'_>) -> BodyNeed {
+pub(super) fn body_need(run: &Run<'_>, exchange: &mut Exchange, chains: &Chains<'_>) -> BodyNeed {
     let mut need = BodyNeed::None;
     if chains.has(Phase::ResponseBody) {
         phases::each(run.context, chains, Phase::ResponseBody, exchange, |instance, exchange| {

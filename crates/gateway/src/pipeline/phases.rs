@@ -20,9 +20,18 @@ use exchange::failure::{Cause, Failure};
 use exchange::overload::Priority;
 use exchange::plugin::chain::{Chain, Instance};
 use exchange::plugin::{
-    BodyNeed, Decision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, PHASE_WAIT_MS, Phase, Portion, Reply, Step,
+    BodyNeed, Decision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, PHASE_WAIT_MS, Phase, Portion, Reply,
+    Step, StreamedReply,
 };
 use net::env;
+
+/// A reply by which a plugin ends the request phases.
+pub(super) enum LocalReply {
+    /// With a body that is there.
+    Whole(Box<Reply>),
+    /// With a body that comes piece by piece.
+    Stream(Box<StreamedReply>),
+}
 
 /// The chains of one exchange.
 pub(super) struct Chains<'g> {
@@ -258,7 +267,7 @@ pub(super) async fn request<S: DownstreamStream>(
     exchange: &mut Exchange,
     server: &mut S,
     chains: &mut Chains<'_>,
-) -> Result<Option<Box<Reply>>, Failure> {
+) -> Result<Option<LocalReply>, Failure> {
     refuse_what_is_incomplete(run, chains)?;
     if chains.has(Phase::Rewrite) {
         if chains.both().any(Chain::reads_body_in_rewrite) {
@@ -309,7 +318,7 @@ async fn one<S: DownstreamStream>(
     phase: Phase,
     exchange: &mut Exchange,
     concerns: impl Fn(&Instance) -> bool,
-) -> Result<Option<Box<Reply>>, Failure> {
+) -> Result<Option<LocalReply>, Failure> {
     for instance in chain.of(phase) {
         if chains.gives_way(chain, instance) || !concerns(instance) || !instance.applies(exchange) {
             continue;
@@ -326,6 +335,7 @@ async fn one<S: DownstreamStream>(
             match flow {
                 Flow::Continue => continue,
                 Flow::Reply(reply) => (Decision::Reply(reply), false),
+                Flow::Stream(reply) => (Decision::Stream(reply), false),
                 Flow::Wait(future) => (wait_for_plugin(run, server, future, instance.name).await?, true),
             }
         };
@@ -333,8 +343,10 @@ async fn one<S: DownstreamStream>(
             // What follows takes the thread's recent time for now.
             exchange.local().clock_ns();
         }
-        if let Decision::Reply(reply) = decision {
-            return Ok(Some(instance.dress(reply)));
+        match decision {
+            Decision::Continue => {}
+            Decision::Reply(reply) => return Ok(Some(LocalReply::Whole(instance.dress(reply)))),
+            Decision::Stream(reply) => return Ok(Some(LocalReply::Stream(reply))),
         }
     }
     refuse_undecided(exchange)?;
@@ -391,7 +403,7 @@ async fn join_consumer<S: DownstreamStream>(
     server: &mut S,
     exchange: &mut Exchange,
     chains: &mut Chains<'_>,
-) -> Result<Option<Box<Reply>>, Failure> {
+) -> Result<Option<LocalReply>, Failure> {
     let Some(consumer) = exchange.decision.consumer.clone() else { return Ok(None) };
     if let Some(missing) = &consumer.missing {
         return Err(missing.failure());

@@ -122,7 +122,12 @@ pub(super) async fn reply<S: DownstreamStream>(
 }
 
 /// Makes the response's head that of a reply.
-fn set_head(run: &Run<'_>, exchange: &mut Exchange, status: u16, fields: &[(Cow<'static, str>, String)]) {
+pub(super) fn set_head(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    status: u16,
+    fields: &[(Cow<'static, str>, String)],
+) {
     exchange.response.clear();
     exchange.response.status = status;
     for (name, value) in fields {

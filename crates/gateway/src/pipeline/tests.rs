@@ -368,6 +368,7 @@ const KINDS: &[&PluginKind] = &[
     &plugins::REWRITER,
     &plugins::CHOOSER,
     &plugins::OUTER,
+    &plugins::SPEAKER,
 ];
 
 /// A context with one route, `/here`, to the nodes at `addresses`.

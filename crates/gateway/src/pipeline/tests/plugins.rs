@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use exchange::plugin::chain::Instance;
-use exchange::plugin::{LogTask, NextAttempt, UpstreamRef};
+use exchange::plugin::{LogTask, NextAttempt, ReplyStream, StreamedReply, UpstreamRef};
 
 /// Waits in both phases of the response, and leaves a task behind.
 struct Patient {
@@ -266,4 +266,75 @@ fn nested_plugins_have_a_limit() {
     assert!(
         deep.plugin("inner", "shouter", &config).is_err_and(|reason| reason.contains("inside each other"))
     );
+}
+
+/// Answers with pieces that come one at a time.
+struct Speaker {
+    pieces: usize,
+    fails: bool,
+}
+
+/// Pieces still to come.
+struct Pieces {
+    left: usize,
+    waits: bool,
+    fails: bool,
+}
+
+impl ReplyStream for Pieces {
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Vec<u8>, String>>> {
+        self.waits = !self.waits;
+        if self.waits {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let Some(left) = self.left.checked_sub(1) else {
+            return Poll::Ready(self.fails.then(|| Err("as the test asks".to_owned())));
+        };
+        self.left = left;
+        Poll::Ready(Some(Ok(format!("piece {left} ").into_bytes())))
+    }
+}
+
+impl Plugin for Speaker {
+    fn access<'a>(&'a self, _: &'a mut Exchange) -> Flow<'a> {
+        let body = Box::new(Pieces { left: self.pieces, waits: false, fails: self.fails });
+        Flow::Stream(Box::new(StreamedReply { head: exchange::plugin::Reply::status(200), body }))
+    }
+}
+
+pub(super) const SPEAKER: PluginKind = PluginKind {
+    name: "speaker",
+    priority: 9,
+    phases: &[Phase::Access],
+    build: |_, config| {
+        let pieces = config["pieces"].as_u64().unwrap_or(2) as usize;
+        Ok(Arc::new(Speaker { pieces, fails: config["fails"] == true }))
+    },
+    ..TRAILER_MARK
+};
+
+#[test]
+fn streamed_reply_passes_the_response_phases() {
+    let origin = Origin::answering("unasked");
+    let check = |plugins: Value, request: &str, told: &str, answer: &str| {
+        let got = exchange_through(plugins, &origin, request, scripted(&[], BodyLength::None));
+        assert_eq!(got, (told.to_owned(), answer.to_owned()));
+    };
+    let known = "start:200:Unknown finish:0";
+    check(json!({"speaker": {}}), "GET /here", known, "piece 1 piece 0 ");
+    check(json!({"speaker": {"pieces": 0}}), "GET /here", known, "");
+    check(json!({"speaker": {}}), "HEAD /here", known, "");
+    check(json!({"speaker": {}, "shouter": {}}), "GET /here", known, "PIECE 1 PIECE 0 ");
+    let whole = json!({"speaker": {}, "patient": {}});
+    check(whole, "GET /here", "start:200:Known(22) finish:0", "piece 1 piece 0 waited");
+    check(json!({"speaker": {"fails": true}}), "GET /here", "start:200:Unknown abort", "piece 1 piece 0 ");
+    let (told, answer) = exchange_through(
+        json!({"speaker": {"pieces": 20}, "patient": {}}),
+        &origin,
+        "GET /here",
+        scripted(&[], BodyLength::None),
+    );
+    assert!(told.starts_with("start:502") && answer.contains("buffer_limit"), "{told} {answer}");
+    assert_eq!(origin.connections(), 0);
 }

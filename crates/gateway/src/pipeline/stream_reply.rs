@@ -1,0 +1,182 @@
+//! A reply whose body a plugin makes piece by piece, at the pace of the client. It runs the response phases like any other
+//! response.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+
+use super::download::{body_need, has_no_body};
+use super::min_rate::MinRateGuard;
+use super::phases::{self, Chains};
+use super::respond;
+use super::run::{Run, refuse_undecided};
+use super::turn::Turn;
+use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor};
+use crate::body::{BodyLength, DownstreamStream};
+use exchange::Exchange;
+use exchange::failure::{Cause, Failure};
+use exchange::plugin::{BodyNeed, PHASE_WAIT_MS, Portion, ReplyStream, StreamedReply};
+
+/// Sends `reply`.
+///
+/// # Errors
+/// When the plugin's stream fails or stalls, a plugin of the response fails, or the client is too slow.
+pub(super) async fn send<S: DownstreamStream>(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    chains: &Chains<'_>,
+    mut reply: StreamedReply,
+) -> Result<(), Failure> {
+    exchange.stats.answered_locally = true;
+    respond::set_head(run, exchange, reply.head.status, &reply.head.headers);
+    respond::respond_head(run, exchange, server, chains).await?;
+    refuse_undecided(exchange)?;
+    let status = exchange.response.status;
+    if has_no_body(status) || exchange.request.method == message::Method::Head {
+        let length = if has_no_body(status) { BodyLength::None } else { BodyLength::Unknown };
+        server.start_response(exchange, length);
+        respond::send(run, exchange, server, &[]).await;
+        return Ok(());
+    }
+    let mut wait = Wait::new(run, MinRateGuard::for_response(&run.local().options.limits));
+    if let BodyNeed::Buffer { limit_bytes } = body_need(run, exchange, chains) {
+        let mut body = collect(run, &mut wait, &mut *reply.body, limit_bytes).await?;
+        phases::whole_response_body(run, exchange, server, chains, &mut body).await?;
+        refuse_undecided(exchange)?;
+        exchange.note_response(&body);
+        server.start_response(exchange, BodyLength::Known(body.len() as u64));
+        respond::send(run, exchange, server, &body).await;
+        return Ok(());
+    }
+    server.start_response(exchange, BodyLength::Unknown);
+    let sent = pass_on(run, &mut wait, exchange, server, chains, &mut *reply.body).await;
+    exchange.stats.response_bytes = server.progress().sent_bytes;
+    sent
+}
+
+/// Reads all of a body that a plugin has to see whole.
+async fn collect(
+    run: &Run<'_>,
+    wait: &mut Wait<'_, '_>,
+    stream: &mut dyn ReplyStream,
+    limit_bytes: usize,
+) -> Result<Vec<u8>, Failure> {
+    let mut body = Vec::new();
+    poll_fn(|cx| {
+        let mut moved = false;
+        loop {
+            match stream.poll_piece(cx) {
+                Poll::Ready(Some(Ok(piece))) if body.len() + piece.len() <= limit_bytes => {
+                    moved = true;
+                    run.local().shared.append_limited(&mut body, &piece, limit_bytes)?;
+                }
+                Poll::Ready(Some(Ok(_))) => {
+                    let detail = format!("a plugin reads the body whole, up to {limit_bytes} bytes");
+                    return Poll::Ready(Err(Failure::new(Cause::BufferLimit, detail)));
+                }
+                Poll::Ready(Some(Err(reason))) => return Poll::Ready(Err(failed(reason))),
+                Poll::Ready(None) => return Poll::Ready(Ok(())),
+                Poll::Pending => return stalls(wait, cx, moved, false),
+            }
+        }
+    })
+    .await?;
+    Ok(body)
+}
+
+async fn pass_on<S: DownstreamStream>(
+    run: &Run<'_>,
+    wait: &mut Wait<'_, '_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    chains: &Chains<'_>,
+    stream: &mut dyn ReplyStream,
+) -> Result<(), Failure> {
+    let (mut piece, mut sent) = (Vec::new(), 0);
+    let (mut is_last, mut is_finished, mut has_moved, mut half_closed) = (false, false, false, false);
+    poll_fn(|cx| {
+        let mut moved = std::mem::take(&mut has_moved);
+        let mut turn = Turn::default();
+        loop {
+            let written = if sent < piece.len() {
+                server.poll_write(cx, &piece[sent..]).map_ok(|count| {
+                    sent += count;
+                    exchange.stats.response_body_bytes += count as u64;
+                    count
+                })
+            } else if is_finished {
+                match server.poll_flush(cx) {
+                    Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
+                    flushed => flushed.map_ok(|()| 0),
+                }
+            } else if is_last {
+                is_finished = true;
+                server.finish(None);
+                continue;
+            } else {
+                match stream.poll_piece(cx) {
+                    Poll::Ready(Some(Ok(next))) => (piece, sent) = (next, 0),
+                    Poll::Ready(Some(Err(reason))) => return Poll::Ready(Err(failed(reason))),
+                    Poll::Ready(None) => (piece, sent, is_last) = (Vec::new(), 0, true),
+                    Poll::Pending => {
+                        // The pieces so far must not wait for the next one.
+                        if let Poll::Ready(Err(error)) = server.poll_flush(cx) {
+                            return Poll::Ready(Err(gone(&error)));
+                        }
+                        half_closed |= server.poll_closed(cx).is_ready();
+                        return stalls(wait, cx, moved, half_closed);
+                    }
+                }
+                let portion = if is_last { Portion::Last } else { Portion::Piece };
+                phases::piece_of_response_body(run, exchange, chains, &mut piece, portion)?;
+                exchange.note_response(&piece);
+                continue;
+            };
+            match written {
+                Poll::Ready(Ok(count)) => {
+                    moved = true;
+                    if turn.is_over(cx, count) {
+                        has_moved = true;
+                        return Poll::Pending;
+                    }
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
+                Poll::Pending => {
+                    let waited = wait.for_client(cx, moved, || server.delivered_bytes());
+                    return waited
+                        .map_or_else(|lost| Poll::Ready(Err(respond::slow(lost))), |()| Poll::Pending);
+                }
+            }
+        }
+    })
+    .await
+}
+
+/// Waits for the plugin's next piece: [`PHASE_WAIT_MS`] at most, and no longer than the grace time for a client that has
+/// closed its sending side and may be gone.
+fn stalls<T>(
+    wait: &mut Wait<'_, '_>,
+    cx: &Context<'_>,
+    moved: bool,
+    half_closed: bool,
+) -> Poll<Result<T, Failure>> {
+    let (waits_for, timeout_ms) = match half_closed {
+        false => (WaitsFor::Answer, PHASE_WAIT_MS),
+        true => (WaitsFor::AnswerHalfClosed, HALF_CLOSE_GRACE_MS),
+    };
+    match wait.for_endpoint(cx, waits_for, timeout_ms, moved) {
+        Ok(()) => Poll::Pending,
+        Err(_) if half_closed => {
+            Poll::Ready(Err(Failure::new(Cause::ClientGone, "it closed inside the reply")))
+        }
+        Err(_) => Poll::Ready(Err(failed("its next piece does not come".to_owned()))),
+    }
+}
+
+fn failed(reason: String) -> Failure {
+    Failure::new(Cause::PluginFailed, format!("the streamed reply of a plugin: {reason}"))
+}
+
+fn gone(error: &std::io::Error) -> Failure {
+    Failure::new(Cause::ClientGone, error.to_string())
+}
