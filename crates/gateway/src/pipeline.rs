@@ -9,6 +9,7 @@ mod min_rate;
 mod phases;
 mod proxy;
 mod replay;
+mod request_failure;
 mod respond;
 mod retry;
 mod run;

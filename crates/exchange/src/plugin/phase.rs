@@ -69,6 +69,11 @@ pub trait Plugin: Send + Sync + 'static {
         BodyNeed::None
     }
 
+    /// Sees and edits the request body on its way, if [`Plugin::wants_request_body`] asked for [`BodyNeed::Stream`]: each
+    /// piece, and the end. A body of which edited bytes were sent is not sent again, so that a plugin may keep state between
+    /// the pieces in [`Exchange::state`].
+    fn request_body(&self, _exchange: &mut Exchange, _body: &mut Vec<u8>, _portion: Portion) {}
+
     /// This instance's need of the response body; asked after the `response_head` phase.
     fn wants_response_body(&self, _exchange: &Exchange) -> BodyNeed {
         BodyNeed::None
@@ -100,7 +105,7 @@ pub enum BodyNeed {
     },
 }
 
-/// Which part of a body a [`Plugin::response_body`] call holds.
+/// Which part of a body a call of [`Plugin::request_body`] or [`Plugin::response_body`] holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Portion {
     /// More will follow.

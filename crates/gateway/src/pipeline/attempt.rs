@@ -10,11 +10,12 @@ use super::connect::connect;
 use super::download::{self, Download};
 use super::min_rate::MinRateGuard;
 use super::phases::{self, Chains};
+use super::request_failure;
 use super::respond;
 use super::retry::RetryInput;
 use super::run::{Outcome, Run};
 use super::target::Forward;
-use super::upload::{self, Progress, Upload};
+use super::upload::{Progress, Upload};
 use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor, gone};
 use crate::body::{AttemptProgress, BodyLength, DownstreamStream, UpstreamStream};
 use crate::context::WorkerContext;
@@ -43,7 +44,7 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
     forward: &Forward<'_, '_>,
     exchange: &mut Exchange,
     server: &mut S,
-    upload: &mut Upload,
+    upload: &mut Upload<'_, '_>,
     selected: Selection,
     fresh: bool,
 ) -> Result<Outcome, (Failure, RetryInput)> {
@@ -162,7 +163,7 @@ async fn exchange_with<S: DownstreamStream>(
     forward: &Forward<'_, '_>,
     exchange: &mut Exchange,
     server: &mut S,
-    upload: &mut Upload,
+    upload: &mut Upload<'_, '_>,
     attempt: &mut ActiveAttempt,
 ) -> Result<Ended, Failure> {
     let Forward { run, chains, .. } = *forward;
@@ -221,7 +222,7 @@ async fn loop_interim<S: DownstreamStream>(
     forward: &Forward<'_, '_>,
     exchange: &mut Exchange,
     server: &mut S,
-    upload: &mut Upload,
+    upload: &mut Upload<'_, '_>,
     attempt: &mut ActiveAttempt,
 ) -> Result<(), Failure> {
     let Forward { run, chains, .. } = *forward;
@@ -267,22 +268,21 @@ async fn wait_for_head<S: DownstreamStream>(
     forward: &Forward<'_, '_>,
     exchange: &mut Exchange,
     server: &mut S,
-    upload: &mut Upload,
+    upload: &mut Upload<'_, '_>,
     attempt: &mut ActiveAttempt,
 ) -> Result<(), Failure> {
     let Forward { run, timeouts, .. } = *forward;
-    let head = &mut exchange.response;
     let begun = run.body_guard.take();
     let guard = begun.map_or_else(|| MinRateGuard::for_body(&run.local().options.limits), |begun| *begun);
     let mut wait = Wait::new(run, guard);
     let mut leaving = false;
     let waited = poll_fn(|cx| {
         let mut moved = false;
-        let progress = match upload.poll(cx, server, &mut attempt.origin, &mut moved) {
+        let progress = match upload.poll(cx, exchange, server, &mut attempt.origin, &mut moved) {
             Ok(progress) => progress,
             Err(failure) => return Poll::Ready(Err(failure)),
         };
-        match attempt.origin.poll_head(cx, head, server.head_capacity()) {
+        match attempt.origin.poll_head(cx, &mut exchange.response, server.head_capacity()) {
             Poll::Ready(Err(failure)) if upload.is_broken() && failure.cause == Cause::NoResponse => {
                 return Poll::Ready(Err(failure.because(Cause::SendFailed)));
             }
@@ -295,7 +295,7 @@ async fn wait_for_head<S: DownstreamStream>(
         }
         if progress == Progress::NextTurn {
             return if run.deadline.is_overdue() {
-                Poll::Ready(Err(upload::overdue()))
+                Poll::Ready(Err(request_failure::overdue()))
             } else {
                 Poll::Pending
             };
@@ -314,7 +314,7 @@ async fn wait_for_head<S: DownstreamStream>(
         }
         let waited = match progress {
             Progress::AwaitsClient => {
-                wait.for_client(cx, moved, || upload.taken_bytes()).map_err(upload::lost)
+                wait.for_client(cx, moved, || upload.taken_bytes()).map_err(request_failure::lost)
             }
             Progress::AwaitsEndpoint => wait
                 .for_endpoint(cx, WaitsFor::Send, timeouts.send_ms, moved)
@@ -330,7 +330,7 @@ async fn wait_for_head<S: DownstreamStream>(
     })
     .await;
     // A head that began wrong is a bad response however the wait ended, as if all of it had come at once.
-    waited.map_err(|failure| attempt.origin.fault_in_head(head).unwrap_or(failure))
+    waited.map_err(|failure| attempt.origin.fault_in_head(&mut exchange.response).unwrap_or(failure))
 }
 
 /// The failure of an attempt whose endpoint, or whose exchange, has had its time.
@@ -338,7 +338,7 @@ async fn wait_for_head<S: DownstreamStream>(
 fn late(expired: Expired, cause: Cause, detail: &'static str) -> Failure {
     match expired {
         Expired::Step => Failure::new(cause, detail),
-        Expired::Cap => upload::overdue(),
+        Expired::Cap => request_failure::overdue(),
     }
 }
 

@@ -9,9 +9,9 @@ use message::Headers;
 use stdx::pooled::PooledBox;
 
 use super::min_rate::MinRateGuard;
+use super::request_failure::{self, too_large};
 use super::run::Run;
 use super::turn::Turn;
-use super::upload::{self, too_large};
 use super::wait::Wait;
 use crate::body::{BodyEvent, BodyLength, DownstreamStream};
 use exchange::Exchange;
@@ -164,7 +164,7 @@ async fn read<S: DownstreamStream>(
                 Poll::Pending => {
                     return match wait.for_client(cx, moved, || bytes.len() as u64) {
                         Ok(()) => Poll::Pending,
-                        Err(lost) => Poll::Ready(Err(upload::lost(lost))),
+                        Err(lost) => Poll::Ready(Err(request_failure::lost(lost))),
                     };
                 }
             };
@@ -172,7 +172,7 @@ async fn read<S: DownstreamStream>(
             server.consume(count);
             if turn.is_over(cx, count) {
                 if run.deadline.is_overdue() {
-                    return Poll::Ready(Err(upload::overdue()));
+                    return Poll::Ready(Err(request_failure::overdue()));
                 }
                 has_moved = true;
                 return Poll::Pending;

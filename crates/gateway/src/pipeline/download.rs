@@ -66,7 +66,7 @@ pub(super) async fn pass_on<S: DownstreamStream, O: UpstreamStream>(
     exchange: &mut Exchange,
     server: &mut S,
     origin: &mut O,
-    upload: &mut Upload,
+    upload: &mut Upload<'_, '_>,
 ) -> Result<(), Failure> {
     let chains = download.chains;
     if exchange.response.status >= 500 || exchange.local().options.forward.show_upstream_status {
@@ -114,10 +114,10 @@ async fn hold_back<S: DownstreamStream, O: UpstreamStream>(
     exchange: &mut Exchange,
     server: &mut S,
     origin: &mut O,
-    upload: &mut Upload,
+    upload: &mut Upload<'_, '_>,
     limit_bytes: usize,
 ) -> Result<(), Failure> {
-    let mut body = collect(download, server, origin, upload, limit_bytes).await?;
+    let mut body = collect(download, exchange, server, origin, upload, limit_bytes).await?;
     origin.pause()?;
     // What the plugins make of it stands beside it for a moment.
     download.run.local().shared.check_room(body.len())?;
@@ -183,7 +183,7 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
     exchange: &mut Exchange,
     server: &mut S,
     origin: &mut O,
-    upload: &mut Upload,
+    upload: &mut Upload<'_, '_>,
     passing: Passing,
 ) -> Result<(), Failure> {
     let chains = download.chains;
@@ -198,7 +198,7 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
         let mut moved = std::mem::take(&mut has_moved);
         let mut turn = Turn::default();
         // The client's fault while uploading shows as its going away soon enough; the response is what matters now.
-        let upload_failed = upload.poll(cx, server, origin, &mut moved).is_err();
+        let upload_failed = upload.poll(cx, exchange, server, origin, &mut moved).is_err();
         if upload_failed {
             server.close_afterwards();
             upload.give_up();
@@ -321,9 +321,10 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
 
 async fn collect<S: DownstreamStream, O: UpstreamStream>(
     download: &mut Download<'_, '_>,
+    exchange: &mut Exchange,
     server: &mut S,
     origin: &mut O,
-    upload: &mut Upload,
+    upload: &mut Upload<'_, '_>,
     limit_bytes: usize,
 ) -> Result<Vec<u8>, Failure> {
     let mut body = Vec::new();
@@ -331,7 +332,7 @@ async fn collect<S: DownstreamStream, O: UpstreamStream>(
     poll_fn(|cx| {
         let mut moved = std::mem::take(&mut has_moved);
         let mut turn = Turn::default();
-        upload.poll(cx, server, origin, &mut moved)?;
+        upload.poll(cx, exchange, server, origin, &mut moved)?;
         loop {
             // Room is limited by the body's own limit, above which it is given up.
             let count = match origin.poll_body(cx, &mut |_| Poll::Ready(Ok(Capacity::WHOLE))) {

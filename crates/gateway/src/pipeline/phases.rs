@@ -151,6 +151,21 @@ pub(super) async fn response_head<S: DownstreamStream>(
     Ok(())
 }
 
+/// Shows a piece of a request body, or the end of it, to the plugins that edit it on its way.
+pub(super) fn piece_of_request_body(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    chains: &Chains<'_>,
+    body: &mut Vec<u8>,
+    portion: Portion,
+) {
+    each(run.context, chains, Phase::RequestBody, exchange, |instance, exchange| {
+        if instance.plugin.wants_request_body(exchange) == BodyNeed::Stream {
+            instance.plugin.request_body(exchange, body, portion);
+        }
+    });
+}
+
 /// Shows a whole response body to the plugins that want to edit it.
 ///
 /// # Errors
@@ -434,7 +449,8 @@ async fn collect_request_body<S: DownstreamStream>(
                 limit = Some(limit.map_or(limit_bytes, |limit| limit.min(limit_bytes)));
             }
             BodyNeed::Copy { limit_bytes } => copied = copied.max(limit_bytes),
-            BodyNeed::None | BodyNeed::Stream => {}
+            BodyNeed::Stream => run.edits_request_body.set(true),
+            BodyNeed::None => {}
         }
     });
     if copied > 0 {

@@ -39,7 +39,7 @@ pub(super) async fn proxy<S: DownstreamStream>(
         run.permit
             .set(Some(run.context.upstreams.admit(upstream, priority).ok_or_else(|| overloaded(priority))?));
     }
-    let mut upload = Upload::new(run, exchange);
+    let mut upload = Upload::new(run, chains, exchange);
     exchange.decision.is_upgrade = wants_websocket(exchange, chains, upload.length(server));
     let mut key_hash = hash_key::key_hash(upstream, exchange);
     let mut failed =

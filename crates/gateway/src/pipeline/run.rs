@@ -34,6 +34,8 @@ pub(crate) struct Run<'a> {
     pub(super) permit: Cell<Option<Permit>>,
     /// How long the client has been waited for already, if a try goes on with its body.
     pub(super) body_guard: Cell<Option<Box<MinRateGuard>>>,
+    /// A plugin edits the request body on its way.
+    pub(super) edits_request_body: Cell<bool>,
     /// The client has closed its sending side behind its request while something was waited for. It may have gone.
     pub(super) is_client_leaving: Cell<bool>,
 }
@@ -50,6 +52,7 @@ impl<'a> Run<'a> {
             deadline,
             permit: Cell::default(),
             body_guard: Cell::default(),
+            edits_request_body: Cell::default(),
             is_client_leaving: Cell::default(),
         }
     }

@@ -369,6 +369,7 @@ const KINDS: &[&PluginKind] = &[
     &plugins::CHOOSER,
     &plugins::OUTER,
     &plugins::SPEAKER,
+    &plugins::NUMBERER,
 ];
 
 /// A context with one route, `/here`, to the nodes at `addresses`.

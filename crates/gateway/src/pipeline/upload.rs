@@ -2,24 +2,41 @@
 
 use std::task::{Context, Poll};
 
-use super::min_rate::TooSlow;
+use message::Headers;
+
+use super::phases::{self, Chains};
 use super::replay::ReplayedBody;
-use super::run::Run;
+use super::request_failure::too_large;
+use super::run::{Run, refuse_undecided};
 use super::turn::Turn;
 use crate::body::{BodyEvent, BodyLength, DownstreamStream, UpstreamStream};
 use exchange::Exchange;
 use exchange::exchange::SharedCopy;
-use exchange::failure::{Cause, Failure};
+use exchange::failure::Failure;
+use exchange::plugin::Portion;
 
 /// The upload of one exchange: each attempt begins it again.
-pub(super) struct Upload {
+pub(super) struct Upload<'r, 'w> {
+    run: &'r Run<'w>,
+    chains: &'r Chains<'r>,
     body: ReplayedBody,
+    /// The piece that plugins have edited; none where no plugin edits the body.
+    edited: Option<Box<EditedPiece>>,
     stage: Stage,
     limit_bytes: u64,
     taken_bytes: u64,
     copy: Option<SharedCopy>,
     /// The last poll passed something on and ended with its turn.
     has_moved: bool,
+}
+
+/// A piece of the body as plugins have left it.
+#[derive(Default)]
+struct EditedPiece {
+    bytes: Vec<u8>,
+    sent: usize,
+    /// The body has ended behind it, with these trailers.
+    end: Option<Option<Headers>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,10 +64,13 @@ pub(super) enum Progress {
     NextTurn,
 }
 
-impl Upload {
+impl<'r, 'w> Upload<'r, 'w> {
     /// The upload of the body of `exchange`; a prefix that was read already is sent first.
-    pub(super) fn new(run: &Run<'_>, exchange: &mut Exchange) -> Upload {
+    pub(super) fn new(run: &'r Run<'w>, chains: &'r Chains<'r>, exchange: &mut Exchange) -> Upload<'r, 'w> {
         Upload {
+            run,
+            chains,
+            edited: run.edits_request_body.get().then(Box::default),
             body: ReplayedBody::new(&mut exchange.body),
             stage: Stage::Done,
             limit_bytes: run.local().options.limits.max_body_bytes,
@@ -62,13 +82,19 @@ impl Upload {
 
     /// The length of the body.
     pub(super) fn length<S: DownstreamStream>(&self, server: &S) -> BodyLength {
-        self.body.length(server)
+        match self.body.length(server) {
+            BodyLength::Known(_) if self.edited.is_some() => BodyLength::Unknown,
+            length => length,
+        }
     }
 
     /// Starts an attempt on `origin`, whose head announced the body's length.
     pub(super) fn begin<S: DownstreamStream, O: UpstreamStream>(&mut self, server: &S, origin: &mut O) {
         if let Some(copy) = &self.copy {
             copy.restart();
+        }
+        if let Some(piece) = &mut self.edited {
+            **piece = EditedPiece::default();
         }
         (self.taken_bytes, self.has_moved) = (0, false);
         self.stage = match self.length(server) {
@@ -82,7 +108,8 @@ impl Upload {
 
     /// Prepares another attempt; false if parts of the body are gone.
     pub(super) fn rewind<S: DownstreamStream>(&mut self, server: &mut S) -> bool {
-        self.body.rewind(server)
+        let is_untouched = self.edited.is_none() || self.taken_bytes == 0;
+        self.body.rewind(server) && is_untouched
     }
 
     /// Passes nothing more on: the client's side of it has failed.
@@ -112,6 +139,7 @@ impl Upload {
     pub(super) fn poll<S: DownstreamStream, O: UpstreamStream>(
         &mut self,
         cx: &mut Context<'_>,
+        exchange: &mut Exchange,
         server: &mut S,
         origin: &mut O,
         moved: &mut bool,
@@ -130,12 +158,85 @@ impl Upload {
                     Poll::Pending => return Ok(Progress::AwaitsEndpoint),
                 },
                 Stage::Sending => {
-                    if let Some(waits) = self.poll_piece(cx, server, origin, moved, &mut turn)? {
+                    if self.edited.is_some() {
+                        if let Some(waits) =
+                            self.poll_edited(cx, exchange, server, origin, moved, &mut turn)?
+                        {
+                            return Ok(waits);
+                        }
+                    } else if let Some(waits) = self.poll_piece(cx, server, origin, moved, &mut turn)? {
                         return Ok(waits);
                     }
                 }
             }
         }
+    }
+
+    /// As [`Upload::poll_piece`], through the plugins that edit the body.
+    #[cold]
+    fn poll_edited<S: DownstreamStream, O: UpstreamStream>(
+        &mut self,
+        cx: &mut Context<'_>,
+        exchange: &mut Exchange,
+        server: &mut S,
+        origin: &mut O,
+        moved: &mut bool,
+        turn: &mut Turn,
+    ) -> Result<Option<Progress>, Failure> {
+        let Some(piece) = &mut self.edited else { return Ok(None) };
+        if piece.sent < piece.bytes.len() {
+            match origin.poll_write(cx, &piece.bytes[piece.sent..]) {
+                Poll::Ready(Ok(count)) => {
+                    piece.sent += count;
+                    *moved = true;
+                    if turn.is_over(cx, count) {
+                        self.has_moved = true;
+                        return Ok(Some(Progress::NextTurn));
+                    }
+                }
+                Poll::Ready(Err(_)) => self.stage = Stage::Broken,
+                Poll::Pending => return Ok(Some(Progress::AwaitsEndpoint)),
+            }
+            return Ok(None);
+        }
+        if let Some(trailers) = &piece.end {
+            origin.finish(trailers.as_ref());
+            self.stage = Stage::Flushing;
+            return Ok(None);
+        }
+        piece.bytes.clear();
+        piece.sent = 0;
+        let (portion, count) = match self.body.poll(cx, server) {
+            Poll::Ready(BodyEvent::Data(data)) => {
+                piece.bytes.extend_from_slice(data);
+                (Portion::Piece, data.len())
+            }
+            Poll::Ready(BodyEvent::End(trailers)) => {
+                piece.end = Some(trailers.cloned());
+                (Portion::Last, 0)
+            }
+            Poll::Ready(BodyEvent::Reset(failure)) => return Err(failure),
+            Poll::Pending => {
+                if let Poll::Ready(Err(_)) = origin.poll_flush(cx) {
+                    self.stage = Stage::Broken;
+                    return Ok(None);
+                }
+                return Ok(Some(Progress::AwaitsClient));
+            }
+        };
+        if count > 0 {
+            self.body.consume(count, server);
+        }
+        self.taken_bytes += count as u64;
+        if self.limit_bytes != 0 && self.taken_bytes > self.limit_bytes {
+            return Err(too_large(self.limit_bytes));
+        }
+        phases::piece_of_request_body(self.run, exchange, self.chains, &mut piece.bytes, portion);
+        refuse_undecided(exchange)?;
+        if let Some(copy) = &self.copy {
+            copy.add(&piece.bytes);
+        }
+        Ok(None)
     }
 
     fn poll_piece<S: DownstreamStream, O: UpstreamStream>(
@@ -181,24 +282,5 @@ impl Upload {
             }
         }
         Ok(None)
-    }
-}
-
-/// The failure of a body over a limit.
-pub(super) fn too_large(limit_bytes: impl std::fmt::Display) -> Failure {
-    Failure::new(Cause::BodyTooLarge, format!("the limit for a body is {limit_bytes} bytes"))
-}
-
-/// The failure of a request whose time is over while its body still arrives.
-#[cold]
-pub(super) fn overdue() -> Failure {
-    Failure::new(Cause::RequestTimeout, "the request body was still arriving")
-}
-
-/// The failure of a client that was waited for in vain.
-pub(super) fn lost(lost: TooSlow) -> Failure {
-    match lost {
-        TooSlow::Idle => Failure::new(Cause::BodyTimeout, "the request body stopped arriving"),
-        TooSlow::BelowMinRate => Failure::new(Cause::BodySlow, "the request body arrives too slowly"),
     }
 }

@@ -338,3 +338,42 @@ fn streamed_reply_passes_the_response_phases() {
     assert!(told.starts_with("start:502") && answer.contains("buffer_limit"), "{told} {answer}");
     assert_eq!(origin.connections(), 0);
 }
+
+/// Numbers the pieces of the request body, and says at its end how many there were.
+struct Numberer;
+
+impl Plugin for Numberer {
+    fn wants_request_body(&self, _: &Exchange) -> BodyNeed {
+        BodyNeed::Stream
+    }
+
+    fn request_body(&self, exchange: &mut Exchange, body: &mut Vec<u8>, portion: Portion) {
+        let count = exchange.state::<u32>();
+        *count += u32::from(portion == Portion::Piece);
+        body.extend_from_slice(format!("<{count}>").as_bytes());
+    }
+}
+
+pub(super) const NUMBERER: PluginKind = PluginKind {
+    name: "numberer",
+    phases: &[Phase::RequestBody],
+    build: |_, _| Ok(Arc::new(Numberer)),
+    ..TRAILER_MARK
+};
+
+#[test]
+fn request_body_is_edited_on_its_way() {
+    let origin = Origin::start(|request| Reply::ok(&request.text()));
+    let ask = |origin: &Origin, body: Scripted| {
+        exchange_through(json!({"numberer": {}}), origin, "POST /here", body)
+    };
+    let (_, answer) = ask(&origin, scripted(&[Some("hel"), Some("lo")], BodyLength::Unknown));
+    assert_eq!(answer, "hel<1>lo<2><2>");
+    assert_eq!(origin.last_request().header("transfer-encoding"), Some("chunked"));
+    let (_, answer) = ask(&origin, scripted(&[], BodyLength::None));
+    assert_eq!(answer, "", "there is no body to edit");
+    let lost = Origin::start(|_| Reply::new().close());
+    let (told, _) = ask(&lost, scripted(&[Some("hello")], BodyLength::Unknown));
+    assert!(told.starts_with("start:502"), "{told}");
+    assert_eq!(lost.connections(), 1, "a body that was edited is not sent again");
+}

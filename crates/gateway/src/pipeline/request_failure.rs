@@ -1,0 +1,23 @@
+//! The failures of a request whose body does not arrive as it should.
+
+use super::min_rate::TooSlow;
+use exchange::failure::{Cause, Failure};
+
+/// The failure of a body over a limit.
+pub(super) fn too_large(limit_bytes: impl std::fmt::Display) -> Failure {
+    Failure::new(Cause::BodyTooLarge, format!("the limit for a body is {limit_bytes} bytes"))
+}
+
+/// The failure of a request whose time is over while its body still arrives.
+#[cold]
+pub(super) fn overdue() -> Failure {
+    Failure::new(Cause::RequestTimeout, "the request body was still arriving")
+}
+
+/// The failure of a client that was waited for in vain.
+pub(super) fn lost(lost: TooSlow) -> Failure {
+    match lost {
+        TooSlow::Idle => Failure::new(Cause::BodyTimeout, "the request body stopped arriving"),
+        TooSlow::BelowMinRate => Failure::new(Cause::BodySlow, "the request body arrives too slowly"),
+    }
+}
