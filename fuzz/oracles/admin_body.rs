@@ -107,7 +107,7 @@ fn in_force(kind: Kind, value: &Value) {
     assert_eq!(in_force, applied.faults.is_empty(), "{key}: {:?}", applied.faults);
     match admitted {
         // A credential is not in force without its consumer.
-        Ok(()) => assert!(in_force || kind == Kind::Credential, "{key}: admitted, then {:?}", applied.faults),
+        Ok(_) => assert!(in_force || kind == Kind::Credential, "{key}: admitted, then {:?}", applied.faults),
         Err(refusal) => {
             assert_reasons(&refusal, value);
             assert!(!in_force, "{key}: refused, yet in force: {value}");

@@ -211,11 +211,22 @@ pub(crate) fn catalog() -> Arc<Catalog> {
             "additionalProperties": false,
         }),
     );
+    count.check = |config| {
+        if config["password"] == COUNTED_PASSWORD {
+            CHECKS.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    };
     count.subsystems = &[Subsystem::Http, Subsystem::Stream];
     count.metadata_schema =
         Some(json!({ "type": "object", "properties": { "size": { "type": "integer" } } }).into());
     Arc::new(Catalog::new(vec![count, auth]).unwrap())
 }
+
+/// A configuration of `count` with this password is counted in [`CHECKS`] each time that it is checked.
+pub(crate) const COUNTED_PASSWORD: &str = "counted";
+/// See [`COUNTED_PASSWORD`]; one test uses it, since the tests of a process run at the same time.
+pub(crate) static CHECKS: AtomicU64 = AtomicU64::new(0);
 
 /// The longest body of a whole set in tests: longer than the one of an object.
 pub(crate) const MAX_SET_BYTES: usize = 4 << 20;

@@ -19,6 +19,7 @@ use stdx::persistent::ShardedMap;
 
 use index::Index;
 
+pub use admit::Admitted;
 pub use reference::Reference;
 
 /// An object in force.

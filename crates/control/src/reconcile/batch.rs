@@ -208,7 +208,8 @@ impl<'a> Batch<'a> {
         ttl_s: Option<f64>,
     ) -> Result<Done, Refused> {
         let value = Value::Object(body);
-        self.snapshot
+        let admitted = self
+            .snapshot
             .admit(self.catalog, &key, &value)
             .map_err(|refusal| Refused::Invalid(refusal.contract_message().to_owned()))?;
         let before = self.written(&key).map(indices);
@@ -223,7 +224,8 @@ impl<'a> Batch<'a> {
             created_index: indices.created,
             modified_index: indices.modified,
         };
-        self.apply(&[Change { key: key.clone(), written: Some(written) }]);
+        let applied = self.snapshot.put(self.catalog, admitted, written, revision);
+        self.take(applied);
         Ok(Done::Stored { key, text, created, revision })
     }
 
@@ -244,7 +246,7 @@ impl<'a> Batch<'a> {
                 .map_err(|fault| Refused::Store(fault.to_string()))?;
         }
         let changes: Vec<Change> = keys.into_iter().map(|key| Change { key, written: None }).collect();
-        self.apply(&changes);
+        self.take(self.snapshot.apply(self.catalog, &changes, revision, Policy::Lenient));
         Ok(Done::Deleted { key: key.clone(), revision })
     }
 
@@ -268,8 +270,8 @@ impl<'a> Batch<'a> {
         self.snapshot.dependents(key).into_iter().filter(|user| user.kind == Kind::Credential).collect()
     }
 
-    fn apply(&mut self, changes: &[Change]) {
-        let applied = self.snapshot.apply(self.catalog, changes, self.journal.revision(), Policy::Lenient);
+    /// Adds what a write changed to what the batch changes.
+    fn take(&mut self, applied: model::Applied) {
         self.snapshot = applied.snapshot;
         self.faults.extend(applied.faults);
         for difference in applied.diff {

@@ -81,14 +81,6 @@ impl<'a> Journal<'a> {
         }
     }
 
-    /// The revision reached so far.
-    pub(super) fn revision(&self) -> u64 {
-        match self {
-            Journal::Store(transaction, _) => transaction.revision(),
-            Journal::Etcd(planned) => planned.revision,
-        }
-    }
-
     /// A number for a new object that no other object has got or gets.
     ///
     /// # Errors

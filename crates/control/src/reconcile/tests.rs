@@ -47,6 +47,27 @@ fn what_the_store_holds_is_byte_for_byte_what_is_read() {
 }
 
 #[test]
+fn admin_write_is_checked_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = Rig::store(directory.path());
+    let checks = || crate::testing::CHECKS.load(std::sync::atomic::Ordering::Relaxed);
+    let mut expected = 0;
+    let mut check = |method: &str, body: Value| {
+        let (status, answer) = rig.json(method, "/apisix/admin/services/1", &body);
+        assert!(status == 200 || status == 201, "{status} {answer}");
+        expected += 1;
+        assert_eq!(checks(), expected, "{method} {body}");
+    };
+    let plugins = json!({"count": {"count": 1, "password": crate::testing::COUNTED_PASSWORD}});
+    check("PUT", json!({"plugins": plugins}));
+    check("PUT", json!({"plugins": plugins, "desc": "replaced"}));
+    check("PATCH", json!({"desc": "patched"}));
+    let snapshot = rig.view.load().snapshot.clone();
+    let key = model::Key::new(model::Kind::Service, "1").unwrap();
+    assert_eq!(snapshot.get(&key).unwrap().resource.plugins().len(), 1);
+}
+
+#[test]
 fn many_writers_each_get_a_revision_of_their_own() {
     let directory = tempfile::tempdir().unwrap();
     let rig = Rig::store(directory.path());

@@ -5,23 +5,31 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::identity::Claims;
-use super::{Snapshot, reference};
+use super::read::Candidate;
+use super::{Applied, Object, Policy, Snapshot, reference};
 use crate::catalog::Catalog;
+use crate::check::Checked;
 use crate::fault::{Findings, Stage};
 use crate::resource::{Plugins, Resource};
-use crate::{Key, Kind, Refusal, check};
+use crate::{Key, Kind, Refusal, Written, check};
+
+/// A write that may be stored: the object as it was checked and read, so that bringing it into force reads it no second
+/// time.
+#[derive(Debug)]
+pub struct Admitted(Checked);
 
 impl Snapshot {
     /// Checks a write before it is stored, as the Admin API does.
     ///
     /// # Errors
     /// Every fault, and the contract's line for the first.
-    pub fn admit(&self, catalog: &Catalog, key: &Key, value: &Value) -> Result<(), Refusal> {
-        let resource = check::object(catalog, key, value)?.resource;
+    pub fn admit(&self, catalog: &Catalog, key: &Key, value: &Value) -> Result<Admitted, Refusal> {
+        let checked = check::object(catalog, key, value)?;
+        let resource = &checked.resource;
         let mut findings = Findings::default();
         // A credential may be written before its consumer; it serves once the consumer is there.
         if key.kind != Kind::Credential {
-            for reference in reference::of(key, &resource) {
+            for reference in reference::of(key, resource) {
                 if !self.contains(&reference.target) {
                     reference::add_missing(&reference, &mut findings);
                 }
@@ -33,7 +41,17 @@ impl Snapshot {
         if matches!(resource, Resource::Consumer(_) | Resource::Credential(_)) {
             self.no_key_twice(catalog, key, resource.plugins(), &mut findings);
         }
-        findings.into_result()
+        findings.into_result().map(|()| Admitted(checked))
+    }
+
+    /// Applies an admitted write that was stored as `written`, the text of the value that was admitted. `revision` becomes
+    /// the snapshot's.
+    #[must_use]
+    pub fn put(&self, catalog: &Catalog, admitted: Admitted, written: Written, revision: u64) -> Applied {
+        let Admitted(Checked { resource, warnings }) = admitted;
+        let key = written.key.clone();
+        let object = Object::new(written, resource, Box::default(), warnings);
+        self.apply_read(catalog, vec![(key, Candidate::Good(Arc::new(object)))], revision, Policy::Lenient)
     }
 
     /// A plugin is in one global rule only.

@@ -17,11 +17,22 @@ impl Snapshot {
     /// are read on several threads.
     #[must_use]
     pub fn apply(&self, catalog: &Catalog, changes: &[Change], revision: u64, policy: Policy) -> Applied {
+        self.apply_read(catalog, read::all(catalog, changes), revision, policy)
+    }
+
+    /// As [`Snapshot::apply`], with changes that have been read.
+    pub(super) fn apply_read(
+        &self,
+        catalog: &Catalog,
+        changes: Vec<(Key, Candidate)>,
+        revision: u64,
+        policy: Policy,
+    ) -> Applied {
         let mut work = Work {
             catalog,
             next: Snapshot { revision, ..self.clone() },
             before: Vec::with_capacity(changes.len()),
-            queue: Queue::new(read::all(catalog, changes)),
+            queue: Queue::new(changes),
             woken: HashSet::new(),
         };
         while let Some((key, candidate)) = work.queue.next() {

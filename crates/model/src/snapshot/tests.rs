@@ -390,6 +390,25 @@ fn admission_looks_at_the_others_too() {
     admit("credentials/nobody/credentials/c", json!({"plugins": {"auth": {"key": "z"}}}), "");
 }
 
+#[test]
+fn admitted_write_applies_as_its_text_does() {
+    let (mut by_value, mut by_text) = (Snapshot::empty(), Snapshot::empty());
+    for change in objects() {
+        let written = change.written.clone().unwrap();
+        let value: Value = serde_json::from_str(&written.text).unwrap();
+        let Ok(admitted) = by_value.admit(&catalog(), &change.key, &value) else { continue };
+        let revision = by_value.revision() + 1;
+        let (put, read) = (
+            by_value.put(&catalog(), admitted, written, revision),
+            by_text.apply(&catalog(), &[change], revision, Policy::Lenient),
+        );
+        assert_eq!(put.diff.len(), read.diff.len());
+        (by_value, by_text) = (put.snapshot, read.snapshot);
+        assert_eq!(seen(&by_value), seen(&by_text));
+    }
+    assert!(by_value.len(Kind::Route) > 0);
+}
+
 /// The share of the 1.5 KB a route that an object of it takes by itself, without its texts.
 const OBJECT_BYTES_MAX: usize = 160;
 
