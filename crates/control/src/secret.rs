@@ -4,43 +4,26 @@
 
 mod cache;
 mod client;
+mod environment;
+mod manager;
+mod managers;
+mod shared;
 mod thread;
-mod vault;
 
-use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
-use model::outbound::OutboundPolicy;
 use model::resource::Resource;
 use model::secret_reference::{self, SecretReference, SecretValues};
 use model::{Applied, Fault, Kind, Object};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use stdx::prometheus_text::{header, sample};
-use tokio::sync::Notify;
-use tokio_rustls::TlsConnector;
 
-use crate::tls;
-use cache::{Cache, Counts};
+use cache::Counts;
+pub use environment::Environment;
+pub use shared::SecretOptions;
+use shared::Shared;
 use thread::FetchThread;
-
-/// Finds the value of an environment variable.
-pub type Environment = fn(&str) -> Option<String>;
-
-/// How secret managers are asked.
-#[derive(Clone, Debug)]
-pub struct SecretOptions {
-    /// How long a value counts as fresh.
-    pub refresh: Duration,
-    /// How long the last value is used while its manager does not answer.
-    pub stale: Duration,
-    /// How long one answer may take, from the look-up of the name to its last byte.
-    pub timeout: Duration,
-    /// Which addresses are out of bounds.
-    pub policy: OutboundPolicy,
-    /// Certificates to trust where a manager speaks TLS (PEM); without it the system's.
-    pub ca: Option<PathBuf>,
-}
 
 /// See the module.
 pub struct Secrets {
@@ -48,38 +31,10 @@ pub struct Secrets {
     thread: Mutex<Option<FetchThread>>,
 }
 
-/// What the thread and everybody else have in common.
-struct Shared {
-    options: SecretOptions,
-    environment: Environment,
-    /// For managers that speak TLS; there once one was asked.
-    tls: OnceLock<TlsConnector>,
-    cache: Mutex<Cache>,
-    /// References whose values have changed, and that nobody has asked for yet.
-    changed: Mutex<Vec<Arc<str>>>,
-    /// Whom to tell of them.
-    listener: Mutex<Option<Box<dyn Fn() + Send>>>,
-    /// Something was tried for the first time.
-    tried: Condvar,
-    /// There is something to do for the thread.
-    wake: Notify,
-}
-
 impl Secrets {
     /// Values that nobody refers to yet.
     pub fn new(options: SecretOptions, environment: Environment) -> Secrets {
-        let cache = Cache::new(options.refresh, options.stale, options.timeout);
-        let shared = Shared {
-            options,
-            environment,
-            tls: OnceLock::new(),
-            cache: Mutex::new(cache),
-            changed: Mutex::default(),
-            listener: Mutex::default(),
-            tried: Condvar::new(),
-            wake: Notify::new(),
-        };
-        Secrets { shared: Arc::new(shared), thread: Mutex::default() }
+        Secrets { shared: Arc::new(Shared::new(options, environment)), thread: Mutex::default() }
     }
 
     /// Calls `listener` whenever there is something for [`Secrets::take_changed`].
@@ -188,7 +143,7 @@ impl SecretValues for Secrets {
     fn value(&self, reference: &str) -> Result<String, String> {
         match SecretReference::parse(reference) {
             Some(SecretReference::Environment { name, key }) => {
-                environment(self.shared.environment, name, key)
+                environment::value(self.shared.environment, name, key)
             }
             Some(SecretReference::Managed { .. }) => self.shared.cache.lock().value(reference),
             Some(SecretReference::Malformed) | None => {
@@ -202,44 +157,6 @@ impl std::fmt::Debug for Secrets {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("Secrets")
     }
-}
-
-impl Shared {
-    /// TLS towards managers. What cannot be made now is tried again for the next request.
-    fn tls(&self) -> Result<TlsConnector, String> {
-        if let Some(connector) = self.tls.get() {
-            return Ok(connector.clone());
-        }
-        let config = tls::trusting(self.options.ca.as_deref(), "secret_ca")?.with_no_client_auth();
-        Ok(self.tls.get_or_init(|| TlsConnector::from(Arc::new(config))).clone())
-    }
-
-    fn tell(&self, changed: Vec<Arc<str>>) {
-        if changed.is_empty() {
-            return;
-        }
-        self.changed.lock().extend(changed);
-        if let Some(listener) = &*self.listener.lock() {
-            listener();
-        }
-    }
-}
-
-/// The value of an environment variable, or of a key of the JSON object in it.
-fn environment(lookup: Environment, name: &str, key: Option<&str>) -> Result<String, String> {
-    let text = lookup(name).ok_or("there is no such environment variable")?;
-    let value = match key {
-        None => Some(text),
-        Some(key) => {
-            let object: serde_json::Value =
-                serde_json::from_str(&text).map_err(|_| "the environment variable holds no JSON")?;
-            object.get(key).and_then(cache::text_of)
-        }
-    };
-    // An empty secret is a deployment's mistake; nobody is let in by it.
-    value
-        .filter(|value| !value.is_empty())
-        .ok_or_else(|| "the environment variable holds no such text".to_owned())
 }
 
 #[cfg(test)]

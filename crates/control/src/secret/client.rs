@@ -2,6 +2,7 @@
 //! a limit on what is read, no redirect, and no address that is out of bounds. It refuses to know whom it asks and why.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request, Uri, header};
@@ -13,7 +14,6 @@ use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::SecretOptions;
 use crate::tls::Io;
 
 /// What to ask for.
@@ -50,12 +50,13 @@ struct Place {
 /// What went wrong, a sentence without the values of fields.
 pub(super) async fn get(
     get: Get,
-    options: &SecretOptions,
+    timeout: Duration,
+    policy: &OutboundPolicy,
     tls: impl FnOnce() -> Result<TlsConnector, String>,
 ) -> Result<Got, String> {
-    match tokio::time::timeout(options.timeout, ask(get, &options.policy, tls)).await {
+    match tokio::time::timeout(timeout, ask(get, policy, tls)).await {
         Ok(answer) => answer,
-        Err(_) => Err(format!("no whole answer within {} ms", options.timeout.as_millis())),
+        Err(_) => Err(format!("no whole answer within {} ms", timeout.as_millis())),
     }
 }
 

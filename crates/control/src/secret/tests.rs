@@ -1,5 +1,9 @@
 //! References of the environment, which need nobody.
 
+use std::time::Duration;
+
+use model::outbound::OutboundPolicy;
+
 use super::*;
 
 fn secrets() -> Secrets {

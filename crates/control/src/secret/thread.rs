@@ -10,7 +10,8 @@ use std::time::Instant;
 use tokio::task::JoinSet;
 
 use super::cache::{Failure, Fields, Task};
-use super::{Shared, client, vault};
+use super::shared::Shared;
+use super::{client, managers};
 
 /// See the module.
 pub(super) struct FetchThread {
@@ -86,15 +87,11 @@ async fn run(shared: &Arc<Shared>, stopping: &AtomicBool) {
 
 async fn ask(task: &Task, shared: &Shared) -> Result<Fields, Failure> {
     let manager = task.id.manager.split('/').next().unwrap_or_default();
-    if manager != "vault" {
-        return Err(Failure {
-            reason: format!("references to the secret manager {manager} are not supported yet: only vault"),
-            gone: true,
-        });
-    }
-    let get = vault::request(&task.manager, &task.id.path, shared.environment)?;
-    let got = client::get(get, &shared.options, || shared.tls()).await;
-    vault::read(&got.map_err(|reason| Failure::passing(format!("vault: {reason}")))?)
+    let manager = managers::named(manager).map_err(|reason| Failure { reason, gone: true })?;
+    let get = manager.request(&task.manager, &task.id.path, shared.environment)?;
+    let options = &shared.options;
+    let got = client::get(get, options.timeout, &options.policy, || shared.tls()).await;
+    manager.read(&got.map_err(|reason| Failure::passing(format!("{}: {reason}", manager.name())))?)
 }
 
 /// Documents asked for at once: a vault is one server for many, and has better to do.

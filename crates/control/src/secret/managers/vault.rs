@@ -8,77 +8,86 @@ use model::secret_reference::SecretReference;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use super::cache::{Failure, Fields, text_of};
-use super::client::{Get, Got};
-use super::{Environment, environment};
+use crate::secret::cache::{Failure, Fields, text_of};
+use crate::secret::client::{Get, Got};
+use crate::secret::environment::{self, Environment};
+use crate::secret::manager::SecretManager;
 
-/// The request for what is at `path`.
-///
-/// # Errors
-/// What in the manager object, or in the path, makes it impossible.
-pub(super) fn request(manager: &Value, path: &str, lookup: Environment) -> Result<Get, Failure> {
-    let text = |name: &str| manager.get(name).and_then(Value::as_str).unwrap_or_default();
-    let token = match SecretReference::parse(text("token")) {
-        None => text("token").to_owned(),
-        Some(SecretReference::Environment { name, key }) => {
-            environment(lookup, name, key).map_err(|reason| {
-                Failure::passing(format!("the token of the manager leads nowhere: {reason}"))
-            })?
-        }
-        Some(_) => {
-            return Err(Failure::passing("the token of a manager may be a $env:// reference, and no other"));
-        }
-    };
-    let mut target = "/v1".to_owned();
-    for segment in text("prefix").split('/').chain(path.split('/')).filter(|segment| !segment.is_empty()) {
-        // Whoever may write a reference must not get at what is beside the prefix.
-        if matches!(segment, "." | "..") {
-            return Err(Failure::passing("a path of a secret has no `.` or `..`"));
-        }
-        target.push('/');
-        target.extend(utf8_percent_encode(segment, SEGMENT));
-    }
-    let mut headers = vec![("x-vault-token", token)];
-    if !text("namespace").is_empty() {
-        headers.push(("x-vault-namespace", text("namespace").to_owned()));
-    }
-    Ok(Get { base: text("uri").to_owned(), target, headers })
-}
+/// See the module.
+pub(super) struct Vault;
 
-/// What an answer holds.
-///
-/// # Errors
-/// Why it holds no secrets.
-pub(super) fn read(got: &Got) -> Result<Fields, Failure> {
-    match got.status {
-        200 => {}
-        401 | 403 => return Err(Failure::passing(format!("vault refuses the token ({})", got.status))),
-        404 => return Err(Failure { reason: "vault has nothing at this path (404)".to_owned(), gone: true }),
-        300..=399 => {
-            return Err(Failure::passing(format!(
-                "vault answers with a redirect ({}), which is not followed",
-                got.status
-            )));
+impl SecretManager for Vault {
+    fn name(&self) -> &'static str {
+        "vault"
+    }
+
+    fn request(&self, manager: &Value, path: &str, lookup: Environment) -> Result<Get, Failure> {
+        let text = |name: &str| manager.get(name).and_then(Value::as_str).unwrap_or_default();
+        let token = match SecretReference::parse(text("token")) {
+            None => text("token").to_owned(),
+            Some(SecretReference::Environment { name, key }) => environment::value(lookup, name, key)
+                .map_err(|reason| {
+                    Failure::passing(format!("the token of the manager leads nowhere: {reason}"))
+                })?,
+            Some(_) => {
+                return Err(Failure::passing(
+                    "the token of a manager may be a $env:// reference, and no other",
+                ));
+            }
+        };
+        let mut target = "/v1".to_owned();
+        for segment in text("prefix").split('/').chain(path.split('/')).filter(|segment| !segment.is_empty())
+        {
+            // Whoever may write a reference must not get at what is beside the prefix.
+            if matches!(segment, "." | "..") {
+                return Err(Failure::passing("a path of a secret has no `.` or `..`"));
+            }
+            target.push('/');
+            target.extend(utf8_percent_encode(segment, SEGMENT));
         }
-        status => return Err(Failure::passing(format!("vault answers with status {status}"))),
+        let mut headers = vec![("x-vault-token", token)];
+        if !text("namespace").is_empty() {
+            headers.push(("x-vault-namespace", text("namespace").to_owned()));
+        }
+        Ok(Get { base: text("uri").to_owned(), target, headers })
     }
-    let answer: Value =
-        serde_json::from_slice(&got.body).map_err(|_| Failure::passing("vault's answer is not JSON"))?;
-    let data = answer.get("data").and_then(Value::as_object);
-    let data = data.ok_or_else(|| Failure::passing("vault's answer has no data"))?;
-    let inner = data
-        .get("data")
-        .and_then(Value::as_object)
-        .filter(|_| data.get("metadata").is_some_and(Value::is_object));
-    let fields = inner.unwrap_or(data);
-    if fields.len() > MAX_FIELDS {
-        return Err(Failure::passing(format!("vault's answer has more than {MAX_FIELDS} fields")));
+
+    fn read(&self, got: &Got) -> Result<Fields, Failure> {
+        match got.status {
+            200 => {}
+            401 | 403 => return Err(Failure::passing(format!("vault refuses the token ({})", got.status))),
+            404 => {
+                return Err(Failure {
+                    reason: "vault has nothing at this path (404)".to_owned(),
+                    gone: true,
+                });
+            }
+            300..=399 => {
+                return Err(Failure::passing(format!(
+                    "vault answers with a redirect ({}), which is not followed",
+                    got.status
+                )));
+            }
+            status => return Err(Failure::passing(format!("vault answers with status {status}"))),
+        }
+        let answer: Value =
+            serde_json::from_slice(&got.body).map_err(|_| Failure::passing("vault's answer is not JSON"))?;
+        let data = answer.get("data").and_then(Value::as_object);
+        let data = data.ok_or_else(|| Failure::passing("vault's answer has no data"))?;
+        let inner = data
+            .get("data")
+            .and_then(Value::as_object)
+            .filter(|_| data.get("metadata").is_some_and(Value::is_object));
+        let fields = inner.unwrap_or(data);
+        if fields.len() > MAX_FIELDS {
+            return Err(Failure::passing(format!("vault's answer has more than {MAX_FIELDS} fields")));
+        }
+        let field = |(name, value): (&String, &Value)| {
+            let text = text_of(value).filter(|text| !text.is_empty() && text.len() <= MAX_VALUE_BYTES)?;
+            Some((name.as_str().into(), text))
+        };
+        Ok(fields.iter().filter_map(field).collect())
     }
-    let field = |(name, value): (&String, &Value)| {
-        let text = text_of(value).filter(|text| !text.is_empty() && text.len() <= MAX_VALUE_BYTES)?;
-        Some((name.as_str().into(), text))
-    };
-    Ok(fields.iter().filter_map(field).collect())
 }
 
 /// What may stand in a segment of a path as it is (RFC 3986 section 3.3, without what somebody may read differently).
@@ -103,7 +112,7 @@ mod tests {
     #[test]
     fn requests() {
         let check = |manager: Value, path: &str, expected: Result<Expected<'_>, &str>| match (
-            request(&manager, path, lookup),
+            Vault.request(&manager, path, lookup),
             expected,
         ) {
             (Ok(get), Ok((target, headers))) => {
@@ -132,7 +141,7 @@ mod tests {
     #[test]
     fn answers() {
         let check = |status: u16, body: &str, expected: Result<&[(&str, &str)], (&str, bool)>| {
-            let read = read(&Got { status, body: body.as_bytes().to_vec() });
+            let read = Vault.read(&Got { status, body: body.as_bytes().to_vec() });
             match (read, expected) {
                 (Ok(fields), Ok(expected)) => {
                     let found: Vec<(&str, &str)> =

@@ -1,0 +1,23 @@
+//! Secrets in environment variables, which are read whenever they are asked for.
+
+use super::cache;
+
+/// Finds the value of an environment variable.
+pub type Environment = fn(&str) -> Option<String>;
+
+/// The value of an environment variable, or of a key of the JSON object in it.
+pub(super) fn value(lookup: Environment, name: &str, key: Option<&str>) -> Result<String, String> {
+    let text = lookup(name).ok_or("there is no such environment variable")?;
+    let value = match key {
+        None => Some(text),
+        Some(key) => {
+            let object: serde_json::Value =
+                serde_json::from_str(&text).map_err(|_| "the environment variable holds no JSON")?;
+            object.get(key).and_then(cache::text_of)
+        }
+    };
+    // An empty secret is a deployment's mistake; nobody is let in by it.
+    value
+        .filter(|value| !value.is_empty())
+        .ok_or_else(|| "the environment variable holds no such text".to_owned())
+}
