@@ -143,7 +143,7 @@ impl Scene {
 ///
 /// # Panics
 /// When the head has another form than `METHOD target VERSION` and lines of fields.
-fn read_head(text: &[u8], request: &mut RequestHead) -> usize {
+pub fn read_head(text: &[u8], request: &mut RequestHead) -> usize {
     let end = text.windows(4).position(|window| window == b"\r\n\r\n").expect("a head ends in an empty line");
     let head = str::from_utf8(&text[..end]).expect("a head of a test is text");
     let mut lines = head.split("\r\n");

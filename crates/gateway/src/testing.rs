@@ -1,5 +1,8 @@
 //! For tests of other crates: configurations compiled from their written form. No part of the gateway's interface.
 
+mod client;
+mod scene;
+
 use std::sync::Arc;
 
 use exchange::options::{Options, Timeouts};
@@ -15,6 +18,8 @@ use stdx::persistent::{ChunkedVec, ShardedMap};
 
 use crate::compile::Compiler;
 use crate::runtime::{Consumers, Runtime, StreamRoute};
+
+pub use scene::{Outcome, Scene};
 
 /// A stream route with these plugins, compiled from its written form.
 ///

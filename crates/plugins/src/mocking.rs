@@ -196,8 +196,11 @@ impl Plugin for Mocking {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use exchange::testing::{Scene, accepts, decide};
+    use exchange::testing::accepts;
+    use gateway::testing::Scene;
     use model::catalog::SchemaType;
+
+    const ASK: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 
     #[test]
     fn configurations() {
@@ -236,36 +239,26 @@ mod tests {
 
     #[test]
     fn an_example_is_the_body() {
-        let mut scene = Scene::new();
-        let plugin = scene.build(
-            &KIND,
-            &json!({
-                "response_example": "{\"from\":\"$remote_addr\"}", "response_status": 201,
-                "response_headers": { "X-A": 1 },
-            }),
-        );
-        let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-        let reply = decide(plugin.access(&mut exchange)).unwrap();
-        assert_eq!(reply.status, 201);
-        assert_eq!(&*reply.body, b"{\"from\":\"127.0.0.1\"}");
+        let config = json!({
+            "response_example": "{\"from\":\"$remote_addr\"}", "response_status": 201,
+            "response_headers": { "X-A": 1 },
+        });
+        let outcome = Scene::with_plugins(&[&KIND], &json!({ "mocking": config })).run(ASK);
+        assert_eq!((outcome.status, &*outcome.body), (201, "{\"from\":\"127.0.0.1\"}"));
         let fields: Vec<String> =
-            reply.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+            outcome.fields.iter().map(|(name, value)| format!("{name}: {value}")).collect();
         let by = format!("x-mock-by: {MOCKED_BY}");
         assert_eq!(fields, ["Content-Type: application/json;charset=utf8", &*by, "X-A: 1"]);
     }
 
     #[test]
     fn a_schema_makes_a_body_up() {
-        let mut scene = Scene::new();
         let schema = json!({ "properties": { "a": { "type": "string", "example": "<$host>" } } });
-        let mut check = |content_type: &str, want: &str| {
+        let check = |content_type: &str, want: &str| {
             let config =
                 json!({ "response_schema": schema, "content_type": content_type, "with_mock_header": false });
-            let plugin = scene.build(&KIND, &config);
-            let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-            let reply = decide(plugin.access(&mut exchange)).unwrap();
-            assert_eq!((reply.status, reply.headers.len()), (200, 1));
-            assert_eq!(String::from_utf8_lossy(&reply.body), want);
+            let outcome = Scene::with_plugins(&[&KIND], &json!({ "mocking": config })).run(ASK);
+            assert_eq!((outcome.status, outcome.fields.len(), &*outcome.body), (200, 1, want));
         };
         check("application/json", r#"{"a":"<h>"}"#);
         check("text/plain", r#"{"a":"<h>"}"#);
