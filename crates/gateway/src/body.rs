@@ -93,7 +93,7 @@ pub trait ResponseSink {
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
     /// Ready once the client is known to have gone away.
     fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()>;
-    /// Ends the exchange so that the client can tell that the response is cut; `blame` says by whose fault.
+    /// Ends the exchange so that the client can tell that the response is cut; `blame` names the side at fault.
     fn abort(&mut self, blame: Blame);
     /// How far the response has come.
     fn progress(&self) -> ResponseProgress;

@@ -50,7 +50,7 @@ pub(crate) struct LogChains {
     merged: Option<Arc<Chain>>,
 }
 
-/// Serves the request in `exchange`, whose body and response go through `server`.
+/// Serves the request in `exchange`; its body and its response go through `server`.
 pub(crate) async fn run<S: DownstreamStream>(
     context: &WorkerContext,
     exchange: &mut Exchange,
@@ -127,7 +127,7 @@ fn find_route(generation: &Generation, exchange: &mut Exchange) -> Result<(), Fa
     refuse_undecided(exchange)
 }
 
-/// Answers a request whose head could not be read.
+/// Answers a request with a head that could not be read.
 pub(crate) async fn refuse<S: DownstreamStream>(
     context: &WorkerContext,
     exchange: &mut Exchange,

@@ -22,7 +22,7 @@ use net::nodes::NodeSet;
 
 /// A compiled upstream.
 pub struct Upstream {
-    /// Who owns it, such as `upstreams/1` or `routes/7`: its identity over configuration changes.
+    /// The object that owns it, such as `/upstreams/1` or `/routes/7`: its identity over configuration changes.
     pub identity: Arc<str>,
     /// Its slot in the generation and in each worker's state table.
     pub slot: u32,
@@ -63,7 +63,7 @@ pub enum PassHost {
     Rewrite(Box<str>),
 }
 
-/// What a consistent hash is computed from.
+/// The input of a consistent hash.
 pub enum HashKey {
     /// A variable or a text with variables.
     Template(Template),

@@ -1,4 +1,4 @@
-//! What the connections of a listener have to know of it: whether it closes, and when each of them ends then.
+//! The state of a listener as its connections see it: whether it closes, and when each of them ends then.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -59,12 +59,12 @@ impl OpenListener {
         from_ms.min(self.all_closing_from_ms.get())
     }
 
-    /// What is to be done with the kernel's queue, once it is closing.
+    /// How the kernel's queue ends, once the listener is closing.
     pub(crate) fn queue(&self) -> Option<Queue> {
         (self.closing_from_ms.get() != NEVER).then(|| self.closing.get().queue)
     }
 
-    /// Ready when it begins to close; for those who have seen that it does not yet.
+    /// Ready when it begins to close; for callers that have seen it open.
     pub(crate) async fn closing(&self) {
         self.began_to_close.notified().await;
     }

@@ -45,7 +45,7 @@ impl FieldSink for Lines<'_> {
     }
 }
 
-/// Entries whose lines are kept.
+/// The most entries with kept lines.
 const ENTRIES_MAX: usize = 64;
 
 /// The lines of each entry that this thread has seen, formatted once.

@@ -1,5 +1,6 @@
-//! Bytes on their way through, from the socket they come from: read, or only looked at and taken once they were passed on,
-//! so that what nobody takes need not be held. It knows no protocol, and nothing of where they go.
+//! Reads bytes on their way through a socket: either takes them, or peeks at them (MSG_PEEK) and takes them once they
+//! were passed on, so that bytes which the other side does not take need not be held. It knows no protocol, and nothing
+//! of where they go.
 
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -25,9 +26,9 @@ impl PeekReader {
         PeekReader { buffer, looked_bytes: 0, saw_all: false }
     }
 
-    /// Reads on into the buffer. While nothing comes there is none: who waits, for a slow client's body or for the next
-    /// event of a stream, holds no memory for it. `likely` says that something has most likely arrived. What was looked
-    /// at has to be settled before.
+    /// Reads on into the buffer. While nothing comes there is no buffer, so that a wait for a slow client's body or for
+    /// the next event of a stream costs no memory. `likely` says that something has most likely arrived. Peeked bytes
+    /// have to be committed before.
     #[inline]
     pub(crate) fn poll_fill(
         &mut self,
@@ -97,7 +98,8 @@ impl PeekReader {
         drop_seen(stream, &mut seen.spare_mut()[..looked_bytes], self.saw_all)
     }
 
-    /// Holds no more than has to be held while nobody takes what is here. An error is that of [`PeekReader::commit`].
+    /// Shrinks the buffer to the bytes that must be held while the other side takes none. An error is that of
+    /// [`PeekReader::commit`].
     pub(crate) fn release(&mut self, stream: &mut Stream) -> io::Result<()> {
         self.commit(stream)?;
         self.buffer.shrink();
@@ -149,7 +151,7 @@ mod tests {
             assert_eq!((reader.buffer.capacity(), reader.buffer.len()), (0, 0), "nothing is held");
             assert_eq!(fill(&mut reader, &mut stream, LOOK).await, 9);
             assert_eq!(reader.buffer.filled(), b"two three");
-            // What is to be kept is not there again.
+            // Retained bytes do not come again.
             reader.retain(&mut stream).unwrap();
             peer.write_all(b" four").unwrap();
             assert_eq!(fill(&mut reader, &mut stream, LOOK).await, 5);

@@ -19,7 +19,7 @@ pub(crate) enum BodyReader {
     UntilClose,
 }
 
-/// What the buffer holds of the body.
+/// The content of the buffer, as the framing reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// The first so many bytes of the buffer are body, at least one.

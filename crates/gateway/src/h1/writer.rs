@@ -13,10 +13,10 @@ use net::env::Stream;
 /// Pieces up to this size are copied behind what is waiting, since a copy of this size costs less than a second slice
 /// in a system call.
 const COPY_MAX_BYTES: usize = 4 * 1024;
-/// What may wait before a write is due; bounds the memory a peer that does not read can hold here.
+/// The most bytes that may wait before a write is due; bounds the memory that a peer which does not read can hold here.
 const WAITING_MAX_BYTES: usize = 16 * 1024;
 
-/// What is kept in a pause rather than made anew behind it: room for a head.
+/// A smaller buffer is kept over a pause rather than allocated anew: a head usually fits.
 const RESTING_MAX_BYTES: usize = 1024;
 
 /// How the end of the body being sent is marked.

@@ -333,7 +333,7 @@ async fn wait_for_head<S: DownstreamStream>(
     waited.map_err(|failure| attempt.origin.fault_in_head(&mut exchange.response).unwrap_or(failure))
 }
 
-/// The failure of an attempt whose endpoint, or whose exchange, has had its time.
+/// The failure of an attempt after the timeout of its endpoint or of its exchange.
 #[cold]
 fn late(expired: Expired, cause: Cause, detail: &'static str) -> Failure {
     match expired {

@@ -62,8 +62,8 @@ pub(super) async fn for_variables<S: DownstreamStream>(
     Ok(true)
 }
 
-/// Waits for the beginning of a body whose length is declared: no connection to a node, and no permit of an upstream, is
-/// held for a client that sends slowly. Reads nothing of a beginning that comes in one piece.
+/// Waits for the prefix of a body with a declared length: a client that sends slowly holds no connection to an
+/// endpoint, and no permit of an upstream. A prefix that comes in one piece is not copied.
 #[inline]
 pub(super) async fn wait_for_prefix<S: DownstreamStream>(
     run: &Run<'_>,
@@ -104,10 +104,11 @@ async fn piece_by_piece<S: DownstreamStream>(
             return Ok(());
         }
         Ok(Read::TooLong) => {}
-        // Nobody asked for it to be held: whose request is still served is served with less.
+        // No plugin asked for the prefix. Where memory is too short to hold it, the request is served with a shorter
+        // one.
         Err(failure) if failure.cause == Cause::MemoryLimit => {}
         Err(failure) => {
-            // Whoever logs bodies logs what there was of this one.
+            // Plugins that log bodies log the part that came.
             if let Some(copy) = &exchange.copies.request {
                 copy.add(&bytes);
             }

@@ -22,7 +22,7 @@ use exchange::failure::{Cause, Failure};
 use exchange::options::Timeouts;
 use exchange::plugin::{BodyNeed, Phase, Portion};
 
-/// What passing a response on needs besides the two streams.
+/// The parts of passing a response on besides the two streams.
 pub(super) struct Download<'r, 'w> {
     run: &'r Run<'w>,
     chains: &'r Chains<'r>,
@@ -60,7 +60,7 @@ impl<'r, 'w> Download<'r, 'w> {
     }
 }
 
-/// Passes the response whose head is in the exchange on to the client.
+/// Passes a response on to the client; its head is in the exchange.
 pub(super) async fn pass_on<S: DownstreamStream, O: UpstreamStream>(
     download: &mut Download<'_, '_>,
     exchange: &mut Exchange,
@@ -74,7 +74,7 @@ pub(super) async fn pass_on<S: DownstreamStream, O: UpstreamStream>(
     }
     respond::respond_head(download.run, exchange, server, chains).await?;
     refuse_undecided(exchange)?;
-    // A plugin may have changed the status to or from one whose responses have no body (RFC 9110 section 6.4.1).
+    // A plugin may have changed the status to or from one without a body (RFC 9110 section 6.4.1).
     let may_have_body =
         exchange.request.method != message::Method::Head && !has_no_body(exchange.response.status);
     let length = match origin.body_length() {
@@ -119,7 +119,7 @@ async fn hold_back<S: DownstreamStream, O: UpstreamStream>(
 ) -> Result<(), Failure> {
     let mut body = collect(download, exchange, server, origin, upload, limit_bytes).await?;
     origin.pause()?;
-    // What the plugins make of it stands beside it for a moment.
+    // The edited body stands beside this one for a moment.
     download.run.local().shared.check_room(body.len())?;
     phases::whole_response_body(download.run, exchange, server, download.chains, &mut body).await?;
     if exchange.gave_up.get().is_some() {
@@ -299,7 +299,7 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
                 Poll::Ready(BodyEvent::Reset(failure)) => return Poll::Ready(Err(failure)),
                 Poll::Pending if takes_nothing => return download.wait(cx, WaitsFor::Client, moved, server),
                 Poll::Pending => {
-                    // What has arrived must not wait for what has not: server-sent events live from this.
+                    // Bytes that have arrived must not wait for later ones, because server-sent events depend on it.
                     match server.poll_flush(cx) {
                         Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
                         Poll::Pending => return download.wait(cx, WaitsFor::Client, moved, server),
@@ -375,7 +375,7 @@ fn late(expired: Expired, waits_for: WaitsFor) -> Failure {
     }
 }
 
-/// The failure of a request whose time is over while its response still arrives.
+/// The failure of a request after its time, while its response still arrives.
 #[cold]
 fn overdue() -> Failure {
     Failure::new(Cause::RequestTimeout, "the response body was still arriving")

@@ -1,5 +1,6 @@
-//! How long a client is waited for: until it has moved nothing for the timeout, or over a whole window less than the least
-//! rate. Time in which somebody else is waited for does not count. It knows no sockets and no causes.
+//! The minimum rate of a client: it is waited for until it has moved nothing for the timeout, or less than the minimum
+//! rate over a whole window. Time in which the endpoint is waited for does not count. It knows no sockets and no
+//! causes.
 
 use std::task::Context;
 
@@ -15,14 +16,15 @@ pub(super) enum TooSlow {
     BelowMinRate,
 }
 
-/// What is known of a client that is waited for.
+/// The state of a wait for a client.
 #[derive(Debug)]
 pub(super) struct MinRateGuard {
     timeout_ms: u64,
     window_ms: u64,
-    /// What it must move in a window; 0 is without limit.
+    /// The bytes that the client must move in a window; 0 is without limit.
     window_bytes: u64,
-    /// Asking how much it has moved costs nothing. Otherwise nobody asks before a wait has lasted.
+    /// Reading how much the client has moved costs nothing. Otherwise it is first read when a wait has lasted half its
+    /// timeout.
     asks_at_once: bool,
     waiting: Option<Waiting>,
 }
@@ -61,7 +63,8 @@ impl MinRateGuard {
         MinRateGuard { timeout_ms, window_ms, window_bytes, asks_at_once, waiting: None }
     }
 
-    /// For who waits for the same client on: what it has moved is known, the deadline may have been set for something else.
+    /// For the next wait for the same client: the bytes it has moved are known, the deadline may have been set for
+    /// something else.
     pub(super) fn handed_on(mut self) -> MinRateGuard {
         if let Some(waiting) = &mut self.waiting {
             waiting.is_armed = false;
@@ -69,7 +72,7 @@ impl MinRateGuard {
         self
     }
 
-    /// Somebody else is waited for.
+    /// The endpoint is waited for, not the client.
     #[inline]
     pub(super) fn pause(&mut self) {
         self.waiting = None;
@@ -122,8 +125,8 @@ impl MinRateGuard {
             return Ok((!is_armed).then(next_ms));
         }
         let now = Look { at_ms: now_ms, total_bytes: total_bytes() };
-        // What lies in the kernel's buffers may have been taken although nothing new has gone into them.
-        // What a client sends is told as it comes.
+        // Bytes in the kernel's buffers may have been taken although nothing new has gone into them. Bytes that a
+        // client sends are reported as they come.
         if !self.asks_at_once
             && waiting
                 .look
@@ -200,7 +203,7 @@ mod tests {
             play(body(60_000, 128), true, |second| second * 127),
             Some((30_000, TooSlow::BelowMinRate))
         );
-        // Who takes a response is first looked at when the wait has lasted a window.
+        // A client that takes a response is first checked when the wait has lasted a window.
         assert_eq!(play(response(60_000, 128), true, |second| second), Some((60_000, TooSlow::BelowMinRate)));
         assert_eq!(play(response(60_000, 128), true, |_| 0), Some((60_000, TooSlow::Idle)));
         // A client that only empties the kernel's buffers is seen to.

@@ -259,7 +259,7 @@ impl LogTasks {
     }
 }
 
-/// Whether `instance` runs for this exchange; then it is the one whose state the exchange gives.
+/// Whether `instance` runs for this exchange; then [`Exchange::state`] gives the state of this instance.
 #[inline]
 fn enter(
     context: &WorkerContext,
@@ -355,7 +355,7 @@ async fn one<S: DownstreamStream>(
             }
         };
         if waited {
-            // What follows takes the thread's recent time for now.
+            // Later steps take the thread's last reading of the clock for the present time.
             exchange.local().clock_ns();
         }
         match decision {
@@ -434,7 +434,7 @@ async fn join_consumer<S: DownstreamStream>(
 }
 
 /// Reads the body where plugins want it whole, or have variables in their configuration that lie in it: after
-/// authentication, so that nobody unknown makes the gateway hold anything.
+/// authentication, so that an unauthenticated client cannot make the gateway hold a body.
 async fn collect_request_body<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,

@@ -99,12 +99,12 @@ struct FailedAttempts {
 }
 
 impl FailedAttempts {
-    /// What plugins learn before the next attempt.
+    /// The facts that plugins get before the next attempt.
     fn next_attempt(&self, exchange: &Exchange) -> NextAttempt {
         NextAttempt { failed: exchange.attempts.len(), cause: self.last.as_ref().map(|last| last.cause) }
     }
 
-    /// The next attempt goes to another upstream, all of whose endpoints may be asked.
+    /// The next attempt goes to another upstream, and may go to any endpoint of it.
     fn begin_elsewhere(&mut self) {
         self.nodes.clear();
         self.repeat = None;

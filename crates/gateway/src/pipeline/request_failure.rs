@@ -1,4 +1,4 @@
-//! The failures of a request whose body does not arrive as it should.
+//! The failures of a request body that does not arrive as it should.
 
 use super::min_rate::TooSlow;
 use exchange::failure::{Cause, Failure};
@@ -8,7 +8,7 @@ pub(super) fn too_large(limit_bytes: impl std::fmt::Display) -> Failure {
     Failure::new(Cause::BodyTooLarge, format!("the limit for a body is {limit_bytes} bytes"))
 }
 
-/// The failure of a request whose time is over while its body still arrives.
+/// The failure of a request after its time, while its body still arrives.
 #[cold]
 pub(super) fn overdue() -> Failure {
     Failure::new(Cause::RequestTimeout, "the request body was still arriving")

@@ -17,8 +17,8 @@ use exchange::failure::{Blame, Cause, Failure};
 use exchange::observe::pace::Pace;
 use exchange::plugin::{Phase, Reply};
 
-/// When a client that was refused for want of room may come again (RFC 9110 section 10.2.3): the shortest that can be
-/// said, since an overload is over as soon as those who make it are fewer.
+/// When a client that was refused under overload may come again (RFC 9110 section 10.2.3): the shortest time that can
+/// be written, because an overload is over as soon as there are fewer requests.
 const RETRY_AFTER_SECONDS: &str = "1";
 
 /// Answers for a failure.
@@ -55,7 +55,7 @@ pub(super) async fn fail<S: DownstreamStream>(
     reply(run, exchange, server, chains, answer).await
 }
 
-/// What a timeout means where the exchange as a whole has had its time.
+/// The failure that a timeout stands for where the exchange as a whole has had its time.
 fn overdue(run: &Run<'_>, failure: Failure) -> Failure {
     if !failure.cause.is_timeout() || !run.deadline.is_overdue() {
         return failure;
@@ -140,8 +140,8 @@ pub(super) fn set_head(
     }
 }
 
-/// The response in place of a reply whose edits are undecided or were given up: what they would have taken out must not be
-/// sent. If the reply was for a failure already, that one is named.
+/// The response in place of a reply with undecided or abandoned edits: text that they would have removed must not be
+/// sent. If the reply was for a failure already, it names that failure.
 #[cold]
 fn bare_failure(exchange: &mut Exchange, undecided: Option<GaveUp>) -> Reply {
     let failure = exchange.failure.get_or_insert_with(|| match undecided {
@@ -164,9 +164,10 @@ pub(super) fn name_tried_statuses(exchange: &mut Exchange) {
     exchange.add_response_field("X-APISIX-Upstream-Status", &statuses).expect("digits, commas and spaces");
 }
 
-/// What every response's head goes through before it is sent.
+/// Every response head passes here before it is sent.
 ///
 /// # Errors
+///
 /// When a plugin waits too long.
 #[inline]
 pub(super) async fn respond_head<S: DownstreamStream>(

@@ -5,7 +5,7 @@ use message::Method;
 
 use exchange::failure::{Blame, Cause, Failure, Sent};
 
-/// What the decision rests on.
+/// The facts for the decision.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RetryInput {
     /// How far the try got.
@@ -20,7 +20,7 @@ pub(super) struct RetryInput {
     pub(super) repeated: bool,
 }
 
-/// What to do after a failed try.
+/// The action after a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Try the same node on a fresh connection: the old one had been closed in the meantime.

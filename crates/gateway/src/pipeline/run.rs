@@ -12,7 +12,7 @@ use exchange::deadline::Deadline;
 use exchange::failure::{Cause, Failure};
 use exchange::overload::limiter::Permit;
 
-/// What is left to do once the pipeline is done with a request.
+/// The remaining work once the pipeline is done with a request.
 pub(crate) enum Outcome {
     /// Nothing: it was answered, or cut.
     Done,
@@ -25,7 +25,7 @@ pub(crate) enum Outcome {
     },
 }
 
-/// What the steps of one exchange share.
+/// The state that the steps of one exchange share.
 pub(crate) struct Run<'a> {
     pub(super) context: &'a WorkerContext,
     pub(super) generation: &'a Generation,

@@ -41,7 +41,7 @@ struct Scripted {
     length: Option<BodyLength>,
     /// How much of the response it takes at once.
     window_bytes: usize,
-    /// What it was told, one word each.
+    /// The calls it got, one word each.
     told: Vec<String>,
     answer: Vec<u8>,
     /// Pieces that went either way.
@@ -253,7 +253,7 @@ struct Copier {
     limit_bytes: usize,
 }
 
-/// What copiers saw, by the path of the request.
+/// The bodies that copiers saw, by the query of the request.
 static COPIES: Mutex<Vec<(String, String, String)>> = Mutex::new(Vec::new());
 
 impl Plugin for Copier {

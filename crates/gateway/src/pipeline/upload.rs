@@ -88,7 +88,7 @@ impl<'r, 'w> Upload<'r, 'w> {
         }
     }
 
-    /// Starts an attempt on `origin`, whose head announced the body's length.
+    /// Starts an attempt on `origin`; the head announced the body's length.
     pub(super) fn begin<S: DownstreamStream, O: UpstreamStream>(&mut self, server: &S, origin: &mut O) {
         if let Some(copy) = &self.copy {
             copy.restart();
@@ -273,7 +273,7 @@ impl<'r, 'w> Upload<'r, 'w> {
             }
             Poll::Ready(BodyEvent::Reset(failure)) => return Err(failure),
             Poll::Pending => {
-                // What was sent so far must not wait for the client's next piece.
+                // Bytes sent so far must not wait for the client's next piece.
                 if let Poll::Ready(Err(_)) = origin.poll_flush(cx) {
                     self.stage = Stage::Broken;
                     return Ok(None);

@@ -33,7 +33,7 @@ pub(super) struct Wait<'r, 'w> {
 }
 
 impl<'r, 'w> Wait<'r, 'w> {
-    /// A wait whose client must keep the rate that `guard` has.
+    /// A wait in which the client must keep the rate that `guard` has.
     pub(super) fn new(run: &'r Run<'w>, guard: MinRateGuard) -> Wait<'r, 'w> {
         Wait { run, guard, timer: StepTimer::default() }
     }

@@ -37,7 +37,7 @@ pub struct Tier<'a> {
     pub stagger: usize,
 }
 
-/// What a balancer may look at when it chooses.
+/// The facts that a balancer may use when it chooses.
 pub struct Choice<'a> {
     /// The nodes it was built for.
     pub set: &'a NodeSet,
@@ -51,7 +51,7 @@ pub struct Choice<'a> {
     pub excluded: &'a dyn Fn(usize) -> bool,
 }
 
-/// What a balancer knows of one node; it survives changes of the set that do not concern the node.
+/// The state of one node; it survives changes of the set that do not concern the node.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Memory {
     /// Tries under way.
@@ -66,7 +66,7 @@ pub struct Memory {
 pub trait Balancer {
     /// The index of the chosen node, or nothing if all are excluded or weigh nothing.
     fn choose(&mut self, choice: &Choice<'_>) -> Option<usize>;
-    /// What is known of `node`, to be remembered when the set of nodes changes.
+    /// The state of `node`, to be remembered when the set of nodes changes.
     fn memory(&self, _node: usize) -> Memory {
         Memory::default()
     }

@@ -82,7 +82,7 @@ impl H1Stream {
         let is_whole = self.input.buffer.is_empty();
         let is_settled = self.commit().is_ok();
         let H1Stream { mut connection, writer, reader, may_serve_again, .. } = self;
-        // Bytes behind the answer belong to nobody: whoever came next would take them for theirs.
+        // Bytes behind the response would be read as the next response on this connection, so the connection is closed.
         let clean = complete
             && reader.is_done()
             && may_serve_again
@@ -194,7 +194,7 @@ impl UpstreamStream for H1Stream {
                         // Another look would find the same.
                         let kept = self.input.retain(&mut self.connection.stream);
                         kept.map_err(|error| self.failure(Cause::NoResponse, error.to_string()))?;
-                        // What interim responses left in front is room as well.
+                        // Bytes of interim responses in front of the head are free space as well.
                         if self.input.buffer.spare_mut().is_empty() {
                             self.input.buffer.compact();
                         }
@@ -270,7 +270,7 @@ impl UpstreamStream for H1Stream {
     }
 
     fn pause(&mut self) -> Result<(), Failure> {
-        // What comes behind the body is forgotten here, and must not be by who would lend the connection again.
+        // Bytes behind the body are dropped here, so that the connection must not be checked out again.
         self.may_serve_again &= !self.reader.is_done() || self.input.buffer.is_empty();
         let rested = self.input.release(&mut self.connection.stream);
         rested.map_err(|error| self.failure(Cause::BodyCut, error.to_string()))

@@ -252,7 +252,7 @@ pub(crate) struct CheckedOutNode {
     pub(crate) checkout: Checkout,
 }
 
-/// What a worker has for a chosen node.
+/// The result of a checkout for a selected endpoint.
 pub(crate) enum Checkout {
     /// A stream, ready for a request.
     Stream(PooledStream),
@@ -260,7 +260,7 @@ pub(crate) enum Checkout {
     None(Arc<Endpoint>),
 }
 
-/// Whose fault a failed connection attempt is: this machine's when it has no descriptor or port left.
+/// The cause of a failed connection attempt: this machine's when it has no descriptor or port left.
 fn connect_cause(error: &io::Error) -> Cause {
     const EMFILE: i32 = 24;
     const ENFILE: i32 = 23;

@@ -1,4 +1,4 @@
-//! What one worker knows of its upstreams between requests: the balancer of each over its current nodes. Kept by slot,
+//! The state of a worker's upstreams between requests: the balancer of each over its current nodes. Kept by slot,
 //! rebuilt when the node set changes, apart from the configuration.
 
 use std::rc::Rc;
@@ -22,7 +22,7 @@ pub(crate) struct Selection {
     pub(crate) endpoint_id: u64,
 }
 
-/// What this worker knows of one upstream.
+/// This worker's state of one upstream.
 pub(crate) struct UpstreamState {
     /// Which node sets it follows; the same cell is the same upstream.
     source: Arc<Published<NodeSet>>,
@@ -41,7 +41,7 @@ impl UpstreamState {
         UpstreamState { source: upstream.nodes.clone(), nodes, tiers, limiter: None }
     }
 
-    /// What limits the requests that wait for this upstream.
+    /// The limit of requests that wait for this upstream.
     pub(crate) fn limiter(&mut self, now_us: u64) -> &Rc<Limiter> {
         self.limiter.get_or_insert_with(|| Rc::new(Limiter::new(now_us)))
     }
@@ -71,7 +71,7 @@ impl UpstreamState {
         selected.generation == self.nodes.generation()
     }
 
-    /// Chooses a node whose endpoint is not among `tried`.
+    /// Chooses a node with an endpoint that is not among `tried`.
     #[inline]
     pub(crate) fn choose(
         &mut self,
@@ -136,7 +136,7 @@ impl UpstreamState {
         Some((balancer, index))
     }
 
-    /// Nodes that stay keep what is known of them: a new neighbour makes nobody forget who is slow.
+    /// Nodes that stay keep their state, so that a new neighbour does not make a slow node look quick.
     fn carry_over(&mut self, old: &NodeSet, before: &[(i64, Box<dyn Balancer>)]) {
         for (index, node) in old.nodes.iter().enumerate() {
             let Some((_, balancer)) = before.iter().find(|(tier, _)| *tier == node.priority) else {

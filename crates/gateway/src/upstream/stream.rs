@@ -1,5 +1,5 @@
-//! What a pool lends: one exchange's stream to a node, whatever the protocol of the connection beneath it. The pipeline
-//! forwards over this and knows no connection; how many streams a connection carries is the pool's business.
+//! A stream that a pool checks out: one exchange's stream to an endpoint, in any protocol. The pipeline forwards over
+//! this and knows no connection; the pool knows how many streams a connection carries.
 
 use std::io;
 use std::task::{Context, Poll};
@@ -18,7 +18,7 @@ use exchange::failure::Failure;
 pub(crate) enum PooledStream {
     /// HTTP/1: a whole connection, since it carries one exchange at a time.
     Http1(PooledBox<H1Stream>),
-    /// A protocol whose connections carry many exchanges at once, from a test's script.
+    /// A protocol with many exchanges at once on a connection, played by a test's script.
     #[cfg(test)]
     Scripted(Box<dyn UpstreamStream>),
 }

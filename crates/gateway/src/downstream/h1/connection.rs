@@ -23,9 +23,9 @@ pub(crate) struct Connection {
     pub(super) requests: u32,
     /// Where it came in; when that ends, it ends too.
     pub(crate) listener: Rc<OpenListener>,
-    /// What is known of the head of which only a part has come, if there is one.
+    /// Progress of a partial request head, if one has come.
     pub(super) partial: Option<PartialHead>,
-    /// What is known of the client's room between exchanges.
+    /// The capacity of the client's socket as the last exchange left it.
     pub(super) room: KeptSendCapacity,
     /// Its place in the worker's count, given back with it.
     counted: ConnectionGuard,
@@ -64,7 +64,7 @@ impl Connection {
         })
     }
 
-    /// What an exchange knows of it.
+    /// The connection as its exchanges see it.
     pub(super) fn context(&self) -> ConnectionContext {
         ConnectionContext {
             id: self.id,

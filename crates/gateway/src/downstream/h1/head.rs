@@ -30,7 +30,7 @@ impl Connection {
                         return Poll::Ready(true);
                     }
                 }
-                // The end of the stream can be read again, by whoever tells the client.
+                // The next read returns the end of the stream again, and the exchange reports it.
                 Poll::Ready(Ok(_)) => return Poll::Ready(true),
                 Poll::Ready(Err(_)) => return Poll::Ready(false),
                 Poll::Pending if timer.gives_way() => return Poll::Ready(false),
@@ -41,7 +41,7 @@ impl Connection {
     }
 }
 
-/// What came where a request was expected.
+/// The result of reading where a request was expected.
 pub(super) enum Arrived {
     /// The head of a request.
     Head(RequestWire),
@@ -53,8 +53,8 @@ pub(super) enum Arrived {
     End,
 }
 
-/// Reads one request's head, once it has begun to arrive. Whoever sends it in parts holds no exchange while the rest is
-/// on its way.
+/// Reads one request's head, once it has begun to arrive. A client that sends it in parts holds no exchange while the
+/// rest is on its way.
 pub(super) async fn read_head(
     timer: &ConnectionTimer,
     connection: &mut Connection,

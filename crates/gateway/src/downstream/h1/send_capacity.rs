@@ -1,6 +1,6 @@
-//! How to read for a peer, by what is known of its socket, so that no more is held than was passed on: who takes a
-//! response slowly, or not at all, holds no buffer here. What its socket does not take stays with the node, which is why
-//! most is only looked at first. It reads and writes nothing.
+//! How much to read for a client, by the state of its socket, so that no more is held than was passed on: a client that
+//! takes a response slowly, or not at all, holds no buffer here. Bytes that its socket does not take stay in the
+//! kernel's buffer of the upstream connection, because most are peeked first. It reads and writes nothing.
 
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -10,15 +10,15 @@ use stdx::buffer::{LARGE_BYTES, SMALL_BYTES};
 use crate::body::Capacity;
 use net::env::Stream;
 
-/// A socket for which the kernel uses so much memory takes large pieces as long as it says that it has room. What a
-/// smaller one takes nobody knows before: the kernel counts what it keeps with each packet as well, so that a peer that
-/// asks for tiny packets, or lets only a few bytes be under way, makes it take a tenth of that.
+/// A socket whose kernel buffer is at least this large takes large pieces as long as the kernel reports free space. For
+/// a smaller one the free space says little: the kernel counts its own overhead for each packet as well, so that a peer
+/// with tiny packets, or with a small congestion window, makes it take a tenth of that.
 const BUFFER_MIN_BYTES: usize = 512 * 1024;
 
-/// What is read by looking at it first, where nothing was sent.
+/// The capacity before anything was sent: large, and peeked first.
 const LOOK: Capacity = Capacity::Estimate(LARGE_BYTES);
 
-/// What is known of one peer's room, during one exchange.
+/// The capacity of one client's socket during one exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendCapacity {
     /// Nothing, but its last response was short, if there was one.
@@ -32,8 +32,8 @@ pub(crate) enum SendCapacity {
 }
 
 impl SendCapacity {
-    /// How to read for a peer to whom `sent_bytes` were sent in this exchange, as far as it need not be asked. The first
-    /// bytes of a response nearly always fit, and find out if they do not.
+    /// The capacity of a client that was sent `sent_bytes` in this exchange; none where the kernel has to be asked. The
+    /// first bytes of a response nearly always fit, and show it if they do not.
     #[inline]
     pub(crate) fn known(&self, sent_bytes: u64) -> Option<Capacity> {
         match *self {
@@ -83,7 +83,7 @@ impl SendCapacity {
     }
 }
 
-/// What a connection keeps of it between exchanges: no promise, which would be old by then.
+/// The part of it that a connection keeps between exchanges: no promised bytes, which would be outdated by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeptSendCapacity {
     /// See [`SendCapacity::AfterShort`].
@@ -95,7 +95,7 @@ pub(crate) enum KeptSendCapacity {
 }
 
 impl KeptSendCapacity {
-    /// What is known when an exchange begins.
+    /// The capacity when an exchange begins.
     #[inline]
     pub(crate) fn begin(self) -> SendCapacity {
         match self {
@@ -105,7 +105,7 @@ impl KeptSendCapacity {
         }
     }
 
-    /// What is known after an exchange in which `sent_bytes` were sent.
+    /// The capacity to keep after an exchange in which `sent_bytes` were sent.
     #[inline]
     pub(crate) fn after(room: SendCapacity, sent_bytes: u64) -> KeptSendCapacity {
         match room {
@@ -116,7 +116,7 @@ impl KeptSendCapacity {
     }
 }
 
-// Of the kernel's sockets: what is asked here is whether it tells of room that nobody has missed by a write.
+// Tests of kernel sockets: the kernel has to report free space even if no write has found the socket full.
 #[cfg(all(test, not(feature = "simulation")))]
 mod tests {
     use std::future::poll_fn;
@@ -278,7 +278,7 @@ mod tests {
         }
     }
 
-    /// What one poll comes to, with the event loop's turn behind it.
+    /// The result of one poll, after a turn of the event loop.
     async fn poll_once<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
         env::yield_to_events().await;
         poll_fn(|cx| Poll::Ready(poll(cx))).await

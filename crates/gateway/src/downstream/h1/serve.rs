@@ -76,7 +76,7 @@ async fn wait_for_request(connection: &mut Connection, timer: &ConnectionTimer) 
         if connection.requests > 0 && local.shared.memory.sheds_idle() {
             return Poll::Ready(connection.take_arrived());
         }
-        // What the deadline was set for in the last exchange does not count here.
+        // The deadline may still be set from the last exchange; only one that was armed here counts.
         if armed && timer.deadline.expired() {
             return Poll::Ready(false);
         }
@@ -89,7 +89,7 @@ async fn wait_for_request(connection: &mut Connection, timer: &ConnectionTimer) 
     .await
 }
 
-/// The last wait of a connection whose listener is closing.
+/// The last wait of a connection while its listener closes.
 #[derive(Default)]
 struct CloseGrace {
     /// The end that the deadline is set for; 0 before it is.
@@ -135,7 +135,7 @@ async fn one_exchange(connection: &mut Connection, timer: &ConnectionTimer) -> A
         Ok(Arrived::End) => return After::Close,
         Err(failure) => {
             if connection.input.as_ref().is_some_and(|input| asks_for_head(input.filled())) {
-                // What is kept of a refused head, so that the refusal suits it.
+                // The method is all that is kept of a refused head: a response to HEAD must have no body.
                 exchange.request.method = Method::Head;
             }
             Some(failure)
@@ -162,7 +162,7 @@ async fn one_exchange(connection: &mut Connection, timer: &ConnectionTimer) -> A
         }
     };
     if limits.request_timeout_ms != 0 {
-        // What follows is no longer about this request; a tunnel is none.
+        // The request's time ends with its response; a tunnel is not bounded by it.
         timer.deadline.clear_cap();
     }
     let after = match outcome {

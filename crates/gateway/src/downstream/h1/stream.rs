@@ -24,7 +24,7 @@ use net::env::{PeerEnd, Stream};
 /// a connection to one may still have to be opened, and what was read waits for it.
 const LARGE_FROM_BYTES: u64 = 2_048;
 
-/// What becomes of the connection after an exchange.
+/// The state of the connection after an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum After {
     /// It may carry another request.
@@ -46,7 +46,7 @@ pub(crate) struct H1Stream<'c> {
     length: BodyLength,
     /// Where the next unread byte of a body that lies whole in the buffer is; such a body can be sent again.
     cursor: Option<usize>,
-    /// What was taken of a body that arrives piece by piece; it cannot be sent again.
+    /// Bytes taken of a body that arrives piece by piece; it cannot be sent again.
     taken_bytes: u64,
     /// The close is all that ends the response's body.
     ends_by_close: bool,
@@ -57,7 +57,7 @@ pub(crate) struct H1Stream<'c> {
     version: Version,
     keep_alive: bool,
     head_sent: bool,
-    /// The response was cut; who is to blame.
+    /// The side at fault, if the response was cut.
     aborted: Option<Blame>,
     /// Where this request ends is not certain, or the client may still be sending it.
     lost_track: bool,
@@ -67,7 +67,7 @@ pub(crate) struct H1Stream<'c> {
 }
 
 impl<'c> H1Stream<'c> {
-    /// For the request whose head was just read from `connection`, writing through `buffer`.
+    /// For the request with the head that was just read from `connection`, writing through `buffer`.
     pub(crate) fn new(
         connection: &'c mut Connection,
         exchange: &Exchange,
@@ -105,7 +105,7 @@ impl<'c> H1Stream<'c> {
             half_closed: false,
             is_last: !wire.keep_alive,
         };
-        // Who waits for the answer holds no memory for what may come after the request.
+        // A client that waits for its response holds no input buffer beyond the bytes that it has sent.
         server.rest_input();
         server
     }
@@ -135,7 +135,7 @@ impl<'c> H1Stream<'c> {
     fn end_in_order(&mut self) -> After {
         let is_read = self.skip_body();
         let has_more = self.connection.has_input();
-        // What was sent ahead of a half-close is answered like everything else.
+        // Requests that were sent ahead of a half-close are answered like all others.
         match (is_read, self.keep_alive && (has_more || !self.half_closed)) {
             (true, true) => After::KeepAlive,
             // A client that has said that it sends no more has nothing under way that a close could reset, unless it did
@@ -202,7 +202,7 @@ impl<'c> H1Stream<'c> {
         }
     }
 
-    /// Whether the whole request body has arrived, so that the connection can go on whoever reads it.
+    /// Whether the whole request body has arrived, so that the connection can go on even if no reader takes it.
     fn body_has_arrived(&self) -> bool {
         self.cursor.is_some() || self.reader.is_done()
     }
@@ -260,7 +260,7 @@ impl RequestBody for H1Stream<'_> {
             }
             let read = self.connection.stream.poll_read(cx, input.spare_mut());
             if read.is_pending() && input.is_empty() {
-                // Who sends slowly holds no memory between two pieces.
+                // A client that sends slowly holds no buffer between two pieces.
                 self.connection.input = None;
                 return Poll::Pending;
             }
@@ -324,7 +324,8 @@ impl ResponseSink for H1Stream<'_> {
             BodyLength::Unknown if self.version == Version::Http11 => Framing::Chunked,
             BodyLength::Unknown => Framing::UntilClose,
         };
-        // A client that still waits for 100 will not send its body after a final response, or will: who knows.
+        // A client that still waits for 100 may or may not send its body after a final response, so that the next
+        // request cannot be found.
         let body_lost = self.continue_due && !self.body_has_arrived();
         let local = exchange.local();
         let ends = local.shared.memory.sheds_idle() || self.connection.is_closing(local.now_ms());
@@ -347,7 +348,7 @@ impl ResponseSink for H1Stream<'_> {
         if let Some(piece) = self.room.known(self.writer.sent_bytes()) {
             return Poll::Ready(Ok(piece));
         }
-        // What waits here goes first: a socket that is taken for full still takes as little as that.
+        // Waiting bytes go first: a socket that the kernel reports as full may still take that little.
         ready!(self.poll_flush(cx))?;
         let piece = self.room.poll_ask(cx, &mut self.connection.stream, self.writer.sent_bytes());
         if piece.is_pending() {

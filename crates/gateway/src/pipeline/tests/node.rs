@@ -8,7 +8,7 @@ use super::*;
 use crate::body::{AttemptProgress, Capacity, PollCapacity, UpstreamStream};
 use exchange::failure::Sent;
 
-/// What a node does next on a stream.
+/// The next action of an endpoint on a stream.
 #[derive(Clone, Debug)]
 enum ScriptStep {
     /// Answers with this status; `true` says that a body of unknown length follows.
@@ -19,11 +19,11 @@ enum ScriptStep {
     End(&'static str),
     /// Resets the stream.
     Reset(Cause),
-    /// Takes its time: whoever polls has to come again.
+    /// Waits: the caller has to poll again.
     Wait,
 }
 
-/// What all streams of the played connection were told, a line for each stream in the order they began.
+/// The calls that the streams of the played connection got, a line for each stream in the order they began.
 type Told = Rc<RefCell<Vec<String>>>;
 
 struct NodeStreamScript {
@@ -154,8 +154,8 @@ impl Drop for NodeStreamScript {
     }
 }
 
-/// A context whose only route goes to `count` nodes with a connection each that plays the next of `scripts` as a stream;
-/// nothing listens behind them.
+/// A context with one route to `count` nodes. A connection to each plays the next of `scripts` as a stream; nothing
+/// listens behind them.
 fn context_with(count: u16, scripts: &[&[ScriptStep]]) -> (Rc<WorkerContext>, Told) {
     // Never connected to: every stream is checkout.
     let nobody: Vec<_> = (1..=count).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect();
@@ -184,7 +184,7 @@ fn context_with(count: u16, scripts: &[&[ScriptStep]]) -> (Rc<WorkerContext>, To
     (context, told)
 }
 
-/// What a client was told, and the body it got.
+/// The calls that a client got, and the body.
 async fn exchange_on(
     context: &Rc<WorkerContext>,
     method_and_path: &str,
@@ -238,7 +238,7 @@ fn reset_stream_fails_attempt_cut_body_stays_cut() {
         ("GET /here", &[Reset(Cause::NoResponse)], "start:502:"),
         ("GET /here", &[Reset(Cause::ReadTimeout)], "start:504:"),
         ("GET /here", &[Head(200, true), Data("cut"), Reset(Cause::BodyCut)], "start:200:Unknown abort"),
-        // Nobody can tunnel through a connection that others use.
+        // A connection that other exchanges use cannot become a tunnel.
         ("GET /here", &[Head(101, false)], "start:502:"),
     ];
     for (request, script, want) in cases {

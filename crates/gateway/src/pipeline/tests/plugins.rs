@@ -1,4 +1,4 @@
-//! What the plugin trait offers beyond a decision on the request: a plugin of each kind, through the real chain.
+//! A small plugin for each thing that the plugin trait offers beyond a decision on the request, through the real chain.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

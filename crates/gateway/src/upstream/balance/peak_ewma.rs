@@ -7,7 +7,7 @@ use super::{Balancer, BalancerKind, Choice, Memory};
 /// After this time an average has lost all but 1/e of its weight; the usual choice, long against a request and short
 /// against a deployment.
 const DECAY_MS: f64 = 10_000.0;
-/// What a failed try counts as, so that a node that refuses quickly does not look quick.
+/// The latency that a failed attempt counts as, so that a node that refuses quickly does not look quick.
 const FAILURE_PENALTY_US: f64 = 5_000_000.0;
 
 /// The better of two nodes, by response time weighted to the recent past and by requests in flight.

@@ -1,5 +1,5 @@
-//! What is left of a node's connection when its answer was only looked at: nothing of it may be lost, come twice, or be
-//! taken for the next answer, and little may be held.
+//! The state of an upstream connection after its response was only peeked: no byte may be lost, come twice, or be taken
+//! for the next response, and little may be held.
 
 use std::future::poll_fn;
 use std::io::Write;
@@ -70,7 +70,7 @@ fn peeked_response_is_forwarded_exactly_once() {
                 let mut connection = connection.expect("all of it was taken");
                 env::yield_to_events().await;
                 assert!(!connection.is_stale());
-                // What comes now the event loop tells, though it has been told that there is nothing.
+                // The event loop reports bytes that come now, although it has reported that there were none.
                 node.write_all(b"x").unwrap();
                 poll_fn(|cx| connection.stream.poll_read_ready(cx)).await.unwrap();
                 assert!(connection.is_stale());
