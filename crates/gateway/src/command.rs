@@ -1,4 +1,4 @@
-//! What other threads may ask of a worker.
+//! Requests of other threads to a worker.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl Closing {
     }
 }
 
-/// What becomes of connections that the kernel has queued when a listener is closed.
+/// The treatment of connections that the kernel has queued when a listener is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queue {
     /// They are served: they were accepted on our behalf.

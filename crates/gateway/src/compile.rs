@@ -1,6 +1,6 @@
-//! From a checked snapshot to a generation the workers run. It compiles what a change touches and shares the rest, so
-//! that one change among 100,000 objects costs as much as one among ten. It runs on the control side's thread; it knows
-//! plugins only as kinds, and hands its faults to whoever applied the change.
+//! From a checked snapshot to a generation that the workers run. It compiles the objects that a change touches and
+//! shares the rest, so that one change among 100,000 objects costs as much as one among ten. It runs on the control
+//! side's thread; it knows plugins only as kinds, and returns its faults to its caller.
 
 mod body_variables;
 mod consumer;
@@ -38,7 +38,7 @@ use exchange::plugin::state::StateRegistry;
 pub struct CompileFault {
     /// The object.
     pub key: Key,
-    /// What is wrong, a sentence.
+    /// The fault, a sentence.
     pub reason: String,
     /// Whether the form compiled before stays in force; without it what depends on the object answers 503.
     pub kept: bool,
@@ -60,11 +60,11 @@ pub struct Compiler {
     empty_chain: Arc<Chain>,
     sharing: Sharing,
     next_instance: u32,
-    /// What could not be compiled and has not been compiled since.
+    /// Objects that could not be compiled and have not been compiled since.
     faults: BTreeMap<Key, Vec<CompileFault>>,
 }
 
-/// What has to be compiled again.
+/// The objects that have to be compiled again.
 #[derive(Default)]
 struct Dirty {
     routes: KeySet,
@@ -174,7 +174,7 @@ impl Compiler {
 /// Unplaced routes that a generation names; the verdicts of the Admin API have the rest.
 const MAX_UNPLACED: usize = 100;
 
-/// What the differences touch, directly or through a reference.
+/// The objects that the differences touch, directly or through a reference.
 fn dirty(applied: &Applied) -> Dirty {
     let mut dirty = Dirty::default();
     for difference in &applied.diff {
@@ -208,7 +208,7 @@ fn dirty(applied: &Applied) -> Dirty {
     for difference in &applied.diff {
         let concerns_users = match difference.key.kind {
             Kind::Service | Kind::PluginConfig | Kind::ConsumerGroup => true,
-            // Only its coming and going concerns those who refer to it; they refer by slot.
+            // References are slots, so that only a new or a removed upstream concerns the objects that refer to it.
             Kind::Upstream => difference.before.is_none() || difference.after.is_none(),
             _ => false,
         };

@@ -63,7 +63,7 @@ enum Listens {
     NoMore,
 }
 
-/// What an engine is started with.
+/// The parts that an engine is started with.
 pub struct EngineConfig {
     /// Limits, deadlines, forwarding.
     pub options: Arc<Options>,
@@ -73,7 +73,7 @@ pub struct EngineConfig {
     pub runtime: Arc<Runtime>,
     /// The access log, if there is one.
     pub access_log: Option<(AccessLog, LogWriter)>,
-    /// What plugins were built with.
+    /// The services that plugins were built with.
     pub services: Arc<Services>,
 }
 
@@ -145,12 +145,9 @@ impl Engine {
         }
     }
 
-    /// Brings about the listeners that are `wanted`: those that exist go on untouched, new ones are bound first, and
-    /// what is not wanted any more stops to accept. Who the kernel has queued there is served, connections end after the
-    /// exchange under way, tunnels live on.
-    ///
-    /// # Errors
-    /// The first listener that cannot be bound; nothing has changed then.
+    /// Opens the `wanted` listeners: existing ones go on untouched, new ones are bound first, and the others stop to
+    /// accept. Connections that the kernel has queued there are served, connections end after the exchange under way,
+    /// tunnels live on.
     pub fn listen(&self, wanted: &[Wanted]) -> Result<Change, ListenFault> {
         let listens = self.listening();
         if *listens == Listens::NoMore {
@@ -190,7 +187,7 @@ impl Engine {
         }
     }
 
-    /// Sockets that workers accept on, or whose queue they still serve.
+    /// Sockets that workers accept on, or still serve the queue of.
     fn accepting(&self) -> usize {
         self.workers.iter().map(|worker| worker.status.accepting.load(Ordering::Acquire)).sum()
     }

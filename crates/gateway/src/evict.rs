@@ -22,8 +22,8 @@ const AT_ONCE: usize = 32;
 /// The request of an honest client comes within a few milliseconds of its handshake; without this, clients that compete
 /// for the last seats would put each other out before any of them is served.
 const UNUSED_LEAST_MS: u32 = 100;
-/// The same for connections that have been of use, or whose request has begun. Longer, so that a flood of new connections,
-/// each younger than that, cannot put out clients that ask every second.
+/// The same for connections that have carried a request, or have begun one. Longer, so that a flood of new connections,
+/// each younger than that, cannot evict clients that send a request every second.
 pub(crate) const USED_LEAST_MS: u32 = 1_000;
 /// How long is waited for another worker to act.
 const ELSEWHERE_MS: u64 = 1;
@@ -213,8 +213,8 @@ fn leaving(peers: &[Handle], own: usize, now_ms: u64) -> usize {
     turning.map(|(_, peer)| peer.status.leaving.load(Ordering::Relaxed)).sum()
 }
 
-/// The worker whose connection has been silent longest, of those that give way first, and why that one is silent; `own`
-/// is the worker that asks.
+/// The worker with the connection that has been silent longest, of those that give way first, and why that one is
+/// silent; `own` is the worker that asks.
 fn longest_silent(peers: &[Handle], own: usize, now_ms: u64) -> Option<(IdleState, usize)> {
     IdleState::ALL.iter().find_map(|silence| {
         let age_ms = |peer: &Handle| {

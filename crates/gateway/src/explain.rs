@@ -1,5 +1,5 @@
-//! What would become of a request: the same preparation and the same router as for a real one, told as a record. It
-//! sends nothing, runs no plugin and touches no worker.
+//! The decision on a request as a record: the same preparation and the same router as for a real one. It sends nothing,
+//! runs no plugin and touches no worker.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

@@ -27,7 +27,7 @@ pub(crate) trait FieldSink {
         self.end();
     }
 
-    /// Writes the fields of `entry`. A protocol whose form of them is always the same may keep it.
+    /// Writes the fields of `entry`. A protocol that always writes them in the same form may keep it.
     fn entry(&mut self, _exchange: &Exchange, options: &ForwardOptions, entry: Entry)
     where
         Self: Sized,

@@ -1,6 +1,6 @@
-//! What requests and clients cost, counted at the allocator: a warmed-up plain proxied request allocates nothing, from
-//! the client's socket to the node's and back, and a client that sends its head or its body slowly, or takes its answer
-//! slowly, holds little.
+//! The cost of requests and clients, counted at the allocator: a warmed-up plain proxied request allocates nothing,
+//! from the client's socket to the endpoint's and back, and a client that sends its head or its body slowly, or takes
+//! its response slowly, holds little.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -33,7 +33,8 @@ struct Counting;
 /// Allocations of the gateway's threads.
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
-/// What those threads hold, in bytes; what one gives another counts for neither, so it may stray a little.
+/// Bytes that those threads hold; memory that one passes to another counts for neither, so the number may stray a
+/// little.
 static HELD_BYTES: AtomicIsize = AtomicIsize::new(0);
 
 /// Whether a thread that begins now is the gateway's: set by the test, so that the harness, which began before, is not
@@ -63,7 +64,7 @@ fn count(allocations: usize, taken_bytes: usize, given_bytes: usize) {
     }
 }
 
-/// What `work` makes the gateway allocate, and where it did so first.
+/// The allocations that `work` causes in the gateway, and the place of the first.
 fn allocations_in(work: impl FnOnce()) -> (usize, String) {
     let before = ALLOCATIONS.load(Ordering::SeqCst);
     IS_FORBIDDEN.store(true, Ordering::SeqCst);
@@ -135,7 +136,7 @@ fn check_slow_heads() {
     let (engine, proxy) = engine_in_front_of(([127, 0, 0, 1], 1).into());
     let beginning = b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ";
     check_slow_head(proxy, beginning, 4 * KIB, 8 * KIB);
-    // What was sent is held, and less than as much again beside it.
+    // The bytes sent are held, and less than as much again beside them.
     check_slow_head(proxy, &[beginning, &[b'a'; 6 * KIB][..]].concat(), 6 * KIB, 12 * KIB);
     engine.stop();
 }
@@ -210,7 +211,7 @@ fn check_slow_readers() {
     check_slow_reader("chunks in tiny segments", get, 1, &in_chunks, TINY_SEGMENT_BYTES, most);
     // Each fits into one read: it is one of the last that is not taken. The requests that came ahead are held too.
     check_slow_reader("many answers", get, 20, &page, segments, most + 4 * KIB);
-    // A message of which nobody knows how long it is.
+    // A message without a declared length.
     check_slow_reader("a tunnel", upgrade, 1, &stream, segments, most + 4 * KIB);
 }
 
@@ -396,7 +397,7 @@ fn put(kind: Kind, id: &str, object: &Value) -> Change {
     Change { key: key.clone(), written: Some(Written { key, text, created_index: 1, modified_index: 1 }) }
 }
 
-/// A plain request, one whose path and fields must be rewritten, one with a body.
+/// A plain request, one with a path and fields that must be rewritten, one with a body.
 const REQUESTS: [&[u8]; 3] = [
     b"GET /a/checked-out HTTP/1.1\r\nHost: localhost:9080\r\n\r\n",
     b"GET //a/%63hecked/../out?b=c HTTP/1.1\r\nHost: localhost:9080\r\nUser-Agent: test\r\nAccept: */*\r\n\
@@ -406,11 +407,11 @@ const REQUESTS: [&[u8]; 3] = [
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nServer: origin\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
     Content-Type: text/plain\r\nContent-Length: 21\r\nConnection: keep-alive\r\n\r\nthis is 21 bytes long";
 const KIB: usize = 1024;
-/// What a network carries at once.
+/// A message that a network carries at once.
 const NETWORK_SEGMENT_BYTES: u32 = 1_460;
 /// The least that Linux accepts.
 const TINY_SEGMENT_BYTES: u32 = 88;
-/// What is copied to what waits to be sent, and not sent by itself.
+/// A piece that is copied behind waiting bytes, and not sent by itself.
 const CHUNK_BYTES: usize = 4_000;
 /// Enough that what is held once, for all of them, does not count.
 const SLOW_CLIENTS: usize = 200;

@@ -1,4 +1,4 @@
-//! Listeners of an engine, with sockets of the real kernel and no routes: who is answered 404 was served.
+//! Listeners of an engine, with sockets of the real kernel and no routes: a client that gets 404 was served.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::io::{self, Read, Write};

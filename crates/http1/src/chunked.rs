@@ -9,11 +9,11 @@ use message::{FieldId, Headers, syntax};
 pub struct Step {
     /// Framing bytes at the start of the input; drop them first. They are taken in and not to be shown again.
     pub consumed: usize,
-    /// What follows them.
+    /// The bytes that follow them.
     pub piece: Piece,
 }
 
-/// What follows the framing bytes of a [`Step`].
+/// The content that follows the framing bytes of a [`Step`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece {
     /// This many bytes, at least one, are data; tell [`Decoder::took`] how many of them were used.
@@ -42,7 +42,7 @@ pub enum ChunkError {
 }
 
 impl ChunkError {
-    /// What was wrong, in a few words.
+    /// The fault, in a few words.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Size => "malformed chunk size",

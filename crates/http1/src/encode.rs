@@ -2,9 +2,9 @@
 
 use message::{FieldSet, Headers, Version};
 
-/// What ends the data of a chunk.
+/// The end of the data of a chunk.
 pub const CHUNK_END: &[u8] = b"\r\n";
-/// What ends a chunked body without trailers.
+/// The end of a chunked body without trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 /// The empty line that ends a head.
 pub const HEAD_END: &[u8] = b"\r\n";
@@ -39,7 +39,7 @@ pub fn fields(out: &mut Vec<u8>, headers: &Headers) {
     fields_except(out, headers, FieldSet::EMPTY);
 }
 
-/// As [`fields`], without those whose name is in `skip`, which the caller writes in a form of its own.
+/// As [`fields`], without those with a name in `skip`, which the caller writes in a form of its own.
 pub fn fields_except(out: &mut Vec<u8>, headers: &Headers, skip: FieldSet) {
     headers.for_each_run(skip, |run| {
         out.extend_from_slice(run);
@@ -60,7 +60,7 @@ pub fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends a field line whose value is a number.
+/// Appends a field line with a number as its value.
 pub fn number_field(out: &mut Vec<u8>, name: &str, value: u64) {
     field(out, name, itoa::Buffer::new().format(value).as_bytes());
 }

@@ -61,7 +61,7 @@ impl HeadError {
         }
     }
 
-    /// What was wrong, in a few words without any byte of the message.
+    /// The fault, in a few words without any byte of the message.
     pub fn reason(self) -> &'static str {
         match self {
             Self::EmptyLines => "more than one empty line before the request",

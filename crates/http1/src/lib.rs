@@ -20,7 +20,7 @@ pub use limits::Limits;
 pub use request::{RequestFraming, RequestWire, TargetForm, asks_for_head, is_still_partial, parse_request};
 pub use response::{ResponseFraming, ResponseWire, parse_response};
 
-/// What a head parser says about the bytes it was shown.
+/// The result of a head parser for the bytes it was shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadStatus {
     /// The head is not complete: call again with the same bytes and more behind them.

@@ -1,4 +1,4 @@
-//! The sizes beyond which a message is refused, each with its reason; it refuses to know who configures them.
+//! The sizes beyond which a message is refused, each with its reason. It does not know where they are configured.
 
 /// The named ceilings of this crate.
 pub struct Limits;
@@ -9,7 +9,8 @@ impl Limits {
     /// Elements of all Connection fields of a head: each is looked up among the fields, so more would be a way
     /// to burn time; ordinary messages have one or two.
     pub const CONNECTION_OPTIONS: u32 = 100;
-    /// Chunk extensions of one message: nobody uses them, so more than this is an attack on parsers.
+    /// Bytes of chunk extensions in one message: they are practically unused, so that more than this is an attack on
+    /// parsers.
     pub const CHUNK_EXTENSION_BYTES: usize = 16 * 1024;
     /// Digits of a chunk size: what fits 64 bits.
     pub const CHUNK_SIZE_DIGITS: u8 = 16;

@@ -7,7 +7,7 @@ use crate::HeadError;
 use crate::limits::Limits;
 use crate::semantics::Semantics;
 
-/// What the parser borrows of the stack for the fields of one head.
+/// Fields of one head that the parser holds on the stack.
 pub(crate) type FieldSlots<'a> = [std::mem::MaybeUninit<httparse::Header<'a>>; Limits::FIELDS_CEILING];
 
 /// True when it is worth parsing: always the first time, later only once an empty line has appeared behind
@@ -74,7 +74,7 @@ pub(crate) fn adopt_fields(
     Ok(())
 }
 
-/// What the parser's complaint means here.
+/// The fault that an error of the parser stands for here.
 pub(crate) fn error_of(error: httparse::Error, start_line: HeadError) -> HeadError {
     match error {
         httparse::Error::HeaderName => HeadError::FieldName,

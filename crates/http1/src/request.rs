@@ -26,7 +26,7 @@ pub enum RequestFraming {
     Chunked,
 }
 
-/// What a request head says about its connection and the message on it, besides the neutral head.
+/// The facts of a request head about its connection and the message on it, besides the neutral head.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RequestWire {
     /// In which form the target was sent.
@@ -54,7 +54,7 @@ pub fn parse_request(
     limits: &HeadLimits,
 ) -> Result<HeadStatus, HeadError> {
     let skipped = leading_empty_line(input)?;
-    // What is too large is parsed all the same: something may be wrong with it that came first.
+    // A head that is too large is parsed all the same, because a fault may stand before the limit.
     if !line::worth_parsing(input, wire.scanned)
         && let Ok(scanned) = line::partial(input, limits)
     {
@@ -88,8 +88,8 @@ pub fn parse_request(
     Ok(HeadStatus::Complete { head_bytes })
 }
 
-/// Whether the head at the start of `input` is still incomplete, as far as that can be told without parsing it: for
-/// whoever keeps no [`RequestHead`] while the rest is on its way. `scanned_bytes` is how much of the same input was
+/// Whether the head at the start of `input` is still incomplete, as far as that can be seen without parsing it: for
+/// callers that keep no [`RequestHead`] while the rest is on its way. `scanned_bytes` is how much of the same input was
 /// looked at before, by this or by a parse that found it partial; it is moved on. False says: parse again, from the
 /// start.
 pub fn is_still_partial(input: &[u8], scanned_bytes: &mut usize, limits: &HeadLimits) -> bool {
@@ -157,7 +157,7 @@ fn apply(head: &mut RequestHead, wire: &mut RequestWire, semantics: &Semantics) 
     Ok(())
 }
 
-/// Whose authority counts (RFC 9112 section 3.2): the target's if it has one, else the Host field's.
+/// The authority that counts (RFC 9112 section 3.2): the target's if it has one, else the Host field's.
 fn authority(of_target: Option<Span>, hosts: u32, head: &RequestHead) -> Result<Span, HeadError> {
     if hosts > 1 {
         return Err(HeadError::HostRepeated);

@@ -22,7 +22,7 @@ pub enum ResponseFraming {
     UntilClose,
 }
 
-/// What a response head says about its connection and the message on it, besides the neutral head.
+/// The facts of a response head about its connection and the message on it, besides the neutral head.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ResponseWire {
     /// How the body ends.

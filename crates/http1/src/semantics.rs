@@ -1,5 +1,5 @@
-//! What the fields of a head mean for the connection: framing, persistence, expectation, upgrade.
-//! It sees each field once, in order, and refuses to know which kind of start line stood above them.
+//! The meaning of the fields of a head for the connection: framing, persistence, expectation, upgrade. It sees each
+//! field once, in order, and does not know which kind of start line stood above them.
 
 use message::{FieldId, Headers, Span, Version, syntax};
 

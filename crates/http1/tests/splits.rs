@@ -95,7 +95,7 @@ fn one_byte_at_a_time() {
     let (outcome, text) = request(REQUEST, &each);
     assert_eq!((outcome, text), request(REQUEST, &[]));
     assert_eq!(outcome, Ok(HeadStatus::Complete { head_bytes: REQUEST.len() - 3 }));
-    // Whoever forgets the head in between knows as well when to parse it again.
+    // A reader that drops the head in between knows as well when to parse it again.
     let (mut scanned_bytes, limits) = (1, HeadLimits::default());
     let parsed = (2..=REQUEST.len())
         .find(|&end| !is_still_partial(&REQUEST[..end], &mut scanned_bytes, &limits))

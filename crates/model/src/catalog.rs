@@ -1,4 +1,4 @@
-//! What the gateway can do, as data: the plugins and registries that boot has wired. Control sees this and names none.
+//! The plugins and registries of this gateway, as data: boot has wired them, and control sees this and names none.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -40,7 +40,7 @@ impl SchemaType {
     }
 }
 
-/// What a plugin serves.
+/// The traffic that a plugin serves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Subsystem {
     /// HTTP requests.
@@ -50,7 +50,7 @@ pub enum Subsystem {
     Stream,
 }
 
-/// What happens to a plugin that is both in a global rule and on the route.
+/// The rule for a plugin that is both in a global rule and on the route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunPolicy {
     /// Both run.
@@ -71,11 +71,11 @@ pub struct PluginInfo {
     pub version: &'static str,
     /// The phases it takes part in.
     pub phases: Vec<&'static str>,
-    /// What it serves.
+    /// The traffic that it serves.
     pub subsystems: &'static [Subsystem],
-    /// Whether it finds out who calls (`"type": "auth"`).
+    /// Whether it authenticates the caller (`"type": "auth"`).
     pub is_auth: bool,
-    /// What happens when a global rule and the route both have it.
+    /// The rule for where a global rule and the route both have it.
     pub run_policy: RunPolicy,
     /// The JSON Schema of its configuration.
     pub schema: Arc<Value>,
@@ -183,7 +183,7 @@ impl CatalogPlugin {
         self.validators().try_for_each(Validator::compile)
     }
 
-    /// What was handed in, its schemas with `_meta` added.
+    /// The plugin as it was handed in, its schemas with `_meta` added.
     #[must_use]
     pub fn info(&self) -> &PluginInfo {
         &self.info
@@ -348,7 +348,7 @@ impl Catalog {
         self.by_priority.iter().filter_map(|name| self.by_name.get(name))
     }
 
-    /// Gives up the compiled schemas, of plugins and of kinds, that nobody asked for since the last call.
+    /// Drops the compiled schemas, of plugins and of kinds, that were not used since the last call.
     pub fn release_unused(&self) {
         self.iter().flat_map(CatalogPlugin::validators).for_each(Validator::release_unused);
         schema::release_unused();

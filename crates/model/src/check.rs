@@ -77,7 +77,7 @@ fn without_ignored<'v>(value: &'v Value, passed: &Passed) -> Cow<'v, Value> {
     Cow::Owned(value)
 }
 
-/// What does not depend on the key.
+/// The checks that do not depend on the key.
 fn fields(catalog: &Catalog, kind: Kind, value: &Value, findings: &mut Findings) {
     if kind == Kind::Route {
         route::alternatives(value, findings);

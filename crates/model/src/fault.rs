@@ -1,5 +1,5 @@
-//! What is wrong with an object and where: single faults, and the refusal made of all faults of one object.
-//! Knows no schema and no rule; it orders and words what the checks found.
+//! Faults of objects and their places: single faults, and the refusal made of all faults of one object. Knows no schema
+//! and no rule; it orders and words the findings of the checks.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -120,7 +120,7 @@ pub(crate) enum Stage {
     Alternatives,
     /// The JSON Schema.
     Schema,
-    /// What a schema cannot say, of an upstream.
+    /// A rule of upstreams that a schema cannot express.
     Upstream,
     /// Objects it refers to.
     Reference,
@@ -128,7 +128,7 @@ pub(crate) enum Stage {
     Plugins,
     /// Expressions and the rest.
     Expressions,
-    /// What Weir cannot do.
+    /// A feature that Weir does not have.
     Unsupported,
 }
 
@@ -162,7 +162,7 @@ pub(crate) struct Passed {
 }
 
 impl Findings {
-    /// A fault whose contract line is its reason.
+    /// A fault with its reason as the contract's line.
     pub(crate) fn add(&mut self, stage: Stage, pointer: impl Into<String>, reason: impl Into<String>) {
         self.put(stage, pointer.into(), reason.into(), None, false);
     }

@@ -67,7 +67,8 @@ impl<'de> Deserialize<'de> for Id {
     }
 }
 
-/// What an object is stored under: its kind and its id. A credential's id is `jack/credentials/c1`, a secret's `vault/1`.
+/// The name that an object is stored under: its kind and its id. A credential's id is `jack/credentials/c1`, a secret's
+/// `vault/1`.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     /// The kind of the object.

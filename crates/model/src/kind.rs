@@ -14,7 +14,7 @@ pub enum Kind {
     ConsumerGroup,
     /// Plugins that run on every request.
     GlobalRule,
-    /// What all uses of one plugin share.
+    /// The part that all uses of one plugin share.
     PluginMetadata,
     /// A certificate with its key.
     Ssl,
@@ -22,11 +22,11 @@ pub enum Kind {
     Proto,
     /// Where a secret manager is and how to log in there.
     Secret,
-    /// What several routes share: plugins, upstream, hosts.
+    /// The part that several routes share: plugins, upstream, hosts.
     Service,
-    /// Who calls.
+    /// A caller that authentication knows.
     Consumer,
-    /// One way for a consumer to prove who it is.
+    /// One way for a consumer to prove its identity.
     Credential,
     /// Which requests go where.
     Route,

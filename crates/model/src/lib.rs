@@ -1,7 +1,4 @@
-//! What a user may write: resources, their JSON Schemas, the checks on them, and the snapshot they live in.
-//!
-//! This crate knows nothing of sockets, files, clocks, threads or randomness: texts and revisions are handed in,
-//! values come out. `control` feeds it, `gateway` compiles what it accepts.
+//! The objects that a user may write: resources, their JSON Schemas, the checks on them, and the snapshot they live in.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod catalog;

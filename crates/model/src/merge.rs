@@ -31,8 +31,8 @@ pub struct Effective<'a> {
     pub provenance: Provenance,
 }
 
-/// The plugins of a route before anyone has said who calls: route over plugin config over service.
-/// In the order first written, service first.
+/// The plugins of a route before a consumer is authenticated: route over plugin config over service. In the order first
+/// written, service first.
 #[must_use]
 pub fn route_plugins<'a>(
     route: &'a Plugins,

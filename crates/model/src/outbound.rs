@@ -13,7 +13,7 @@ pub struct OutboundPolicy {
 }
 
 impl OutboundPolicy {
-    /// What is wrong with `address`, unless it is allowed.
+    /// The fault of `address`, unless it is allowed.
     #[must_use]
     pub fn refuses(&self, address: IpAddr) -> Option<&'static str> {
         let address = address.to_canonical();

@@ -1,4 +1,4 @@
-//! What control reads about the running gateway and boot implements: small traits, each usable as `dyn`.
+//! The state of the running gateway as control reads it and boot implements it: small traits, each usable as `dyn`.
 //! Knows no implementation.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -43,7 +43,7 @@ pub trait NodeHealth: Send + Sync {
 pub struct UpstreamHealth {
     /// The object the upstream is written in, as a path below the prefix (`/upstreams/1`, `/routes/7`).
     pub name: String,
-    /// What the checks speak: `http`, `https` or `tcp`.
+    /// The protocol of the checks: `http`, `https` or `tcp`.
     pub check_type: &'static str,
     /// Its nodes.
     pub nodes: Vec<NodeStatus>,
@@ -60,13 +60,13 @@ pub struct NodeStatus {
     pub hostname: Option<Arc<str>>,
     /// The verdict.
     pub status: Verdict,
-    /// What the verdict rests on.
+    /// The counts that the verdict rests on.
     pub counter: HealthCounter,
     /// Why it was last taken for down.
     pub reason: Option<Arc<str>>,
 }
 
-/// What is thought of a node.
+/// The verdict on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Up.
@@ -143,7 +143,7 @@ pub trait Explain: Send + Sync {
     fn explain(&self, question: &ExplainQuestion) -> Result<serde_json::Value, String>;
 }
 
-/// What this node listens on.
+/// A listener of this instance.
 pub trait Listening: Send + Sync {
     /// Every listener, the proxy's first.
     fn listeners(&self) -> Vec<ListenerReport>;
@@ -152,7 +152,7 @@ pub trait Listening: Send + Sync {
 /// One listener of this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerReport {
-    /// What it is for, as its setting is called: `proxy`, `admin`.
+    /// Its use, as its setting is called: `proxy`, `admin`.
     pub name: &'static str,
     /// Its address, with the real port.
     pub address: SocketAddr,

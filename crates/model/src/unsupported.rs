@@ -1,6 +1,5 @@
-//! What a user may write in APISIX and Weir cannot do yet. It is refused with the reason, never ignored.
-//!
-//! One list for all kinds: a feature that arrives deletes its line here and nothing else.
+//! Features that a user may write in APISIX and that Weir does not have yet. They are refused with the reason, never
+//! ignored.
 
 use serde_json::Value;
 

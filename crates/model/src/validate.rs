@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-/// A schema (draft 7). It is compiled when it is asked something and given up when nobody has asked for a while: the
-/// compiled schemas are megabytes, and between two changes a node has no use for them.
+/// A schema (draft 7). It is compiled at its first use and dropped when it was not used for a while: the compiled
+/// schemas take megabytes, and between two changes an instance has no use for them.
 pub struct Validator {
     compiled: Mutex<Held>,
     schema: Arc<Value>,

@@ -7,7 +7,7 @@ use crate::Key;
 /// An object as stored: the JSON text byte for byte (with `id`, `create_time`, `update_time`) and its revisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// What it is stored under.
+    /// The key it is stored under.
     pub key: Key,
     /// The JSON text.
     pub text: Arc<str>,
@@ -18,8 +18,8 @@ pub struct Written {
 }
 
 impl Written {
-    /// In place of the text of an object whose stored text cannot be read, because of `reason`, a sentence. It is no
-    /// JSON, so that the object is a faulty one, and says why.
+    /// A stand-in for an object with a stored text that cannot be read, because of `reason`, a sentence. It is no JSON,
+    /// so that the object is a faulty one, and states the reason.
     #[must_use]
     pub fn unreadable(reason: &str) -> Arc<str> {
         format!("{UNREADABLE}{reason}").into()

@@ -96,7 +96,8 @@ fn measure(name: &str, path: &str, host: Option<&str>, count: u32) {
     println!("{name:<24} {count:>8} {hit:>7} {miss:>7} {change:>9} {bytes:>8}");
 }
 
-/// What the process holds, rules and router; only the rows of 100,000 say anything. Zero where there is no `/proc`.
+/// The memory of the process, rules and router; only the rows of 100,000 are meaningful. Zero where there is no
+/// `/proc`.
 fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * PAGE_BYTES

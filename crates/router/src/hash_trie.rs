@@ -43,7 +43,7 @@ impl<T: Item> HashTrie<T> {
         let leaf: &[(u32, T)] = self.leaf(hash);
         let start = leaf.partition_point(|entry| entry.0 < hash);
         let found = leaf[start..].iter().take_while(|entry| entry.0 == hash).count();
-        // Whoever shares the 32 bits of the hash but not the key is weeded out here.
+        // An entry with the same 32 bits of hash and another key is sorted out here.
         let same = leaf[start..start + found].iter().position(|entry| entry.1.key() == key);
         let from = same.map_or(start + found, |offset| start + offset);
         let until = leaf[from..start + found].iter().position(|entry| entry.1.key() != key);
@@ -115,7 +115,7 @@ impl<T: Item> Node<T> {
                     }
                     Err(at) => leaf.insert(at, (hash, item)),
                 }
-                // More items than fit whose hashes are all the same would follow each other down to the last bit.
+                // More items than fit, all with the same hash, would follow each other down to the last bit.
                 let splits =
                     leaf.len() > LEAF_ITEMS_MAX && depth < DEPTH_MAX && leaf[0].0 != leaf[leaf.len() - 1].0;
                 if !splits {

@@ -61,7 +61,7 @@ impl HostPattern {
         &self.text
     }
 
-    /// What a host must end with, if this is a wildcard.
+    /// The end that a host must have, if this is a wildcard.
     #[must_use]
     pub fn suffix(&self) -> Option<&str> {
         self.text.strip_prefix('*')

@@ -195,7 +195,7 @@ const DOT: u8 = 2;
 const PARAMETER: u8 = 3;
 const OTHER: u8 = 4;
 
-/// What the scan does at each byte. `OTHER` is an escape or a byte that is refused.
+/// The action of the scan at each byte. `OTHER` is an escape or a byte that is refused.
 const CLASS: [u8; 256] = {
     let mut class = [PLAIN; 256];
     let mut byte = 0;

@@ -167,7 +167,7 @@ impl Reading {
         }
         let mut limit = path.len();
         let mut last = true;
-        // What the wildcard before takes ends where a piece starts; where it starts is known one round later.
+        // The text of the wildcard before ends where a piece starts; the start is known one round later.
         let mut open: Option<(Range<u16>, usize)> = None;
         while let Some(any) = rest.iter().rposition(Token::is_any) {
             let Some(piece) = fit_rightmost(&rest[any + 1..], text, path, head_end..limit, last, captures)

@@ -1,7 +1,7 @@
 //! A persistent radix tree: finds every stored key that a byte string begins with.
 //!
-//! Refuses to know routes. Clones share structure; a change copies the nodes from the root to its key, unless
-//! nobody shares them. Nothing recurses: the keys may nest as deep as they are long.
+//! Does not know routes. Clones share structure; a change copies the nodes from the root to its key that are shared.
+//! Nothing recurses: the keys may nest as deep as they are long.
 
 use std::sync::Arc;
 

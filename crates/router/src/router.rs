@@ -39,7 +39,7 @@ pub enum Mode {
     UriWithParameter,
 }
 
-/// What the router reads of a request, besides variables.
+/// The parts of a request that the router reads, besides variables.
 pub trait RequestView: VariableSource {
     /// The decoded canonical path.
     fn path(&self) -> &[u8];

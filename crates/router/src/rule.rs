@@ -1,6 +1,4 @@
-//! What a request must be to match a route, checked and ready for the router.
-//!
-//! Refuses to know what the route does, and Lua filter functions.
+//! The conditions of a route on a request, checked and ready for the router.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -27,8 +25,8 @@ pub struct RuleInput {
     pub vars: Option<Arc<Expression>>,
     /// `priority`: among routes with the same literal path the higher is tried first.
     pub priority: i64,
-    /// What decides between routes that are otherwise equal: the lower is tried first. Give the revision that
-    /// created the route, so that every node decides alike; then the lower slot decides.
+    /// The order of routes that are otherwise equal: the lower is tried first. Give the revision that created the
+    /// route, so that every instance decides alike; then the lower slot decides.
     pub order: u64,
 }
 

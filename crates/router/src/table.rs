@@ -78,7 +78,7 @@ impl Table {
         self.exact.len() == 0 && self.prefix_entries == 0
     }
 
-    /// Shows the entries whose literals fit `path`, in the order they are to be tried: exact ones, whatever their
+    /// Shows the entries with literals that fit `path`, in the order they are to be tried: exact ones, whatever their
     /// priority, then prefixes from the longest literal to the shortest. Stops at the first result, which it gives.
     pub(crate) fn visit<'t, R>(
         &'t self,

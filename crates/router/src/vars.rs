@@ -23,7 +23,7 @@ pub use template::{Template, TemplateError};
 pub use value::{Value, to_number};
 pub use variable::{GraphqlVariable, Variable, VariableError};
 
-/// What can say the values of variables: a request in progress, or a test.
+/// A source of the values of variables: a request in progress, or a test.
 pub trait VariableSource {
     /// The value now, or none where nginx would have an unset variable.
     fn variable<'a>(&'a self, variable: &Variable) -> Option<Value<'a>>;

@@ -13,7 +13,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// An empty buffer of [`SMALL_BYTES`] from the thread's pool: for a head, or for whoever may never send more.
+    /// An empty buffer of [`SMALL_BYTES`] from the thread's pool: for a head, or for a peer that may never send more.
     pub fn small() -> Self {
         BufferPool::take(Size::Small)
     }
@@ -23,7 +23,7 @@ impl Buffer {
         BufferPool::take(Size::Large)
     }
 
-    /// A buffer without memory, for who has nothing to read.
+    /// A buffer without memory, for a connection that has nothing to read.
     pub fn none() -> Self {
         Buffer { data: Box::default(), start: 0, end: 0 }
     }
@@ -46,7 +46,7 @@ impl Buffer {
         self.end as usize
     }
 
-    /// Every position lies in the memory, whose size was checked when it was made.
+    /// Every position lies in the memory; the size was checked when it was made.
     fn set(&mut self, start: usize, end: usize) {
         debug_assert!(start <= end && end <= self.data.len(), "positions outside the buffer");
         (self.start, self.end) = (start as u32, end as u32);
@@ -120,8 +120,8 @@ impl Buffer {
         }
     }
 
-    /// Makes the capacity twice as large, but no larger than `most`, keeping the bytes: what somebody sends without end
-    /// takes no more memory than twice what has come. The new memory does not go back to the pool.
+    /// Makes the capacity twice as large, but no larger than `most`, keeping the bytes: a peer that sends without end
+    /// takes no more memory than twice the bytes that have come. The new memory does not go back to the pool.
     pub fn double_to(&mut self, most: usize) {
         let capacity = (2 * self.capacity()).min(most);
         if capacity > self.capacity() {

@@ -1,8 +1,5 @@
-//! A box whose memory comes from free lists of the current thread, so that a steady state of short-lived
-//! values (futures, per-request state) allocates nothing. It refuses to know what it holds.
-//!
-//! Blocks are grouped by power-of-two size classes; what is larger or more strictly aligned goes to the
-//! allocator. The box is not `Send`: a block returns to the list of the thread that made it.
+//! A box with memory from free lists of the current thread, so that a steady state of short-lived values (futures,
+//! per-request state) allocates nothing. It does not know its content.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::any::Any;
@@ -35,7 +32,7 @@ impl<T> PooledBox<T> {
     #[allow(unsafe_code)]
     pub fn make(make: impl FnOnce() -> T) -> Self {
         let place = Blocks::take(Layout::new::<T>()).cast::<T>();
-        // SAFETY: the block is at least as large and as aligned as `T` asks for, and nobody else has it. Should `make`
+        // SAFETY: the block is at least as large and as aligned as `T` asks for, and has no other owner. Should `make`
         // panic the block is lost, and nothing else.
         unsafe { place.write(make()) };
         Self { value: place, owns: PhantomData }
@@ -162,7 +159,7 @@ impl Blocks {
         NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
     }
 
-    /// Takes back a block that `take` gave for the same layout and whose content is dead.
+    /// Takes back a block that `take` gave for the same layout; its content is dead.
     fn give(block: NonNull<u8>, layout: Layout) {
         let class = class_of(layout);
         let kept = class.is_some_and(|class| {
@@ -211,7 +208,7 @@ fn class_of(layout: Layout) -> Option<usize> {
     Some((size.trailing_zeros() - SMALLEST_SHIFT) as usize)
 }
 
-/// What is asked of the allocator for a value of `layout`; never of size zero.
+/// The layout that the allocator is asked for, for a value of `layout`; never of size zero.
 fn allocation(layout: Layout, class: Option<usize>) -> Layout {
     match class {
         Some(class) => class_layout(class),
@@ -237,9 +234,9 @@ const SMALLEST_SHIFT: u32 = 6;
 const LARGEST_BYTES: usize = 8 * 1024;
 /// 64, 128, ... 8192.
 const CLASSES: usize = 8;
-/// What the allocator gives anyway.
+/// The size that the allocator gives anyway.
 const BLOCK_ALIGN: usize = 16;
-/// What a thread keeps of each class: 1 MiB, so 8 MiB at most.
+/// Bytes that a thread keeps of each class: 1 MiB, so 8 MiB at most.
 const FREE_BYTES: usize = 1024 * 1024;
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ impl Compiler {
         if keys.is_empty() {
             return;
         }
-        // What one of these gives up now, another may have waited for.
+        // A key that one of these gives up now may be one that another has waited for.
         keys.append(&mut self.consumers_in_conflict);
         for key in &keys {
             for (plugin, secret) in self.consumer_entries.remove(&key.id).unwrap_or_default() {
@@ -116,8 +116,8 @@ impl Compiler {
         }
     }
 
-    /// What the consumer and its group add to a route, and what they switch off; nothing if a plugin cannot be built,
-    /// for then the consumer must not pass without it.
+    /// The plugins that the consumer and its group add to a route, and those they disable; nothing if a plugin cannot
+    /// be built, because the consumer must not pass without it.
     fn consumer_instances(
         &mut self,
         snapshot: &Snapshot,

@@ -27,7 +27,7 @@ impl Compiler {
             let key = rules[rule].key();
             match self.instance(snapshot, key, &plugin.name, &plugin.config) {
                 Ok(instance) => instances.extend(instance),
-                // What a global rule protects must not be served without it.
+                // Requests that a global rule protects must not be served without it.
                 Err(reason) => {
                     let missing = || Unavailable::new(Cause::FaultyConfiguration, reason.clone());
                     self.current.global_missing.get_or_insert_with(missing);

@@ -90,7 +90,7 @@ impl Compiler {
         }))
     }
 
-    /// What tells a plugin's instance from one of the same texts with other values behind their references.
+    /// A number that differs between instances of the same texts with other values behind their references.
     fn secrets_version(&self, snapshot: &Snapshot, name: &str, config: &Value) -> u64 {
         let version = |config: &Value| reference::resolve(config, &*self.secrets).version;
         version(config) ^ metadata(snapshot, name).map_or(0, version).rotate_left(1)

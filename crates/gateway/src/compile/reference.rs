@@ -1,6 +1,6 @@
 //! References to secrets in plugin configurations (`model::secret_reference`), replaced when a configuration is
-//! compiled. It finds no value itself: the look-up is handed in and waits for nobody. What cannot be resolved stays as it
-//! is written; where that would let somebody in, nobody is let in.
+//! compiled. It finds no value itself: the look-up is passed in and does not wait. A reference that cannot be resolved
+//! stays as it is written; where that would open access, access is denied.
 
 use std::borrow::Cow;
 
@@ -22,7 +22,7 @@ impl SecretValues for NoValues {
 pub(super) struct Resolved<'a> {
     /// The configuration; borrowed where it has no reference.
     pub(super) config: Cow<'a, Value>,
-    /// What tells it from the same configuration with other values; 0 where it has no reference.
+    /// A number that differs from that of the same configuration with other values; 0 where it has no reference.
     pub(super) version: u64,
     /// Whether some reference leads nowhere.
     pub(super) incomplete: bool,

@@ -163,7 +163,7 @@ impl Compiler {
             };
             match self.instance(snapshot, owner.unwrap_or(object.key()), effective.name, effective.config) {
                 Ok(instance) => instances.extend(instance),
-                // A route whose protection cannot be built must not run without it.
+                // A route must not run without a plugin that cannot be built, because the plugin may protect it.
                 Err(reason) => {
                     self.fault(object.key(), reason.clone());
                     missing = Some(Unavailable::new(Cause::FaultyConfiguration, reason));
@@ -241,7 +241,7 @@ fn rule(object: &Object, written: &WrittenRoute, service: Option<&Service>) -> R
     .map_err(|error| error.to_string())
 }
 
-/// What the route's label says, else its service's.
+/// The priority in the route's label, else in its service's.
 fn priority(written: &WrittenRoute, service: Option<&Service>) -> Priority {
     let own = written.rare().labels.get(PRIORITY_LABEL);
     let label = own.or_else(|| service?.labels.get(PRIORITY_LABEL));

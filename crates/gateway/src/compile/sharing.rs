@@ -1,6 +1,6 @@
-//! What compiled objects have in common: a plugin instance belongs to the object it is written in, so that a service's
-//! is one however many routes use it, and stays the same while that object does; equal chains are one chain. It holds
-//! nothing alive: what no generation uses any more is gone.
+//! Sharing of compiled objects: a plugin instance belongs to the object it is written in, so that a service has one
+//! instance however many routes use it, and keeps it while the object stays the same; equal chains are one chain. It
+//! holds weak references only: an instance that no generation uses is dropped.
 
 use std::sync::{Arc, Weak};
 
@@ -10,7 +10,7 @@ use stdx::hash::FastMap;
 
 use exchange::plugin::chain::{Chain, Instance};
 
-/// Entries below which nobody looks for dead ones.
+/// The table is not swept for dead entries below this number.
 const SWEEP_MIN: usize = 256;
 
 /// See the module.
@@ -54,7 +54,7 @@ impl Sharing {
         }
     }
 
-    /// Remembers an instance for the next who asks.
+    /// Remembers an instance for later calls.
     pub(super) fn keep_instance(
         &mut self,
         snapshot: &Snapshot,

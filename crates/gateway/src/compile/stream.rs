@@ -12,8 +12,8 @@ use crate::runtime::StreamRoute;
 use exchange::plugin::stream::chain::StreamChain;
 
 impl Compiler {
-    /// Compiles the stream route under `key` as it is now, or takes it out if it is gone. One whose protection cannot
-    /// be built stays out, and is a fault.
+    /// Compiles the stream route under `key` as it is now, or takes it out if it is gone. If one of its plugins cannot
+    /// be built, it stays out, and is a fault.
     pub(super) fn compile_stream_route(&mut self, snapshot: &Snapshot, key: &Key) {
         self.current.stream_routes.remove(&key.id);
         match self.stream_chain(snapshot, key) {

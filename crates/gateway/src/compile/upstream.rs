@@ -52,7 +52,7 @@ impl Compiler {
         Ok(())
     }
 
-    /// Takes out upstreams whose plugins are gone.
+    /// Takes out upstreams of plugins that no longer exist.
     pub(super) fn sweep_plugin_upstreams(&mut self) {
         let current = &mut self.current;
         self.plugin_upstreams.retain(|identity, holder| {

@@ -24,7 +24,7 @@ use exchange::options::Options;
 use exchange::overload::Shared;
 use net::listener::ListenerSet;
 
-/// What a worker is started with, again if it has to be.
+/// The parts that a worker is started with, again if it has to be.
 pub(super) struct Seed {
     pub(super) index: usize,
     pub(super) options: Arc<Options>,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) enum CurrentWork {
     /// No request.
     Nothing,
-    /// A request whose route is being looked for.
+    /// A request is matched.
     Matching,
     /// A request of the route in this slot.
     Route(u32),

@@ -1,4 +1,5 @@
-//! What other threads see of a worker: counters and marks, each written by that worker alone unless it says otherwise.
+//! The state of a worker as other threads see it: counters and marks, each written by that worker alone unless it says
+//! otherwise.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -7,12 +8,12 @@ use super::failures::FailureCounts;
 use crate::observe::idle_counts::IdleCounts;
 use exchange::overload::capacity::Shortage;
 
-/// What all workers see of each other and control sees of them: a few counters, each written by one worker.
+/// The state of a worker as other workers and the control side see it: a few counters, each written by one worker.
 #[derive(Debug, Default)]
 pub struct Status {
     /// Open client connections.
     pub connections: AtomicUsize,
-    /// Sockets that it accepts on, or whose queue it is still serving.
+    /// Sockets that it accepts on, or still serves the queue of.
     pub accepting: AtomicUsize,
     /// Client connections accepted so far.
     pub accepted: AtomicU64,

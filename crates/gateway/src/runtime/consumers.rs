@@ -9,7 +9,7 @@ use stdx::persistent::ShardedMap;
 use exchange::exchange::Consumer;
 use exchange::plugin::chain::Instance;
 
-/// What a consumer and its group add to a route's plugins; [`Consumer::attached`] holds it.
+/// The plugins that a consumer and its group add to a route's; [`Consumer::attached`] holds it.
 #[derive(Default)]
 pub struct ConsumerPlugins {
     /// Their compiled plugins.
@@ -39,7 +39,7 @@ impl Consumers {
         self.by_plugin.get(plugin)?.get(key)
     }
 
-    /// The consumer of that name, seen through no credential: who an anonymous request counts as.
+    /// The consumer of that name, seen through no credential: an anonymous request counts as this one.
     pub fn named(&self, username: &str) -> Option<&Arc<Consumer>> {
         self.by_name.get(username)
     }

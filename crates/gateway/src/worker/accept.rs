@@ -30,9 +30,9 @@ const SKEW_MIN: usize = 2;
 const SKEW_SHARE: usize = 8;
 /// How long a worker stops accepting when no descriptor is left and no connection gives way: retrying at once would spin.
 const EXHAUSTED_PAUSE_MS: u64 = 50;
-/// Of connections that come in one go the first are begun one by one, with everybody else's events in between: beginning
-/// one, with its head and its connection to a node, takes some 70 µs, and all at once would hold up whoever has something
-/// to read or to write. The longer a burst goes on, the more at once, one for each so many of it, ...
+/// The first connections of a burst are begun one by one, with other events in between: beginning one, with its head
+/// and its connection to an endpoint, takes some 70 µs, and all at once would delay every connection that has something
+/// to read or to write. The longer a burst goes on, the more are begun at once, one for each so many of it, ...
 const BURST_SHARE: usize = 8;
 /// ... up to these, so that a queue that is never empty is taken up faster than it fills.
 const ACCEPTS_AT_ONCE: usize = 16;

@@ -17,8 +17,9 @@ use net::env::{self, Stream};
 
 /// One turn of the slow loop; deadlines are met to within this and the steps of [`wake_in_batches`].
 const TURN_MS: u64 = 20;
-/// Whose time is over is woken in so many steps at most, a millisecond apart. Ending a connection takes some 40 µs, and its
-/// client often comes again at once: together they would hold up whoever has something to read or to write.
+/// Wakes expired timers in at most this many batches, one per millisecond. Ending a connection takes some 40 µs, and
+/// its client often connects again at once: all of them together would delay every connection that has something to
+/// read or to write.
 const WAKE_STEPS: usize = 10;
 const STEP_MS: u64 = 1;
 /// However many are due in a step, so many at once at most, and everybody else's events in between.
@@ -143,7 +144,7 @@ impl Worker {
         self.wake_connections();
     }
 
-    /// What need not be done more often than once a second.
+    /// The work that is done once a second.
     fn sweep(&self, now_ms: u64) {
         let WorkerContext { local, status, upstreams, .. } = &*self.context;
         status.idle_upstream.store(upstreams.sweep(now_ms), Ordering::Relaxed);

@@ -23,11 +23,11 @@ pub(crate) struct Worker {
     pub(super) listeners: RefCell<Listeners>,
     /// A task that it cannot do without has panicked.
     pub(super) critical_task_failed: tokio::sync::Notify,
-    /// The revision whose deleted routes were last swept from the counters.
+    /// The revision at which counters of deleted routes were last swept.
     pub(super) swept_revision: Cell<u64>,
 }
 
-/// What a worker is made of.
+/// The parts that a worker is made of.
 pub(crate) struct Parts {
     pub(crate) index: usize,
     pub(crate) options: Arc<Options>,

@@ -1,5 +1,5 @@
-//! What is wrong with a request head that cannot be parsed. The verdict is that of a reader of single bytes, so that it is
-//! the same however the bytes arrive. It refuses to know what is wrong with a head that is complete.
+//! The fault of a request head that cannot be parsed. The verdict is that of a reader of single bytes, so that it is
+//! the same however the bytes arrive. Complete heads are not its concern.
 
 use std::mem::MaybeUninit;
 
@@ -9,8 +9,8 @@ use crate::HeadError;
 use crate::limits::Limits;
 use crate::line::{self, FieldSlots};
 
-/// The first fault of what has come, in the order of its bytes: what lies behind a limit is not looked at. `None` as long
-/// as more bytes decide. Parses anew, which only those wait for who are refused.
+/// The first fault of the bytes that have come, in their order: bytes behind a limit are not looked at. `None` as long
+/// as more bytes decide. Parses anew, a cost that only refused requests have.
 #[cold]
 #[inline(never)]
 pub(super) fn first_fault(input: &[u8], skipped: usize, limits: &HeadLimits) -> Option<HeadError> {
@@ -37,7 +37,7 @@ fn version_fault(seen: &[u8], method: Option<&str>, target: Option<&str>) -> Opt
     }
     let version = seen.get(method.len() + target.len() + b"  ".len()..).unwrap_or_default();
     let fits = |(byte, form): (&u8, &u8)| match form {
-        // Nobody has spoken 0.9 with a version, nor any 0.
+        // HTTP/0.9 requests have no version, and no other 0.x exists.
         b'1' => matches!(byte, b'1'..=b'9'),
         b'0' => byte.is_ascii_digit(),
         _ => byte == form,

@@ -1,4 +1,4 @@
-//! What the schemas of consumers and credentials cannot say.
+//! Rules for consumers and credentials that their schemas cannot express.
 
 use serde_json::Value;
 

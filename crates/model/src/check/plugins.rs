@@ -8,7 +8,7 @@ use crate::unsupported;
 
 use super::{expression, plugin_names};
 
-/// What precedes a plugin fault in the contract's line for consumers and credentials.
+/// The text before a plugin fault in the contract's line for consumers and credentials.
 const fn invalid_plugins_prefix(schema_type: SchemaType) -> &'static str {
     match schema_type {
         SchemaType::Consumer => "invalid plugins configuration: ",

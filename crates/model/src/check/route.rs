@@ -1,4 +1,4 @@
-//! What the schemas of routes, services and stream routes cannot say.
+//! Rules for routes, services and stream routes that their schemas cannot express.
 
 use router::cidr;
 use router::hosts::HostPattern;

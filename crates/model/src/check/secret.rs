@@ -1,4 +1,4 @@
-//! Secret managers: the first part of the id names the manager, whose schema it is.
+//! Secret managers: the first part of the id names the manager, and so the schema.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What the schema of upstreams cannot say, of upstream objects and of those inside routes and services.
+//! Rules that the schema of upstreams cannot express, for upstream objects and those inside routes and services.
 
 use serde_json::Value;
 

@@ -81,7 +81,7 @@ pub(super) fn of(key: &Key, resource: &Resource) -> Vec<Reference> {
     references
 }
 
-/// What the plugins of an object name: upstreams (`traffic-split`) and protos. Nothing waits for these.
+/// The objects that the plugins of an object name: upstreams (`traffic-split`) and protos. No object waits for these.
 pub(super) fn mentions(resource: &Resource) -> Vec<Key> {
     let mut found = Vec::new();
     for plugin in resource.plugins() {
@@ -103,7 +103,7 @@ impl Snapshot {
         }
     }
 
-    /// What names an upstream or a proto in a plugin's configuration.
+    /// The fields that name an upstream or a proto in a plugin's configuration.
     fn used_by_a_plugin(&self, key: &Key) -> Option<String> {
         let place = if key.kind == Kind::Upstream { "plugin in " } else { "" };
         let user = self.mentions.get(key).min_by(|left, right| rank(left).cmp(&rank(right)))?;

@@ -40,7 +40,7 @@ fn apply(snapshot: &Snapshot, changes: &[Change]) -> Applied {
     snapshot.apply(&catalog(), changes, snapshot.revision() + 1, Policy::Lenient)
 }
 
-/// What is in force, what is faulty, what differs, each as words.
+/// The objects in force, the faulty ones and the differences, each as words.
 fn check(applied: &Applied, in_force: &str, faulty: &str, differs: &str) {
     let snapshot = &applied.snapshot;
     let mut keys: Vec<Key> = Kind::ALL
@@ -71,7 +71,7 @@ fn second_consumer_with_same_key_waits() {
         (&*fault.pointer, &*fault.reason),
         ("/plugins/auth/key", "duplicate key found with consumer: jack")
     );
-    // Who holds the key keeps it, whoever is written again.
+    // The consumer that holds the key keeps it, whichever consumer is written again.
     let again = apply(&both.snapshot, &[consumer("jill", "k")]);
     check(&again, "consumers/jack", "consumers/jill", "");
     let again = apply(&again.snapshot, &[consumer("jack", "k")]);
@@ -139,7 +139,7 @@ fn closed_form_gives_way_to_a_good_one() {
     // A later text that is harder to read does not give up the place that is held.
     let held = apply(&Snapshot::empty(), &[faulty(r#"{"uri": "/a", "colour": 1}"#)]);
     assert!(is_closed(&apply(&held.snapshot, &[faulty(r#"{"uri": 7}"#)])));
-    // Of a text whose secrets cannot be decrypted the match is known.
+    // The match of a route is known even if its secrets cannot be decrypted.
     let mut sealed = faulty("{}");
     let written = sealed.written.as_mut().unwrap();
     written.text = Written::unreadable_json("no key", r#"{"uri": "/a", "plugins": {}}"#);
@@ -433,7 +433,7 @@ fn objects() -> Vec<Change> {
     changes
 }
 
-/// What can be seen of a snapshot.
+/// The visible state of a snapshot.
 fn seen(snapshot: &Snapshot) -> impl PartialEq + std::fmt::Debug + use<> {
     let mut in_force: Vec<(String, Arc<str>)> = Kind::ALL
         .into_iter()

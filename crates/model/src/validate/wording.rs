@@ -148,7 +148,7 @@ fn inside(
     errors.iter().flat_map(faults).collect()
 }
 
-/// What a number may be, where the schema bounds it on both sides.
+/// The range of a number that the schema bounds on both sides.
 fn range(error: &ValidationError<'_>, schema: &Value) -> Option<String> {
     let place = place(error, schema)?;
     let (least, most) = (place.get("minimum")?, place.get("maximum")?);
@@ -298,7 +298,7 @@ fn segments(path: &Location) -> Vec<String> {
         .collect()
 }
 
-/// What the schema says at the keyword that failed.
+/// The value of the schema at the keyword that failed.
 fn keyword<'a>(error: &ValidationError<'_>, schema: &'a Value) -> Option<&'a Value> {
     schema.pointer(error.schema_path().as_str())
 }
@@ -310,7 +310,7 @@ fn expected_type(keyword: &Value) -> String {
     }
 }
 
-/// What the alternatives of an `anyOf` require, as the Lua validator lists it.
+/// The requirements of the alternatives of an `anyOf`, as the Lua validator lists them.
 fn alternatives(any_of: &Value) -> String {
     let required: Vec<String> = any_of
         .as_array()

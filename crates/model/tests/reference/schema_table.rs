@@ -95,7 +95,7 @@ fn alternatives(schema: &Value) -> String {
     if kinds.is_empty() { by_values.unwrap_or_default().to_owned() } else { kinds.join(" or ") }
 }
 
-/// What a value is limited to, in words. Patterns are left to the schema: they tell a reader little.
+/// The limits of a value, in words. Patterns are left to the schema, because they say little to a reader.
 fn limits(schema: &Value) -> String {
     let mut limits = Vec::new();
     let values = schema.get("enum").or_else(|| schema["items"].get("enum")).and_then(Value::as_array);

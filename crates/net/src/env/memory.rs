@@ -51,7 +51,7 @@ pub fn open_files_limit() -> u64 {
 /// Nothing: here tasks take turns in an order that the seed decides.
 pub async fn yield_when_spent() {}
 
-/// Lets the seed decide who goes on.
+/// Yields: the seed decides which task goes on.
 pub async fn yield_to_events() {
     let mut has_yielded = false;
     poll_fn(|cx| {
@@ -64,7 +64,7 @@ pub async fn yield_to_events() {
     .await;
 }
 
-/// Lets the seed decide who goes on, for a task that is polled.
+/// Yields inside a poll: the seed decides which task goes on.
 pub fn wake_after_events(cx: &mut Context<'_>) {
     cx.waker().wake_by_ref();
 }
@@ -94,7 +94,7 @@ pub async fn sleep_ns(nanoseconds: u64) {
     .await;
 }
 
-/// A time somebody waits for, forgotten when they no longer do.
+/// A time that a task waits for, dropped when it no longer does.
 struct Sleep {
     deadline_ns: u64,
     id: u64,

@@ -6,7 +6,7 @@
 
 use super::{PathError, PathOptions};
 
-/// What separates a segment from its parameters in servlet paths.
+/// The separator between a segment and its parameters in servlet paths.
 pub(super) const PARAMETER_MARK: u8 = b';';
 
 /// Writes both forms of `raw`, which begins with a slash.
@@ -163,7 +163,7 @@ fn check_decoded(value: u8) -> Result<(), PathError> {
     }
 }
 
-/// The value of the escape whose `%` stands at `index`.
+/// The value of the escape at `index`.
 fn escape_at(path: &[u8], index: usize) -> Option<u8> {
     let high = char::from(*path.get(index + 1)?).to_digit(16)?;
     let low = char::from(*path.get(index + 2)?).to_digit(16)?;

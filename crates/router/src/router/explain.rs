@@ -1,7 +1,7 @@
 //! Why a route matched and why the others did not.
 //!
-//! Refuses to be quick: it is for people who ask, not for traffic. It walks the candidates as a lookup does, so it
-//! cannot tell another story.
+//! Not built for speed: it is for people who ask, not for traffic. It walks the candidates as a lookup does, so that
+//! both always agree.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub struct Considered {
     pub verdict: Verdict,
 }
 
-/// What became of a candidate. A lookup makes its tests in the order of these variants.
+/// The result for a candidate. A lookup makes its tests in the order of these variants.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
     /// It is the route.
@@ -63,10 +63,8 @@ impl fmt::Display for Verdict {
 }
 
 impl Router {
-    /// All routes whose path fits the request's, in the order they are tried, with what became of each: also those a
-    /// lookup does not reach, and last, in no particular order, those that only stand under other hosts.
-    ///
-    /// At most 1,000 are listed.
+    /// All routes with a path that fits the request's, in the order they are tried, with the result for each: also
+    /// those a lookup does not reach, and last, in no particular order, those that only stand under other hosts.
     pub fn explain<V: RequestView>(&self, request: &V) -> Vec<Considered> {
         let mut all = Vec::new();
         let mut winner = None;

@@ -16,7 +16,7 @@ pub const TEXT_BYTES_MAX: usize = 4096;
 /// Bytes walked in one search before it is given up: 2 to 7 ms of a core, measured with the patterns of this module's
 /// tests. A worker serves no other request meanwhile.
 const WALK_BYTES_MAX: u64 = 2 << 20;
-/// What one step of the engine counts as, in bytes walked, each of which takes 2 to 3 ns.
+/// The cost of one step of the engine, in bytes walked, each of which takes 2 to 3 ns.
 const STEP_BYTES: u64 = 8;
 /// A walk that notes groups runs on a slower engine, which takes 7 to 10 ns for a byte, and more for a longer pattern.
 const GROUPS_WEIGHT: u64 = 4;
@@ -30,7 +30,7 @@ const BACKTRACKS_MAX: usize = 100_000;
 pub struct BacktrackingRegex {
     regex: Regex,
     cost: Cost,
-    /// What a byte of a walk counts as.
+    /// The cost of a byte of a walk.
     weight: u64,
 }
 
@@ -61,7 +61,7 @@ pub enum GaveUp {
     TooManySteps,
 }
 
-/// What an access to the text costs, known from the compiled program.
+/// The cost of an access to the text, known from the compiled program.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Cost {
     /// The whole pattern runs on the linear engine: no bound is needed.
@@ -223,7 +223,7 @@ fn is_bounded_delegate(line: &str) -> bool {
     !pattern.replace("(?", "(").contains(['*', '+', '{', '?'])
 }
 
-/// What a byte of a walk counts as in a listed program: the most of its instructions.
+/// The cost of a byte of a walk in a listed program: the most of its instructions.
 fn weight(listing: &str) -> u64 {
     let with_groups = listing.lines().filter(|line| line.contains("capture_groups: Some("));
     with_groups.map(|line| GROUPS_WEIGHT + (line.len() / PATTERN_BYTES_A_WEIGHT) as u64).max().unwrap_or(1)
@@ -237,7 +237,7 @@ impl fmt::Debug for Listing<'_> {
     }
 }
 
-/// Unwinds a search whose budget is spent.
+/// Unwinds a search that has spent its budget.
 struct BudgetSpent;
 
 /// A text that counts what a search costs.
@@ -254,7 +254,7 @@ impl<'t> Metered<'t> {
         Metered { text, cost, weight, left_bytes: Cell::new(WALK_BYTES_MAX), gave_bytes: Cell::new(false) }
     }
 
-    /// What a walk over the whole text counts as.
+    /// The cost of a walk over the whole text.
     fn walk_bytes(&self) -> u64 {
         self.text.len() as u64 * self.weight
     }

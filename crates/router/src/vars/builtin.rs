@@ -181,7 +181,7 @@ builtin_variables! {
     UpstreamUri = "upstream_uri",
     /// The canonical path, decoded.
     Uri = "uri",
-    /// Who has to act so that the failure does not happen again: `client`, `gateway` or `origin`.
+    /// The side that has to act so that the failure does not happen again: `client`, `gateway` or `origin`.
     WeirBlame = "weir_blame",
     /// Why the request failed, a code from the table of causes; unset when it did not.
     WeirCause = "weir_cause",

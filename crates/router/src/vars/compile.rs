@@ -16,7 +16,7 @@ use crate::cidr::CidrSet;
 pub struct ExpressionError {
     /// Where in the expression, such as `[2][0]`; `expression` for the whole.
     pub path: String,
-    /// What is wrong there.
+    /// The fault there.
     pub reason: String,
 }
 

@@ -41,7 +41,7 @@ pub(super) enum Condition {
     Order(Order, f64),
 }
 
-/// What a configuration compares with.
+/// The value that a configuration compares with.
 #[derive(Clone, Debug)]
 pub(super) enum Operand {
     Boolean(bool),

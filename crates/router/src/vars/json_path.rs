@@ -74,7 +74,7 @@ impl JsonPath {
         found
     }
 
-    /// What a variable has for it: the only value, or a list of several.
+    /// The value of a variable for it: the only value, or a list of several.
     #[must_use]
     pub fn value<'j>(&self, root: &'j serde_json::Value) -> Option<super::Value<'j>> {
         let found = self.select(root);

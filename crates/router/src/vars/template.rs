@@ -116,7 +116,7 @@ impl Template {
         })
     }
 
-    /// What takes the place of each of [`Self::variables`] where it is unset.
+    /// The text in place of each of [`Self::variables`] where it is unset.
     pub fn defaults(&self) -> impl Iterator<Item = Option<&str>> {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Text(_) => None,

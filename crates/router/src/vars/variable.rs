@@ -1,6 +1,4 @@
-//! What variable a name stands for.
-//!
-//! Refuses to know values.
+//! Variables by their names.
 
 use super::{BuiltinVariable, JsonPath, JsonPathError};
 
@@ -31,7 +29,7 @@ pub enum Variable {
     UriParam(Box<str>),
 }
 
-/// What of a GraphQL request.
+/// A part of a GraphQL request.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum GraphqlVariable {
     /// The operation's name.
@@ -53,7 +51,7 @@ pub enum VariableError {
     JsonPath {
         /// The name as written.
         name: String,
-        /// What is wrong with the path.
+        /// The fault of the path.
         error: JsonPathError,
     },
 }

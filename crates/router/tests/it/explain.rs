@@ -1,4 +1,4 @@
-//! What the router says about its choices.
+//! The router's explanation of its choices.
 
 use router::{Mode, Verdict};
 use serde_json::json;

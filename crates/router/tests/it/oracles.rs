@@ -1,4 +1,4 @@
-//! What the fuzz targets of this crate hold it to; the properties here and the targets there share it.
+//! The oracles of this crate's fuzz targets; the properties here and the targets there share them.
 
 #[path = "../../../../fuzz/oracles/corpus.rs"]
 pub mod corpus;

@@ -52,7 +52,7 @@ pub(crate) fn router(mode: router::Mode, rules: &[RuleInput]) -> Router {
     router
 }
 
-/// What the router finds.
+/// The route that the router finds.
 pub(crate) fn find(router: &Router, request: &Request) -> Option<u32> {
     router.find(request, &mut Params::new())
 }

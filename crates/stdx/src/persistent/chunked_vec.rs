@@ -121,7 +121,7 @@ fn join(chunk: usize, slot: usize) -> u32 {
     u32::try_from(chunk * CHUNK_SLOTS + slot).expect("memory holds fewer than 2^32 values")
 }
 
-/// What one change copies: a few KiB for values that are references.
+/// The copy of one change: a few KiB for values that are references.
 const CHUNK_SLOTS: usize = 256;
 
 #[cfg(test)]

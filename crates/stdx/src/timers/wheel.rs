@@ -58,7 +58,7 @@ impl Wheel {
         self.count
     }
 
-    /// Adds an item; one whose tick has passed comes with the next tick.
+    /// Adds an item; if its tick has passed, it comes with the next tick.
     pub(super) fn insert(&mut self, item: Item) {
         self.count += 1;
         let node = self.free;
@@ -141,7 +141,7 @@ impl Wheel {
         std::mem::replace(&mut self.levels[level].slots[slot], NONE)
     }
 
-    /// Puts a node in the lowest level whose current turn reaches its item's tick, not before `earliest`.
+    /// Puts a node in the lowest level with a current turn that reaches its item's tick, not before `earliest`.
     fn place(&mut self, node: u32, earliest: u64) {
         let placed = &mut self.nodes[node as usize];
         let tick = placed.item.tick.max(earliest).min(self.now + HORIZON);
@@ -171,7 +171,7 @@ const SLOTS: u64 = 64;
 const SLOT_BITS: u32 = SLOTS.trailing_zeros();
 /// With ticks of 16 ms the levels span 1 s, 65 s, 70 min and 74 h.
 const LEVELS: usize = 4;
-/// What lies farther away waits here and is placed again when the slot comes up.
+/// Items that lie farther away wait here and are placed again when the slot comes up.
 const HORIZON: u64 = (1 << (SLOT_BITS * LEVELS as u32)) - (1 << (SLOT_BITS * (LEVELS as u32 - 1)));
 
 #[cfg(test)]

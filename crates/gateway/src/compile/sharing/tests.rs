@@ -1,4 +1,4 @@
-//! That instances and chains are shared by whoever uses the same object, and gone with the last one.
+//! Instances and chains are shared by the routes that use the same object, and dropped with the last one.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -9,7 +9,8 @@ use stdx::nearest::nearest;
 use super::{characters, keyword, lua_type, place, plain, segments};
 use crate::validate::{Clarity, SchemaFault};
 
-/// The alternative that was meant: the only one of the value's type, or of several the only one whose pattern fits.
+/// The alternative that was meant: the only one of the value's type, or of several the only one with a matching
+/// pattern.
 pub(super) fn meant<'e>(
     alternatives: &'e [Vec<ValidationError<'static>>],
     pointer: &str,

@@ -1,6 +1,6 @@
-//! Both ends of a connection in memory and what is on its way between them, with the habits of TCP that hurt: data is
-//! cut into pieces at will, an end may hear late of what has arrived, a close with unread data resets, and a reset may
-//! destroy what was not read yet. A state machine over times that are handed in; it wakes and schedules nobody itself.
+//! Both ends of a connection in memory and the bytes on their way, with the habits of TCP that hurt: data is cut into
+//! pieces at will, an end may hear late of bytes that have arrived, a close with unread data resets, and a reset may
+//! destroy unread bytes. A state machine over times that are handed in; it wakes and schedules no task itself.
 
 mod calls;
 
@@ -16,7 +16,7 @@ use super::random::Random;
 pub struct Link {
     /// From sending to arrival, in nanoseconds, drawn for each piece; pieces never overtake each other.
     pub latency_ns: (u64, u64),
-    /// What may be on its way or unread in one direction, in bytes, drawn for each connection and direction.
+    /// Bytes that may be on their way or unread in one direction, drawn for each connection and direction.
     pub room_bytes: (u64, u64),
     /// How often a read or write moves less than it could, in percent.
     pub pieces_percent: u64,
@@ -28,9 +28,9 @@ pub struct Link {
     pub stall_percent: u64,
     /// How long that lasts, in nanoseconds.
     pub stall_ns: (u64, u64),
-    /// Attempts to connect that are refused although somebody listens, in percent.
+    /// Attempts to connect that are refused although a listener is there, in percent.
     pub refuse_percent: u64,
-    /// Attempts to connect that nobody ever answers, in percent.
+    /// Attempts to connect that are never answered, in percent.
     pub hang_percent: u64,
     /// Whether the far side of a reset sees an orderly end, as no network should have it; for tests of tests.
     pub softens_resets: bool,
@@ -74,11 +74,11 @@ struct End {
     address: SocketAddr,
     owner: Group,
     room_bytes: usize,
-    /// What is on its way here, by time of arrival.
+    /// Bytes on their way here, by time of arrival.
     flying: VecDeque<(u64, Flight)>,
     flying_bytes: usize,
     last_arrival_ns: u64,
-    /// What has arrived and was not read.
+    /// Bytes that have arrived and were not read.
     received: VecDeque<u8>,
     finished: bool,
     reset: bool,
@@ -230,7 +230,7 @@ impl Connection {
                 Flight::Bytes(bytes) => {
                     self.ends[end].flying_bytes -= bytes.len();
                     if self.ends[end].closed {
-                        // Nobody is there to read it: the sender is told so.
+                        // The receiver has closed: the sender gets a reset.
                         self.send(1 - end, Flight::Reset, now_ns);
                     } else if !self.ends[end].at_end() {
                         self.ends[end].received.extend(bytes);

@@ -1,6 +1,6 @@
 //! One thread's tasks in virtual time: the next to run is drawn from the seed, and when none can run the clock jumps to
-//! the next event. The set of runnable tasks has one order whoever woke them first, so that the same seed gives the same
-//! run in every process. It knows no sockets.
+//! the next event. The set of runnable tasks has one order whichever task woke them first, so that the same seed gives
+//! the same run in every process. It knows no sockets.
 
 use parking_lot::Mutex;
 use std::any::Any;
@@ -14,16 +14,16 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use super::random::Random;
 
-/// What a step may take, in nanoseconds: work is never free, and never the same.
+/// The time of a step, in nanoseconds: work is never free, and never the same.
 const STEP_NS: (u64, u64) = (500, 20_000);
-/// One in so many steps polls a task that nobody woke; a future must bear it.
+/// One in so many steps polls a task that was not woken; a future must bear it.
 const SPURIOUS_ONE_IN: u64 = 24;
 /// Steps after which a run counts as one that never ends.
 const STEPS_MAX: u64 = 3_000_000;
 
 /// The tasks that end together: a worker's, or the world's outside the gateway.
 pub type Group = u64;
-/// The group of whoever is not a worker.
+/// The group of tasks that belong to no worker.
 pub(super) const WORLD: Group = 0;
 
 /// A panic that a simulation has planted: it ends the task it happens in and nothing else, as on a real worker.
@@ -55,7 +55,7 @@ impl Wake for TaskWaker {
     }
 }
 
-/// What happens when its time has come.
+/// The action when its time has come.
 pub(super) type Event = Box<dyn FnOnce()>;
 /// When, and which of those at the same time: the order in which they were asked for does not matter.
 pub(super) type EventKey = (u64, u64);
@@ -107,7 +107,7 @@ impl Executor {
         self.next_id.replace(self.next_id.get() + 1)
     }
 
-    /// What has run so far and when, as one number: equal for equal runs.
+    /// The steps so far and their times, as one number: equal for equal runs.
     pub(super) fn digest(&self) -> u64 {
         self.digest.get()
     }
@@ -122,7 +122,7 @@ impl Executor {
         self.add(self.group.get(), false, Box::pin(body));
     }
 
-    /// Adds a task whose group is its own; what it spawns ends with it.
+    /// Adds a task with a group of its own; tasks that it spawns end with it.
     pub(super) fn spawn_root(&self, body: impl Future<Output = ()> + 'static) -> Group {
         let group = self.next_id();
         self.add(group, true, Box::pin(body));

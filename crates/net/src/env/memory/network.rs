@@ -1,4 +1,4 @@
-//! The network in memory: who listens where, how each place is reached, how connections come about and what harm comes
+//! The network in memory: the listeners, how each place is reached, how connections come about and which faults happen
 //! to them. It carries bytes and understands none.
 
 use parking_lot::{Mutex, MutexGuard};
@@ -17,10 +17,10 @@ use super::stream::{Shared, Stream, lock, schedule};
 use super::world::{world, world_left};
 use super::{monotonic_ns, sleep_ns};
 
-/// The first port given to those who do not care.
+/// The first port for binds that ask for none.
 const FIRST_FREE_PORT: u16 = 30_000;
 
-/// Harm that the network did, for whoever has to judge what came of it.
+/// A fault that the network caused, for tests that judge its effect.
 #[derive(Clone, Debug)]
 pub struct Harm {
     /// When it was over, in nanoseconds of the world's clock.
@@ -69,7 +69,7 @@ impl Network {
         self.harms.borrow().clone()
     }
 
-    /// Closes whatever nobody holds any more.
+    /// Closes ends that no task holds any more.
     pub(super) fn clear(&self) {
         let places = std::mem::take(&mut *self.places.borrow_mut());
         for queue in places.into_values().flatten() {
@@ -149,7 +149,7 @@ impl Drop for BoundSocket {
         if let Some(others) = world.network.places.borrow_mut().get_mut(&self.address) {
             others.retain(|other| !Arc::ptr_eq(other, &self.queue));
         }
-        // Whom nobody has accepted is reset.
+        // A connection that was not accepted is reset.
         abandoned.iter().for_each(|(stream, _)| stream.reset_on_close());
         drop(abandoned);
     }
@@ -196,7 +196,7 @@ impl Listener {
     }
 }
 
-/// Opens a connection from an address that nobody cares about.
+/// Opens a connection from an arbitrary address.
 pub async fn connect(address: SocketAddr) -> io::Result<Stream> {
     let port = world().network.free_port();
     connect_from(SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1)), port), address).await
@@ -236,7 +236,7 @@ pub async fn connect_from(local: SocketAddr, address: SocketAddr) -> io::Result<
     Ok(Stream::new(shared, 0))
 }
 
-/// What the network will do to a connection.
+/// The treatment of a connection by the network.
 enum Doom {
     Reset { after_ns: u64 },
     Stall { after_ns: u64, for_ns: u64 },

@@ -66,7 +66,7 @@ impl Stream {
         self.at_end(|connection, end, now_ns| connection.poll_read(end, cx, room, now_ns))
     }
 
-    /// As [`Stream::poll_read`]: here it makes no difference who is asked first.
+    /// As [`Stream::poll_read`]: here it makes no difference whether readiness or the socket is asked first.
     pub fn poll_read_at_once(&mut self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
         self.poll_read(cx, room)
     }
@@ -92,7 +92,7 @@ impl Stream {
         self.at_end(|connection, end, _| connection.poll_peek(end, cx, room))
     }
 
-    /// As [`Stream::poll_peek`]: here it makes no difference who is asked first.
+    /// As [`Stream::poll_peek`]: here it makes no difference whether readiness or the socket is asked first.
     pub fn poll_peek_at_once(&mut self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
         self.poll_peek(cx, room)
     }
@@ -167,7 +167,7 @@ impl Stream {
         lock(&self.connection).is_harmed()
     }
 
-    /// What names the connection in a trace.
+    /// The name of the connection in a trace.
     pub fn id(&self) -> u64 {
         lock(&self.connection).id
     }

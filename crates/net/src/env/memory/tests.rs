@@ -23,7 +23,7 @@ fn rough() -> Link {
     }
 }
 
-/// What `body` returns in the world of `seed`.
+/// The result of `body` in the world of `seed`.
 fn run<T: 'static>(seed: u64, body: impl Future<Output = T> + 'static) -> T {
     let ran = simulate(seed, false, 60_000, body);
     ran.result.unwrap_or_else(|| panic!("seed {seed} is not done in time")).unwrap_or_else(|panic| {
@@ -111,7 +111,7 @@ fn room_is_waited_for_until_a_third_is_free() {
         poll_fn(|cx| client.poll_third_free(cx)).await.unwrap();
         write_all(&mut client, &text(163)).await.unwrap();
         assert!(client.poll_third_free(&mut cx).is_pending());
-        // What is wrong a write finds out.
+        // A write finds the fault.
         poll_fn(|cx| client.poll_third_free(cx)).await.unwrap();
         write_all(&mut client, b"x").await.unwrap_err();
     });
@@ -225,7 +225,7 @@ fn connect_fails_without_listener_else_spreads() {
             }
         });
         sleep_ms(10).await;
-        // Whoever waits at a socket that is closed is reset.
+        // A connection that waits at a closed socket is reset.
         drop(one);
         sleep_ms(10).await;
         let mut reset = 0;

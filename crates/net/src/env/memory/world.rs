@@ -1,5 +1,5 @@
 //! The world of one thread: its executor, its network, its trace. One at a time; tests that need none get an empty one
-//! whose clock stands still.
+//! with a clock that stands still.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -16,7 +16,7 @@ use super::random::Random;
 pub(super) struct World {
     executor: Executor,
     pub(super) network: Network,
-    /// Open ends of connections by who holds them.
+    /// Open ends of connections by the group that holds them.
     ends: RefCell<BTreeMap<Group, usize>>,
     trace: RefCell<Option<Vec<String>>>,
     wall_offset_ns: Cell<u64>,
@@ -41,11 +41,11 @@ pub(super) fn world_left() -> Option<Rc<World>> {
 
 /// How a run went.
 pub struct Ran<T> {
-    /// What the body returned; an error is what it panicked with, and nothing means that it was not done in time.
+    /// The result of the body; an error is its panic, and nothing means that it was not done in time.
     pub result: Option<Result<T, Box<dyn Any + Send>>>,
-    /// What ran when, as one number.
+    /// The steps and their times, as one number.
     pub digest: u64,
-    /// What happened, if it was to be kept.
+    /// The trace, if it was to be kept.
     pub trace: Vec<String>,
 }
 

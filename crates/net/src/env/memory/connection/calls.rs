@@ -1,5 +1,4 @@
-//! What the owner of an end asks of its connection: reading, writing, shutting, closing. What arrives by itself is not
-//! decided here.
+//! The calls of the owner of an end: reading, writing, shutting down, closing. Arrival is decided elsewhere.
 
 use std::io;
 use std::task::{Context, Poll};
@@ -56,7 +55,7 @@ impl Connection {
         Poll::Ready(Ok(count))
     }
 
-    /// What an event loop with edge-triggered readiness does after a read that was not filled.
+    /// An event loop with edge-triggered readiness does this after a read that did not fill its buffer.
     fn note_drained(&mut self, end: usize) {
         let this = &mut self.ends[end];
         if this.received.is_empty() {
@@ -64,7 +63,7 @@ impl Connection {
         }
     }
 
-    /// What a read comes to where nothing has arrived.
+    /// The result of a read where nothing has arrived.
     fn outcome_without_data(&mut self, end: usize, cx: &Context<'_>) -> Option<Poll<io::Result<usize>>> {
         let this = &mut self.ends[end];
         if !this.received.is_empty() {
@@ -127,7 +126,7 @@ impl Connection {
         if let Some(outcome) = self.outcome_without_data(end, cx) {
             return outcome;
         }
-        // All of it: who sees less than fits knows that there is nothing behind it.
+        // All of it, because a reader that gets fewer bytes than fit concludes that nothing is behind them.
         let received = &self.ends[end].received;
         for (place, byte) in room.iter_mut().zip(received) {
             *place = *byte;
@@ -201,7 +200,7 @@ impl Connection {
             return;
         }
         if resets {
-            // What was not sent yet never will be; how much that is only the kernel knows.
+            // Unsent bytes are lost; only the kernel knows how many.
             let flying = &mut self.ends[1 - end].flying;
             let kept = self.random.below(flying.len() as u64 + 1) as usize;
             flying.truncate(kept);
