@@ -156,7 +156,7 @@ pub struct ListenerReport {
     pub name: &'static str,
     /// Its address, with the real port.
     pub address: SocketAddr,
-    /// What is spoken on its connections, outermost first: `http1`.
+    /// The protocols on its connections, outermost first: `http1`.
     pub protocols: Vec<&'static str>,
 }
 

@@ -73,7 +73,7 @@ const TEXTS: [(&str, &str); 19] = [
     ("upstream", include_str!("schema/upstream.json")),
 ];
 
-/// Gives up the compiled forms that nobody asked for since the last call.
+/// Drops the compiled forms that were not used since the last call.
 pub fn release_unused() {
     ALL.iter().filter_map(OnceLock::get).for_each(Validator::release_unused);
 }
@@ -94,7 +94,7 @@ fn parse(text: &str) -> Value {
     serde_json::from_str(text).expect("embedded schemas are JSON")
 }
 
-/// What a schema file may refer to.
+/// The definitions that a schema file may refer to.
 struct Pieces {
     common: Value,
     upstream: Value,

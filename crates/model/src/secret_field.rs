@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::catalog::{Catalog, SchemaType};
 use crate::{Key, Kind};
 
-/// What kind of text a secret is.
+/// The kind of text that a secret is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecretForm {
     /// Any text.

@@ -21,7 +21,7 @@ pub enum SecretReference<'t> {
     Managed {
         /// The secret manager object, as its key has it: `vault/1`.
         manager: &'t str,
-        /// What to ask it for; may have slashes.
+        /// The path to ask it for; may have slashes.
         path: &'t str,
         /// The field of what it answers.
         key: &'t str,
@@ -41,7 +41,7 @@ pub trait SecretValues: Send + Sync {
 
 impl<'t> SecretReference<'t> {
     /// Takes a text apart; none if it is no reference. The case of `$ENV` does not matter, nor does that of `$secret`,
-    /// lest a slip makes a reference a key that lets somebody in.
+    /// because a reference that a slip turns into plain text would be a key that opens access.
     #[must_use]
     pub fn parse(text: &'t str) -> Option<SecretReference<'t>> {
         if let Some(rest) = after(text, ENVIRONMENT) {

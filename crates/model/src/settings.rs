@@ -17,7 +17,7 @@ pub struct PathSettings {
     pub merge_slashes: bool,
     /// A slash at the end is dropped.
     pub delete_uri_tail_slash: bool,
-    /// What follows `;` in a segment is dropped, as servlet containers do.
+    /// The part of a segment behind `;` is dropped, as servlet containers do.
     pub normalize_uri_like_servlet: bool,
     /// An encoded slash (`%2F`) is matched as part of a segment, not as a slash.
     pub match_uri_encoded_slash: bool,
@@ -68,7 +68,7 @@ impl From<RouterMode> for Mode {
     }
 }
 
-/// What both sides need to know to read a configuration and to serve it.
+/// The settings that both sides need, to read a configuration and to serve it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SharedSettings {
@@ -76,7 +76,7 @@ pub struct SharedSettings {
     pub path: PathSettings,
     /// The router.
     pub router: RouterMode,
-    /// Peers whose `X-Forwarded-*` headers are believed.
+    /// Peers with `X-Forwarded-*` headers that are believed.
     pub trusted_addresses: Vec<IpNet>,
     /// Timeouts of upstreams that name none.
     pub upstream_timeout: UpstreamTimeout,

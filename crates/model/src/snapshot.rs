@@ -59,7 +59,7 @@ impl Object {
         self.remarks.as_deref().map(|remarks| &*remarks.warnings).unwrap_or_default()
     }
 
-    /// What it is stored under.
+    /// The key it is stored under.
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.written.key
@@ -71,11 +71,11 @@ impl Object {
 pub struct Change {
     /// Which object.
     pub key: Key,
-    /// What it is now; none: it was deleted.
+    /// The text that it has now; none: it was deleted.
     pub written: Option<Written>,
 }
 
-/// What to do with a faulty object.
+/// The treatment of a faulty object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// It keeps its last good form, or stays out; the rest applies.
@@ -102,10 +102,10 @@ pub struct Difference {
 pub struct Applied {
     /// The new snapshot; under [`Policy::Strict`] with faults, the old one.
     pub snapshot: Snapshot,
-    /// What differs, kinds in resolving order, each object once.
+    /// The differences, kinds in resolving order, each object once.
     pub diff: Vec<Difference>,
-    /// What is wrong with the objects of these changes, and with those that these changes have left without something
-    /// they refer to.
+    /// The faults of the objects of these changes, and of those that these changes have left without something they
+    /// refer to.
     pub faults: Vec<Fault>,
 }
 
@@ -181,12 +181,12 @@ impl Snapshot {
         self.table(kind).values()
     }
 
-    /// What is wrong, object by object, in no particular order.
+    /// The faults, object by object, in no particular order.
     pub fn faulty(&self) -> impl Iterator<Item = &Faulty> {
         self.faulty.values().map(|faulty| &**faulty)
     }
 
-    /// What is wrong with the object under that key; none when it is in force as written, or not there.
+    /// The faults of the object under that key; none when it is in force as written, or not there.
     #[must_use]
     pub fn faulty_at(&self, key: &Key) -> Option<&Faulty> {
         self.faulty.get(key).map(|faulty| &**faulty)
@@ -247,12 +247,12 @@ impl Snapshot {
         object.map(|object| object.warnings()).unwrap_or_default()
     }
 
-    /// What refers to that key, in force or waiting, in no order.
+    /// The objects that refer to that key, in force or waiting, in no order.
     pub fn users_of(&self, key: &Key) -> impl Iterator<Item = &Key> {
         self.dependents.get(key)
     }
 
-    /// What refers to that key, in force or waiting, ordered by key.
+    /// The objects that refer to that key, in force or waiting, ordered by key.
     #[must_use]
     pub fn dependents(&self, key: &Key) -> Vec<Key> {
         let mut keys: Vec<Key> = self.dependents.get(key).cloned().collect();
@@ -266,7 +266,7 @@ impl Snapshot {
         self.secrets.get(reference).any(|key| self.contains(key))
     }
 
-    /// What has that reference to a secret, in force or waiting, ordered by key.
+    /// The objects that have that reference to a secret, in force or waiting, ordered by key.
     #[must_use]
     pub fn referring_to_secret(&self, reference: &Arc<str>) -> Vec<Key> {
         let mut keys: Vec<Key> = self.secrets.get(reference).cloned().collect();

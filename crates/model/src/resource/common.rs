@@ -12,7 +12,7 @@ pub type Labels = BTreeMap<Box<str>, Box<str>>;
 
 /// The label of a route or service that says how soon its requests are refused when not all can be served.
 pub const PRIORITY_LABEL: &str = "weir.priority";
-/// What that label may say, the last to be refused first.
+/// The values of that label, the last to be refused first.
 pub const PRIORITIES: [&str; 3] = ["critical", "default", "sheddable"];
 
 /// A list that most often has one item, written as one field or the other (`uri` or `uris`).

@@ -1,4 +1,4 @@
-//! A consumer: who calls. Knows its fields only.
+//! A consumer: a caller that authentication knows. Knows its fields only.
 
 use serde::Deserialize;
 
@@ -6,7 +6,7 @@ use super::Plugins;
 use super::common::Labels;
 use crate::Id;
 
-/// Who calls.
+/// A caller that authentication knows.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Consumer {
@@ -20,7 +20,7 @@ pub struct Consumer {
     pub username: Box<str>,
     /// The group it belongs to.
     pub group_id: Option<Id>,
-    /// How it proves who it is, and what else runs for it.
+    /// The plugins by which it proves its identity, and others that run for it.
     #[serde(default)]
     pub plugins: Plugins,
     /// A description for people.

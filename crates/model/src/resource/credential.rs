@@ -1,4 +1,4 @@
-//! A credential: one way for a consumer to prove who it is. Knows its fields only.
+//! A credential: one way for a consumer to prove its identity. Knows its fields only.
 
 use serde::Deserialize;
 
@@ -6,7 +6,7 @@ use super::Plugins;
 use super::common::Labels;
 use crate::Id;
 
-/// One way for a consumer to prove who it is.
+/// One way for a consumer to prove its identity.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Credential {

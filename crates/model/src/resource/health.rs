@@ -17,7 +17,7 @@ pub struct HealthChecks {
     pub passive: Option<PassiveChecks>,
 }
 
-/// What a check speaks.
+/// The protocol of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
@@ -32,7 +32,7 @@ pub enum CheckType {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ActiveChecks {
-    /// What is spoken.
+    /// The protocol.
     #[serde(rename = "type")]
     pub check_type: CheckType,
     /// How long an answer may take.
@@ -95,7 +95,7 @@ impl Default for ActiveChecks {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, from = "PassiveForm")]
 pub struct PassiveChecks {
-    /// What is spoken.
+    /// The protocol.
     pub check_type: CheckType,
     /// When a node is taken for up.
     pub healthy: Healthy,

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// What all uses of one plugin share; the object's id is the plugin's name.
+/// The part that all uses of one plugin share; the object's id is the plugin's name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PluginMetadata {
     /// The plugin's own fields.
@@ -23,5 +23,5 @@ pub(crate) fn own_fields(mut fields: Map<String, Value>) -> Value {
     Value::Object(fields)
 }
 
-/// What the Admin API or a resource file puts beside the plugin's fields.
+/// The fields that the Admin API or a resource file puts beside the plugin's.
 const ADDED_BY_THE_STORE: [&str; 3] = ["id", "create_time", "update_time"];

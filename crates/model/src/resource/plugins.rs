@@ -19,7 +19,7 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// What `_meta` says; the defaults when it is not written.
+    /// The values of `_meta`; the defaults when it is not written.
     #[must_use]
     pub fn meta(&self) -> Meta<'_> {
         Meta::of(&self.config)
@@ -95,12 +95,12 @@ impl<'de> Deserialize<'de> for Plugins {
     }
 }
 
-/// What every plugin object may say beside its own fields, under `_meta`.
+/// The fields of `_meta`, which every plugin object may have beside its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Meta<'a> {
     /// Leave the plugin out.
     pub disable: bool,
-    /// What replaces the body of a refusal (status 400 and above).
+    /// The body in place of that of a refusal (status 400 and above).
     pub error_response: Option<&'a Value>,
     /// Its place among the plugins of the same object, instead of the plugin's own priority.
     pub priority: Option<i64>,

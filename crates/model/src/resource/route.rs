@@ -36,7 +36,7 @@ impl Route {
     }
 }
 
-/// What most routes do not say.
+/// Fields that most routes do not have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RouteRare {
     /// The hosts it matches (`host` or `hosts`); empty: its service's, else any.

@@ -8,7 +8,7 @@ use super::common::Labels;
 use super::{Plugins, Upstream};
 use crate::Id;
 
-/// What several routes share.
+/// The part that several routes share.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Service {

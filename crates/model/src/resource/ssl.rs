@@ -9,13 +9,13 @@ use crate::{Id, number};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "Form")]
 pub struct Ssl {
-    /// Whom it is shown to.
+    /// The side it is shown to.
     pub ssl_type: SslType,
     /// The server names it serves (`sni` or `snis`).
     pub snis: OneOrMany<Box<str>>,
     /// The certificates with their keys, PEM; the first is the main one.
     pub pairs: Box<[(Box<str>, Box<str>)]>,
-    /// Whether and how clients prove who they are.
+    /// Whether and how clients prove their identity.
     pub client: Option<Box<SslClient>>,
     /// The TLS versions allowed; empty: the defaults.
     pub ssl_protocols: Box<[Box<str>]>,
@@ -29,7 +29,7 @@ pub struct Ssl {
     pub labels: Labels,
 }
 
-/// Whom a certificate is shown to.
+/// The side that a certificate is shown to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SslType {
@@ -40,7 +40,7 @@ pub enum SslType {
     Client,
 }
 
-/// How clients prove who they are.
+/// How clients prove their identity.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SslClient {

@@ -52,7 +52,7 @@ pub enum Balance {
     ConsistentHash {
         /// Where the key is taken from.
         on: HashOn,
-        /// What is taken from there; empty when the place is enough (`consumer`).
+        /// The name there; empty where the place is enough (`consumer`).
         key: Box<str>,
     },
     /// The lowest moving average of latency.

@@ -68,7 +68,7 @@ impl Snapshot {
         }
     }
 
-    /// What tells consumers apart is not the same for two of them.
+    /// No two consumers have the same value of the fields that tell consumers apart.
     fn no_key_twice(&self, catalog: &Catalog, key: &Key, plugins: &Plugins, findings: &mut Findings) {
         for (pointer, reason) in self.taken_identities(catalog, key, plugins, Claims::Written) {
             findings.add(Stage::Plugins, pointer, reason);

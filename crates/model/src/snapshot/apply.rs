@@ -54,7 +54,7 @@ struct Work<'a> {
     next: Snapshot,
     /// The objects that were touched, as they were before; what was touched again has a later entry, too.
     before: Vec<(Key, Before)>,
-    /// Keys whose references are still to be looked at, what is referred to first.
+    /// Keys with references that are still to be looked at, referred objects first.
     queue: Queue<Candidate>,
     /// Keys that were looked at because something they refer to appeared or went.
     woken: HashSet<Key>,
@@ -118,7 +118,8 @@ impl Work<'_> {
         }
         let mut is_anothers = false;
         if matches!(key.kind, Kind::Consumer | Kind::Credential) {
-            // Of two consumers with the same key the first stays; whom a request is would otherwise be a matter of order.
+            // Of two consumers with the same key the first stays, because the consumer of a request would otherwise
+            // depend on the order.
             for (pointer, reason) in
                 self.next.taken_identities(self.catalog, key, object.resource.plugins(), Claims::InForce)
             {
@@ -148,7 +149,7 @@ impl Work<'_> {
         }
     }
 
-    /// What an object has to do with, in force and waiting.
+    /// The objects that an object is related to, in force and waiting.
     fn relations(&self, key: &Key) -> Relations {
         let faulty = self.next.faulty_at(key);
         let waiting = faulty.and_then(|faulty| faulty.waiting.as_ref().or(faulty.closed.as_ref()));
@@ -175,7 +176,7 @@ impl Work<'_> {
         self.next.mentions.relink(key, &old.mentions, &new.mentions);
         self.next.secrets.relink(key, &old.secrets, &new.secrets);
         self.next.identities.relink(key, &old.identities, &new.identities);
-        // What this object no longer claims, another may have waited for.
+        // A claim that this object gives up may be one that another has waited for.
         for given_up in old.identities.iter().filter(|identity| !new.identities.contains(identity)) {
             let claimants = self.next.identities.get(given_up);
             for claimant in claimants.filter(|claimant| self.next.faulty_at(claimant).is_some()) {
@@ -226,7 +227,7 @@ impl Work<'_> {
     }
 }
 
-/// What an object has to do with; no list has an entry twice.
+/// The objects that an object is related to; no list has an entry twice.
 #[derive(Default)]
 struct Relations {
     targets: Vec<Key>,

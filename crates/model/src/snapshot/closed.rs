@@ -9,8 +9,9 @@ use super::Object;
 use crate::catalog::Catalog;
 use crate::{Kind, Written, check};
 
-/// The closed form of what was written; `value` is null where the text is no JSON. None for a route whose match cannot be
-/// read, and for kinds whose objects are harmless when they are absent: an unknown consumer is answered 401.
+/// The closed form of the written text; `value` is null where the text is no JSON. None for a route with a match that
+/// cannot be read, and for kinds with objects that are harmless when they are absent: an unknown consumer is answered
+/// 401.
 pub(super) fn form(catalog: &Catalog, written: &Written, value: &Value) -> Option<Arc<Object>> {
     let form = match written.key.kind {
         Kind::Route => route(catalog, written, value)?,

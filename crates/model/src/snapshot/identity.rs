@@ -1,4 +1,4 @@
-//! What tells consumers apart: the value of the field that an authentication plugin looks them up by. Names no plugin.
+//! The identity of consumers: the values of the fields that an authentication plugin looks them up by. Names no plugin.
 
 use serde_json::Value;
 use stdx::hash::hash_bytes;
@@ -40,12 +40,12 @@ pub(super) fn owner(key: &Key) -> &str {
     key.consumer().unwrap_or(&key.id)
 }
 
-/// Whose claim to an identity counts.
+/// The claims to an identity that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Claims {
-    /// What was written last, in force or waiting.
+    /// Those of the text that was written last, in force or waiting.
     Written,
-    /// What is in force and was not replaced since by something that waits.
+    /// Those of objects in force that no waiting object has replaced since.
     InForce,
 }
 
@@ -70,7 +70,7 @@ impl Snapshot {
         others.filter(has).map(self::owner).min()
     }
 
-    /// What of an object's identities another consumer has already: the place, and that consumer.
+    /// The identities of an object that another consumer has already: the place, and that consumer.
     pub(super) fn taken_identities(
         &self,
         catalog: &Catalog,

@@ -12,7 +12,7 @@ use crate::catalog::Catalog;
 use crate::check::Checked;
 use crate::{Fault, Id, Key, Kind, Refusal, Written, check};
 
-/// What a key is to become.
+/// The value that a key is to get.
 pub(super) enum Candidate {
     /// Nothing.
     Deleted,

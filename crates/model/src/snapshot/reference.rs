@@ -1,4 +1,5 @@
-//! What an object refers to, what a reference that leads nowhere is called, and who would miss an object.
+//! The references of an object, the words for a reference that leads nowhere, and the objects that would miss an
+//! object.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -13,7 +14,7 @@ use crate::{Fault, Id, Key, Kind};
 pub struct Reference {
     /// The JSON pointer to the id in the referring object; empty when its key says it.
     pub pointer: &'static str,
-    /// What it refers to.
+    /// The objects it refers to.
     pub target: Key,
 }
 
@@ -31,7 +32,7 @@ impl Reference {
     }
 }
 
-/// Adds a fault for a reference whose target is not in force.
+/// Adds a fault for a reference to an object that is not in force.
 pub(super) fn add_missing(reference: &Reference, findings: &mut Findings) {
     let reason = reference.words(DOES_NOT_EXIST);
     findings.add_worded(Stage::Reference, reference.pointer, reason, reference.missing());
