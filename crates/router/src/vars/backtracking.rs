@@ -2,8 +2,8 @@
 //! texts of at most [`TEXT_BYTES_MAX`] and gives up after `WALK_BYTES_MAX` bytes walked.
 //!
 //! fancy-regex counts only its own steps back. Parts of a pattern that need no backtracking go to a linear engine
-//! inside it, whose walk over the text is not counted, so that time is quadratic and more with its limit never reached.
-//! Here the text that it searches counts each access to itself, and what that access may cost.
+//! inside it; its walk over the text is not counted, so that time is quadratic and more while the limit is never reached.
+//! Here the text that it searches counts each access to itself, and the cost of that access.
 
 use std::cell::Cell;
 use std::fmt;
