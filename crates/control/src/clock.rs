@@ -1,4 +1,4 @@
-//! The wall clock of the control side, as a trait so that tests hold the hands. It refuses to know who asks.
+//! The wall clock of the control side, as a trait so that tests set the time.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,5 +1,5 @@
-//! The admin key of a data directory: made at first start, kept in a file only its owner can read. It refuses to
-//! know where else a key may come from (the environment is boot's) and who is asked for it.
+//! The admin key of a data directory: made at first start, kept in a file that only its owner can read. It does not
+//! know other places a key may come from (the environment is boot's), and asks for no key.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -29,7 +29,7 @@ pub enum KeyError {
     Io {
         /// The key's file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system call.
         cause: io::Error,
     },
     /// Others can read the file.
@@ -124,7 +124,7 @@ const UNFINISHED_FILE: &str = "admin.key.unfinished";
 const KEY_BYTES: usize = 20;
 /// Shorter keys in the file are slips, not keys.
 const MIN_KEY_CHARS: usize = 16;
-/// What fits a header line comfortably.
+/// The longest key that fits a header line comfortably.
 const MAX_KEY_CHARS: usize = 256;
 /// The longest key and a line end; more is no key file.
 const MAX_FILE_BYTES: u64 = 1024;

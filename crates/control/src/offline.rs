@@ -59,10 +59,7 @@ pub fn from_file(path: &Path) -> Result<Vec<Change>, String> {
     Ok(document.objects.iter().chain(&document.stand_ins).map(|object| object.change(1)).collect())
 }
 
-/// What a set would change of those objects, as a node that has them would tell.
-///
-/// # Errors
-/// The objects of the set that could not be used.
+/// The changes that a set would make to those objects, as an instance that has them would report them.
 pub fn plan(
     catalog: &Catalog,
     objects: &[Change],
@@ -76,11 +73,8 @@ pub fn plan(
     whole::plan(catalog, &view, &whole::Set::of(document, keep_others))
 }
 
-/// What `GET weir/versions`, or with a version `GET weir/versions/N`, would answer of a store that no node has open; none
-/// where the store keeps no such version.
-///
-/// # Errors
-/// The store cannot be opened, above all because a node runs on it.
+/// The answer of `GET weir/versions`, or with a version of `GET weir/versions/N`, for a store that no instance has
+/// open; none where the store keeps no such version.
 pub fn history(
     catalog: &Catalog,
     sealer: &Sealer,

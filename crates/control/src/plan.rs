@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::admin::secret_places;
 use crate::stored_key;
 
-/// What would have to be done to get from one set of objects to another.
+/// The changes from one set of objects to another.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// The revision that it starts from.
@@ -21,22 +21,22 @@ pub struct Plan {
     pub change: usize,
     /// Objects that go.
     pub delete: usize,
-    /// What is done to each object, ordered by key.
+    /// The change of each object, ordered by key.
     pub objects: Vec<ObjectChange>,
 }
 
-/// What is done to one object.
+/// The change of one object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ObjectChange {
     /// The object: `routes/1`.
     pub key: String,
-    /// What becomes of it.
+    /// The action on it.
     pub action: Action,
     /// Where it differs; of an object that is new or goes, each of its top fields.
     pub fields: Vec<FieldChange>,
 }
 
-/// What becomes of an object.
+/// The action on an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
@@ -53,10 +53,10 @@ pub enum Action {
 pub struct FieldChange {
     /// The place, as a JSON pointer (RFC 6901).
     pub pointer: String,
-    /// What was there; none: nothing.
+    /// The value before; none: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub before: Option<Value>,
-    /// What is there now; none: nothing.
+    /// The value after; none: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub after: Option<Value>,
 }
@@ -120,7 +120,8 @@ pub fn same(kind: Kind, left: &str, right: &str) -> bool {
     left == right || meant(kind, left) == meant(kind, right)
 }
 
-/// What a text says beside what the gateway keeps in it itself: its id, which is in the key, and its times.
+/// The content of a text besides the fields that the gateway keeps in it itself: its id, which is in the key, and its
+/// times.
 fn meant(kind: Kind, text: &str) -> Value {
     match serde_json::from_str(text) {
         Ok(Value::Object(mut object)) => {
@@ -232,7 +233,7 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, 
 
 /// In place of a secret.
 pub const HIDDEN: &str = "(hidden)";
-/// What the gateway keeps in an object itself.
+/// The fields that the gateway keeps in an object itself.
 const OWN_FIELDS: [&str; 3] = ["id", "create_time", "update_time"];
 
 #[cfg(test)]

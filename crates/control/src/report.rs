@@ -1,11 +1,10 @@
-//! The running gateway as control sees it: the traits that boot fills in, in one place. It refuses to know who
-//! implements them.
+//! The running gateway as control sees it: the traits that boot fills in, in one place. It knows no implementation.
 
 use std::sync::Arc;
 
 use model::report::{Explain, Listening, LogLevel, MetricsText, NodeHealth, Readiness, WorkerRevisions};
 
-/// What boot hands to control so that it can tell others how the gateway is.
+/// The reports that boot passes to control, so that it can show the state of the gateway.
 #[derive(Clone)]
 pub struct Reports {
     /// Which revision each worker runs.
@@ -16,9 +15,9 @@ pub struct Reports {
     pub health: Arc<dyn NodeHealth>,
     /// Whether the gateway can take traffic.
     pub readiness: Arc<dyn Readiness>,
-    /// What the node listens on.
+    /// The listeners of the instance.
     pub listening: Arc<dyn Listening>,
-    /// What the router would do with a request; none where that cannot be asked.
+    /// The router's decision on a request; none where that cannot be asked.
     pub explain: Option<Arc<dyn Explain>>,
     /// How much the node's own log tells; none where that cannot be changed.
     pub log_level: Option<Arc<dyn LogLevel>>,

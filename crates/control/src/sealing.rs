@@ -2,8 +2,8 @@
 //! keyring of the settings, as APISIX does it, so that each can read the other's (contract section 2.2). It decides
 //! neither which fields these are (`model::secret_field`) nor where texts are kept.
 //!
-//! AES-CBC with PKCS7; the key is the initialisation vector too, so that equal secrets are equal when sealed: the price
-//! of being read by APISIX. It keeps secrets from who gets hold of the store, and proves nothing about who wrote it.
+//! AES-CBC with PKCS7; the key is the initialisation vector too, so that equal secrets have equal encrypted forms: the
+//! price of being read by APISIX. It keeps secrets from a reader of the store, and does not authenticate the writer.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -229,7 +229,7 @@ fn sealed_bytes(text: &str) -> Option<Vec<u8>> {
 
 /// How PEM begins.
 const PEM_START: &str = "---";
-/// In front of a stored text whose secrets are sealed. No JSON begins so.
+/// The mark in front of a stored text with encrypted secrets. No JSON begins so.
 const MARK: &str = "sealed:";
 /// The block of AES.
 const BLOCK_BYTES: usize = 16;

@@ -38,11 +38,11 @@ pub type Answer = Pin<Box<dyn Future<Output = Response<Bytes>> + Send>>;
 /// An answer given instead of going on; boxed, for it is the rare case.
 pub type Refusal = Box<Response<Bytes>>;
 
-/// The address of who asks; every request that is answered carries it.
+/// The address of the peer; every request that is answered carries it.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub SocketAddr);
 
-/// What a listener does with requests.
+/// The handling of requests by a listener.
 pub trait Handler: Send + Sync + 'static {
     /// Whether connections from that address are served at all. The others are closed when they are accepted, before
     /// they take a seat.
@@ -55,7 +55,7 @@ pub trait Handler: Send + Sync + 'static {
         None
     }
 
-    /// The answer to a request whose turn did not come in time.
+    /// The answer to a request that waited too long for its turn.
     fn busy(&self) -> Response<Bytes> {
         plain(StatusCode::SERVICE_UNAVAILABLE)
     }
@@ -102,8 +102,8 @@ impl Drop for BusyGuard {
     }
 }
 
-/// Serves `listener` until `stop` says true; connections then finish the request they are at. While `paused` says true,
-/// who connects waits in the kernel's queue.
+/// Serves `listener` until `stop` is true; connections then finish the request they are at. While `paused` is true, new
+/// connections wait in the kernel's queue.
 pub async fn serve(
     listener: TcpListener,
     handler: Arc<dyn Handler>,
@@ -159,7 +159,7 @@ async fn accept(
     paused: &mut watch::Receiver<bool>,
 ) -> std::io::Result<(TcpStream, SocketAddr)> {
     loop {
-        // Whoever could pause being gone, there are no pauses.
+        // Without a sender that could pause, there are no pauses.
         let _ = paused.wait_for(|paused| !*paused).await;
         tokio::select! {
             // The pause first: a connection that is accepted after it began would be answered too late.
@@ -235,7 +235,7 @@ where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Send,
 {
-    // Who asked for permission first has sent nothing yet, and reading would give the permission.
+    // A client that waits for 100 (Continue) has sent no body yet, and reading would send the permission.
     if body.is_end_stream() || head.headers.contains_key(header::EXPECT) {
         return;
     }

@@ -28,7 +28,7 @@ use crate::source::store::{DirectoryLock, Store, StoreError};
 use crate::status::Status;
 use crate::view::SharedView;
 
-/// What the control side needs to start.
+/// The parts that the control side needs to start.
 pub struct ControlConfig {
     /// Where the configuration comes from.
     pub source: SourceConfig,
@@ -44,9 +44,9 @@ pub struct ControlConfig {
     pub lock: Option<DirectoryLock>,
     /// The Admin API's rules.
     pub admin: AdminConfig,
-    /// What secrets in the store are sealed with.
+    /// The key that secrets in the store are encrypted with.
     pub sealer: Sealer,
-    /// What references to secrets stand for; the compiler behind the publisher has them too.
+    /// The values of references to secrets; the compiler behind the publisher has them too.
     pub secrets: Arc<Secrets>,
     /// Whether the instance is ready although faults keep routes or global rules out of force since its start.
     pub ready_with_faults: bool,
@@ -148,11 +148,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Loads the configuration and publishes it, both before this returns. Nobody is listened to until
-    /// [`Control::listen`].
-    ///
-    /// # Errors
-    /// See [`StartError`]; nothing is left running then.
+    /// Loads the configuration and publishes it, both before this returns. Listeners open with [`Control::listen`].
     pub fn start(config: ControlConfig) -> Result<Control, StartError> {
         let config_lock = config.lock;
         let data = match &config.source {
@@ -259,7 +255,7 @@ impl Control {
         self.view.load().revision()
     }
 
-    /// What readers see.
+    /// The view for readers.
     pub fn view(&self) -> SharedView {
         self.view.clone()
     }
@@ -275,7 +271,7 @@ impl Control {
     }
 
     fn end(&mut self) {
-        // Nobody may be listening any more, which is what is asked for.
+        // The receiver may be gone, which is the state that is asked for.
         let _ = self.stop.send(true);
         if let Some(thread) = self.reconcile_thread.take() {
             self.reconcile.stop();
@@ -346,7 +342,7 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
         .build()
 }
 
-/// The version of APISIX whose interface is emulated (decision 0029).
+/// The version of APISIX that the interface emulates (decision 0029).
 pub const EMULATED_VERSION: &str = "3.18.0";
 /// One that listens while the other serves; the data plane needs the cores.
 const RUNTIME_THREADS: usize = 2;

@@ -24,7 +24,8 @@ pub(crate) fn parse(path: &str) -> Option<Key> {
     Key::new(kind, id).ok()
 }
 
-/// The change that puts a stored object in force, its secrets opened. One whose secrets stay closed is a faulty object.
+/// The change that puts a stored object in force, its secrets decrypted. If they cannot be decrypted, the object is
+/// faulty.
 pub(crate) fn change(sealer: &Sealer, medium: Medium, key: Key, record: Record) -> Change {
     let text = match sealer.open_from(medium, &key, &record.text) {
         Ok(Cow::Borrowed(_)) => record.text.into(),

@@ -1,5 +1,5 @@
-//! What the tests of several files share: a whole control side in memory, asked without sockets, with a clock that is
-//! moved by hand. It refuses to know what is asked.
+//! The parts that tests of several files share: a whole control side in memory, asked without sockets, with a clock
+//! that is moved by hand.
 
 use std::future::Future;
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
-//! What TLS connections of the control side have in common: whom they trust, and the bytes they carry. It refuses to know
-//! who is connected to, and what for.
+//! The parts that TLS connections of the control side share: the trusted certificates, and the bytes they carry. It
+//! does not know the server or the purpose.
 
 use std::path::Path;
 use std::sync::Arc;

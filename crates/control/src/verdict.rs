@@ -1,5 +1,5 @@
-//! What became of each stored object: in force as it was written, in its last good form, or out; and why. Told the same
-//! by the Admin API, the control API and the metrics. It refuses to know how a verdict comes about.
+//! The state of each stored object: in force as it was written, in its last good form, or out; and why. The Admin API,
+//! the control API and the metrics show the same. It does not know how a verdict comes about.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub enum State {
     /// None: it is faulty and has no earlier good form, or cannot be compiled. Its requests, and those of every object that
     /// needs it, are answered 503.
     Out,
-    /// None, and it is a route whose match cannot be read: it keeps no place in the routing table.
+    /// None, and it is a route with a match that cannot be read: it keeps no place in the routing table.
     Unplaced,
 }
 
@@ -39,19 +39,19 @@ impl State {
     }
 }
 
-/// What became of one object.
+/// The state of one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     /// The object.
     pub key: Key,
     /// Which form is in force.
     pub state: State,
-    /// The revision that wrote the form in force; none when it is out, or when an earlier compiled form is kept whose
-    /// text is not.
+    /// The revision that wrote the form in force; none when it is out, or when an earlier compiled form without its
+    /// text is kept.
     pub revision_in_force: Option<u64>,
     /// The revision that wrote it last.
     pub revision_written: u64,
-    /// What is wrong with what was written last.
+    /// The faults of the text that was written last.
     pub faults: Vec<Fault>,
     /// Faulty plugins without which the object is in force (`ignore_faulty_plugins`).
     pub skipped: Vec<Fault>,
@@ -60,7 +60,7 @@ pub struct Verdict {
 }
 
 impl View {
-    /// What became of the object under `key`; none when there is no such object.
+    /// The state of the object under `key`; none when there is no such object.
     pub fn verdict(&self, key: &Key) -> Option<Verdict> {
         let compile_faults = self.compile_faults.iter().filter(|fault| fault.key.as_ref() == Some(key));
         self.judge(key, compile_faults.cloned().collect())

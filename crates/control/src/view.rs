@@ -1,5 +1,5 @@
-//! What readers of the control side look at: the snapshot in force and what is wrong, as one value that the
-//! reconciling thread replaces. It refuses to change anything.
+//! The view of the control side for its readers: the snapshot in force and its faults, as one value that the
+//! reconciling thread replaces.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::reconcile::Configs;
 /// The configuration at one revision, for reading.
 #[derive(Debug, Clone, Default)]
 pub struct View {
-    /// What is in force, and what is faulty.
+    /// The objects in force, and the faulty ones.
     pub snapshot: Snapshot,
     /// Faults that belong to no object: lines of a file, what compiling found.
     pub faults: Vec<String>,
@@ -26,7 +26,7 @@ pub struct View {
     pub unready: Vec<String>,
     /// How etcd is, where it is the source.
     pub etcd: Option<EtcdStatus>,
-    /// What the last whole set by the Admin API said of itself.
+    /// The statement of the last whole set by the Admin API about itself.
     pub configs: Arc<Configs>,
     /// The newest change that is known of, and its time in milliseconds.
     pub changed: Option<(u64, u64)>,
@@ -136,7 +136,7 @@ impl SharedView {
         Arc::clone(&self.current.read())
     }
 
-    /// Replaces the view for those who load it from now on.
+    /// Replaces the view for later loads.
     pub(crate) fn store(&self, view: View) {
         let old = std::mem::replace(&mut *self.current.write(), Arc::new(view));
         // Dropped outside the lock: the last holder of a large snapshot frees it.

@@ -13,28 +13,10 @@
 //! }
 //! ```
 //!
-//! Every `OPTIONS` request is answered here with 200 and no body; it never reaches a node. Every response, whoever made
-//! it, gets the `Access-Control-…` fields if the request's `Origin` is allowed, and none of them if not: then the browser
-//! keeps the response from the page. The request is served either way; this plugin protects no node.
-//!
-//! Which origins are allowed:
-//!
-//! - `allow_origins`: a list, separated by commas; `*` is every origin, `**` every origin by its name, which works with
-//!   credentials too and so gives every page on the web what its visitor may do here.
-//! - `allow_origins_by_regex`: patterns, found anywhere in the origin unless they say `^` and `$`. Where they are given,
-//!   `allow_origins` is not looked at.
-//! - `allow_origins_by_metadata`: names of lists in this plugin's metadata, such as
-//!   `{"allow_origins": {"partners": "https://a.example,https://b.example"}}`. Where they are given, `allow_origins`
-//!   counts only if it is something else than `*`.
-//!
-//! For `allow_methods` and `allow_headers`, `*` is what browsers take for all if there are no credentials, and `**` forces
-//! it: all methods are listed, or whatever `Access-Control-Request-Headers` asks for is granted. Without `expose_headers` a
-//! node's own `Access-Control-Expose-Headers` stays. With `allow_credential` none of the lists may be `*`, which browsers
-//! would refuse.
-//!
-//! `timing_allow_origins` and `timing_allow_origins_by_regex` say in the same way for whom `Timing-Allow-Origin` is set.
-//!
-//! Unless every origin gets the same answer, `Vary: Origin` is added, so that no cache mixes them up.
+//! Every `OPTIONS` request is answered here with 200 and no body; it never reaches an upstream. Every response, of an
+//! upstream or local, gets the `Access-Control-…` fields if the request's `Origin` is allowed, and none of them if not:
+//! then the browser keeps the response from the page. The request is served either way; this plugin protects no
+//! upstream.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -47,7 +29,7 @@ use serde_json::{Value, json};
 use crate::shared::config;
 use crate::shared::substitution::{Matcher, PatternOptions};
 
-/// What this plugin declares.
+/// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
     PluginKind::new("cors", 4000, &[Phase::Rewrite, Phase::ResponseHead], schema, build)
         .checked(|config| compile(config, None).map(drop))
@@ -216,10 +198,10 @@ fn allowed_origins(config: &Config, metadata: Option<&Value>) -> Result<Vec<Orig
         None if names.is_some() && config.allow_origins == "*" => {}
         None => rules.push(Origins::listed(&config.allow_origins)),
     }
-    // A name that the metadata does not have (yet) allows nobody.
+    // A name that the metadata does not have (yet) allows no origin.
     let lists = metadata.and_then(|metadata| metadata.get("allow_origins"));
     let named = names.unwrap_or_default().iter().filter_map(|name| lists?.get(name)?.as_str());
-    // Who is allowed through the metadata is always told by name.
+    // An origin that the metadata allows is always answered with its own name.
     rules.extend(named.map(|list| if list == "*" { Origins::AnyByName } else { Origins::listed(list) }));
     Ok(rules)
 }
@@ -260,7 +242,7 @@ impl Origins {
         Ok(Origins::Matching(patterns.iter().map(compile).collect::<Result<_, _>>()?))
     }
 
-    /// What an origin that is allowed is told, and one that is not: nothing.
+    /// The answer to an origin that is allowed; nothing for one that is not.
     fn answer<'a>(&self, origin: Option<&'a [u8]>) -> Option<Cow<'a, [u8]>> {
         match (self, origin) {
             (Origins::Any, _) | (Origins::AnyByName, None) => Some(Cow::Borrowed(b"*")),

@@ -80,7 +80,7 @@ struct ForwardAuth {
     upstream_headers: Vec<Box<str>>,
     client_headers: Vec<Box<str>>,
     consumer_header: Option<Box<str>>,
-    /// What clients get while the server cannot be asked; nothing if they pass.
+    /// The reply while the server cannot be asked; nothing if requests pass.
     on_error: Option<Reply>,
     pace: Pace,
 }

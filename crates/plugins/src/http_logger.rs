@@ -151,7 +151,7 @@ struct HttpLogger {
     queue: Arc<Result<BatchQueue, String>>,
 }
 
-/// What entries say.
+/// The content of entries.
 struct Contents {
     format: Option<LogFormat>,
     extra: Option<LogFormat>,

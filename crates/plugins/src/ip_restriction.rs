@@ -12,14 +12,9 @@
 //! ```
 //!
 //! Exactly one of `whitelist` and `blacklist` is given. An entry is an IPv4 or IPv6 address or a network in CIDR
-//! notation; an IPv4-mapped IPv6 address counts as the IPv4 address it maps. The address that is compared is the
-//! client's as the gateway knows it: the peer's, unless a plugin that knows whom to trust has corrected it. A client's
-//! own `X-Forwarded-For` has no say.
-//!
-//! A refused request is answered with `response_code` and `{"message": "…"}`.
-//!
-//! On a stream route the connection of a refused client is closed before a node is chosen; `message` and
-//! `response_code` then have nobody to tell, and are in the log only.
+//! notation; an IPv4-mapped IPv6 address counts as the IPv4 address it maps. The client's address is compared as the
+//! gateway knows it: the peer's, unless a plugin that knows which peers to trust has corrected it. `X-Forwarded-For` of
+//! an untrusted client has no effect.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -33,7 +28,7 @@ use serde_json::{Value, json};
 
 use crate::shared::config;
 
-/// What this plugin declares.
+/// The declaration of this plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new("ip-restriction", 3000, &[Phase::Access], schema, build)
     .checked(|config| compile(config).map(drop))
     .on_streams(StreamKind { phases: &[StreamPhase::Preread], build: build_stream })

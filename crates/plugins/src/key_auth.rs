@@ -30,15 +30,9 @@
 //! the plugins and limits of that consumer. A request that presents two keys in one place, so that two readers could
 //! each believe another one, is always refused.
 //!
-//! For who passes, the node receives `X-Consumer-Username`, `X-Credential-Identifier` (the credential's id, if the key is
-//! one's) and `X-Consumer-Custom-ID` (the consumer's label `custom_id`, if it has one); what the client sent under these
-//! names is removed.
-//!
-//! A consumer's key that is written as a reference to a secret (`$env://…`, `$secret://…`) and cannot be resolved opens
-//! nothing: the text of the reference is not taken for the key.
-//!
-//! Keys are found by a hash over the whole key under a seed of the process: how long that takes says nothing about how
-//! much of a guess is right.
+//! For a request that passes, the upstream receives `X-Consumer-Username`, `X-Credential-Identifier` (the credential's
+//! id, if the key is one's) and `X-Consumer-Custom-ID` (the consumer's label `custom_id`, if it has one); fields of
+//! these names that the client sent are removed.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -53,7 +47,7 @@ use crate::shared::config::{self, is_reference};
 use crate::shared::consumer::set_consumer_headers;
 use crate::shared::query::{arguments, decode};
 
-/// What this plugin declares.
+/// The declaration of this plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2500, &[Phase::Rewrite], schema, build)
     .checked(|config| compile(config).map(drop))
     .authenticates(consumer_schema, &["key"])
@@ -150,7 +144,7 @@ enum Place {
     Query,
 }
 
-/// Why a request has not shown who it comes from.
+/// Why a request is not authenticated.
 enum Refusal {
     Missing,
     Doubled,
@@ -220,7 +214,7 @@ impl Plugin for KeyAuth {
 }
 
 impl KeyAuth {
-    /// The consumer whose key the request presents, and where it stood.
+    /// The consumer of the key that the request presents, and where the key stood.
     fn find(&self, exchange: &Exchange) -> Result<(Arc<Consumer>, Place), Refusal> {
         let mut fields = exchange.request.headers.get_all(&self.header);
         let (key, place) = match (fields.next(), fields.next()) {

@@ -239,7 +239,7 @@ struct Group {
 /// The groups of running instances. A check has to know them too, so they cannot be part of one runtime's state.
 static GROUPS: LazyLock<Mutex<HashMap<String, Weak<Group>>>> = LazyLock::new(Mutex::default);
 
-/// What the response fields of one rule say; of the last request that it counted.
+/// The values of the response fields of one rule, for the last request that it counted.
 #[derive(Clone, Copy)]
 struct Shown {
     rule: usize,
@@ -247,7 +247,7 @@ struct Shown {
     taken: Taken,
 }
 
-/// What an exchange's response will show: of a single rule without allocating.
+/// The values that an exchange's response will show; of a single rule without allocating.
 #[derive(Default)]
 struct Quotas {
     first: Option<Shown>,
@@ -410,7 +410,7 @@ impl Plugin for LimitCount {
         let (first, more) = (quotas.first, quotas.more.clone());
         for shown in first.into_iter().chain(more) {
             let mut number = itoa::Buffer::new();
-            // Rounded up: whoever waits that long is let through.
+            // Rounded up, so that a client that waits that long passes.
             let numbers = [shown.limit, shown.taken.remaining, shown.taken.reset_ms.div_ceil(1_000)];
             for (name, value) in self.rules[shown.rule].names.iter().zip(numbers) {
                 // A field of digits under a checked name fails only where the response is full; then it goes without.

@@ -22,7 +22,7 @@
 //! will do.
 //!
 //! `response_status` and `response_headers` make up the rest of the response, `delay` lets the client wait so many
-//! seconds for it. Unless `with_mock_header` is false, the field `x-mock-by` tells that nobody real has answered.
+//! seconds for it. Unless `with_mock_header` is false, the field `x-mock-by` marks the response as a mock.
 
 mod generate;
 
@@ -43,7 +43,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new("mocking", 10900, &[Phase::A
     .checked(check)
     .documented(include_str!("mocking.rs"));
 
-/// What `x-mock-by` says.
+/// The value of `x-mock-by`.
 const MOCKED_BY: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
 
 fn schema() -> Value {

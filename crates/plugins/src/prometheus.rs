@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 
 use crate::shared::config;
 
-/// What this plugin declares.
+/// The declaration of this plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new("prometheus", 500, &[Phase::Log], schema, build)
     .checked(|config| compile(config).map(drop))
     .with_metadata(metadata_schema)

@@ -304,10 +304,10 @@ impl ProxyRewrite {
             let Some(operation) = self.rewrite_own_field(exchange, operation) else { continue };
             let headers = &mut exchange.request.headers;
             match operation {
-                // What cannot be appended leaves what was there.
+                // A value that cannot be appended leaves the field as it was.
                 Operation::Add(name, value) => drop(headers.append(name, &value)),
                 Operation::Set(name, value) => {
-                    // What cannot be set must not leave the client's own in its place.
+                    // If a value cannot be set, the client's own is removed, because it must not stand in its place.
                     if value.is_empty() || headers.set(name, &value).is_err() {
                         exchange.remove_request_field(name);
                     }
@@ -354,7 +354,7 @@ impl ProxyRewrite {
                 && let Ok(host) = str::from_utf8(host)
                 && !host.is_empty()
             {
-                // What cannot be a Host leaves what was there: no request goes without one.
+                // A value that cannot be a Host leaves the old one, because no request goes without one.
                 let _ = exchange.set_forward_host(host);
             }
             return None;
@@ -374,7 +374,7 @@ impl ProxyRewrite {
 /// The new target cannot be sent; variables and groups of the client's making are to blame.
 struct Refused;
 
-/// What the client asked for, as it was sent, without scheme and authority.
+/// The target that the client asked for, as it was sent, without scheme and authority.
 fn raw_text(exchange: &Exchange) -> Vec<u8> {
     let mut text = exchange.request.path().to_vec();
     if let Some(query) = exchange.request.query() {

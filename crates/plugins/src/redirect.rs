@@ -177,7 +177,7 @@ fn https_port(metadata: Option<&Value>) -> u16 {
 
 /// Whether the client's request was encrypted on its way here, as far as we know or a trusted proxy says.
 fn came_over_https(exchange: &Exchange) -> bool {
-    // What a stranger says was taken away before.
+    // Fields of untrusted peers were removed before.
     match exchange.request.headers.get("X-Forwarded-Proto") {
         Some(scheme) => !scheme.eq_ignore_ascii_case(b"http"),
         None => exchange.connection.scheme == Scheme::Https,

@@ -41,7 +41,7 @@ use serde_json::{Value, json};
 use crate::shared::config;
 use crate::shared::fields::is_token;
 
-/// What this plugin declares.
+/// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
     PluginKind::new("request-id", 12015, &[Phase::Rewrite, Phase::ResponseHead], schema, build)
         .checked(|config| compile(config).map(drop))

@@ -1,5 +1,5 @@
-//! What several plugins have in common: substitution by regular expression, operations on fields, percent-encoding, the
-//! entries and queues of loggers. It is no plugin and knows none.
+//! The parts that several plugins share: substitution by regular expression, operations on fields, percent-encoding,
+//! the entries and queues of loggers. It is no plugin and knows none.
 
 pub(crate) mod batch;
 pub(crate) mod config;

@@ -66,7 +66,7 @@ fn what_was_stored_without_a_keyring_is_read_with_one() {
     ] {
         assert_eq!(sealer.open_from(Medium::Store, &jack(), &consumer(plain)).unwrap(), consumer(plain));
     }
-    // Without the store's mark there is no telling, and nobody is let in by what may be a sealed key.
+    // Without the store's mark the form is unknown, and a text that may be an encrypted key opens no access.
     let closed = sealer.open(&jack(), &consumer("AAECAwQFBgcICQoLDA0ODw==")).unwrap_err();
     assert_eq!(closed, SealedError::Field("/plugins/auth/key".to_owned()));
     assert_eq!(sealer.open(&jack(), &consumer("auth-one")).unwrap(), consumer("auth-one"));

@@ -169,7 +169,7 @@ fn bad_file_object_keeps_form_and_blocks_none() {
     std::fs::write(&path, file_of(&["good"], |_, _, value| value)).unwrap();
     let rig = Rig::file(&path, false).unwrap();
     assert_eq!(faulty(&rig, ""), (0, vec![]));
-    // What was good becomes bad, and something new and good comes.
+    // A good object becomes faulty, and a new good one comes.
     let break_it = |kind: Kind, id: &str, mut value: Value| {
         match (id, kind) {
             ("good", Kind::PluginMetadata) => value["size"] = json!("x"),

@@ -1,4 +1,4 @@
-//! What `cors` accepts, and what responses carry for which origins.
+//! Configurations that `cors` accepts, and the fields of responses by origin.
 
 use exchange::testing::{Scene, accepts, decide, lines, respond};
 use model::catalog::SchemaType;
@@ -62,7 +62,7 @@ fn answer(config: &Value, method: &str, request: &str, node: &[(&str, &str)]) ->
         reply.map(|reply| (reply.status, reply.body)),
         (method == "OPTIONS").then(|| (200, b"".into()))
     );
-    // What plugins after this one do to the request changes nothing.
+    // Changes that plugins after this one make to the request change nothing.
     exchange.request.headers.set("Origin", b"http://changed").unwrap();
     respond(&mut exchange, 200, node);
     exchange::testing::finish(plugin.response_head(&mut exchange));

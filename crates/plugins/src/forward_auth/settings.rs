@@ -1,4 +1,4 @@
-//! What may be written: the schema, the fields, and what a schema cannot say. Asks nobody.
+//! The settings: the schema, the fields, and the rules that a schema cannot express. Sends no request.
 
 use exchange::plugin::outbound::check_uri;
 use router::vars::Template;

@@ -1,4 +1,4 @@
-//! What `key-auth` accepts, whom it lets in as whom, and what the node learns.
+//! Configurations that `key-auth` accepts, the consumers it finds, and the fields that the upstream receives.
 
 use exchange::testing::{Scene, accepts, consumer, decide};
 use model::catalog::SchemaType;
@@ -48,7 +48,7 @@ fn scene() -> Scene {
         .with_named_consumer(consumer("guest"))
 }
 
-/// Who the request is taken for; or the message it is refused with.
+/// The consumer of the request, or the message it is refused with.
 fn check(config: Value, target: &str, fields: &str, expected: Result<&str, &str>) -> Box<Exchange> {
     let mut scene = scene();
     let plugin = scene.build(&KIND, &config);

@@ -15,7 +15,7 @@ pub(super) struct Rule {
     pub(super) count: Amount,
     /// Its length in seconds.
     pub(super) time_window: Amount,
-    /// What is counted apart.
+    /// The requests that are counted together.
     pub(super) key: Key,
     /// The response fields for limit, remaining, reset.
     pub(super) names: [Box<str>; 3],
@@ -27,7 +27,7 @@ pub(super) enum Amount {
     Rendered(Template),
 }
 
-/// What a request is counted under.
+/// The key that a request is counted under.
 pub(super) enum Key {
     ClientAddress,
     Constant,

@@ -1,4 +1,4 @@
-//! What `limit-count` accepts, and what it does to requests and answers.
+//! Configurations that `limit-count` accepts, and its effect on requests and responses.
 use super::*;
 use exchange::testing::{Scene, accepts, decide, lines, respond};
 use model::catalog::SchemaType;

@@ -1,8 +1,5 @@
-//! Counters of requests in windows of time, shared by all workers. They know keys as hashes and time as what they are
-//! handed; who counts what is the plugin's business.
-//!
-//! The table is split into shards, each behind a lock of its own that is held for a look-up and an addition. Windows
-//! that have ended are swept out as the table grows, and its size is bounded.
+//! Counters of requests in windows of time, shared by all workers. Keys are hashes and times are passed in; the plugin
+//! decides which requests a key counts.
 
 use parking_lot::Mutex;
 use stdx::hash::{FastMap, hash_bytes};
@@ -28,7 +25,7 @@ pub(super) enum WindowType {
     Sliding,
 }
 
-/// What a request may use.
+/// The quota of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quota {
     /// Requests in one window; at least 1.
@@ -39,7 +36,7 @@ pub(super) struct Quota {
     pub(super) window_type: WindowType,
 }
 
-/// What became of a request.
+/// The verdict on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Taken {
     /// Whether it may pass.
@@ -85,7 +82,7 @@ struct Window {
     /// When it no longer matters.
     ends_ms: u64,
     used: u64,
-    /// What the window before it used; for sliding ones.
+    /// The use of the window before it; for sliding ones.
     used_before: u64,
     standing: Standing,
 }

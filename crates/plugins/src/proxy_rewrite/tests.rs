@@ -1,4 +1,4 @@
-//! What `proxy-rewrite` accepts, and what it does to requests and answers.
+//! Configurations that `proxy-rewrite` accepts, and its effect on requests and responses.
 use super::*;
 use exchange::testing::{Scene, accepts, decide, lines};
 use model::catalog::SchemaType;
@@ -55,7 +55,7 @@ fn references_in_regex_uri_pass_the_check() {
     }
 }
 
-/// What a node is asked for, or the status of the refusal.
+/// The request that an upstream gets, or the status of the refusal.
 fn target(config: Value, asked: &str) -> String {
     target_with(PathOptions::default(), config, asked)
 }
@@ -182,7 +182,7 @@ fn fields_host_and_method() {
         "GET",
         &["Host: h", "A: 1", "B: 2", "C: 1"],
     );
-    // What no field may hold takes the client's own away.
+    // A value that no field may hold removes the client's own.
     check(json!({ "headers": { "A": "$arg_x" } }), request, "GET", &["Host: h", "B: 2"]);
     check(json!({ "method": "POST" }), request, "POST", &["Host: h", "A: 1", "B: 2"]);
     check(json!({ "method": "POST" }), "HEAD / HTTP/1.1\r\nHost: h\r\n\r\n", "HEAD", &["Host: h"]);

@@ -1,4 +1,4 @@
-//! What `redirect` accepts, and what it does to requests and answers.
+//! Configurations that `redirect` accepts, and its effect on requests and responses.
 use super::*;
 use exchange::testing::{Scene, accepts, decide};
 use model::catalog::SchemaType;

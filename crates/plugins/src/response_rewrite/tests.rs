@@ -1,4 +1,4 @@
-//! What `response-rewrite` accepts, and what it does to requests and answers.
+//! Configurations that `response-rewrite` accepts, and its effect on requests and responses.
 use super::*;
 use exchange::testing::{Scene, accepts, lines, respond};
 use model::catalog::SchemaType;

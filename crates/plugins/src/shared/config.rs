@@ -34,7 +34,7 @@ fn with_hint(reason: &str, others: &[&str]) -> String {
     near.map_or_else(|| reason.to_owned(), |near| format!("{reason}; did you mean `{near}`?"))
 }
 
-/// What makes two configurations the same one: their text without `_meta`, with the names in order.
+/// The identity of a configuration: its text without `_meta`, with the names in order.
 pub(crate) fn identity(config: &Value) -> String {
     let mut config = config.clone();
     if let Value::Object(fields) = &mut config {

@@ -1,9 +1,9 @@
-//! What plugins that find out who calls have in common. It finds nobody out itself.
+//! The parts that authentication plugins share. It authenticates no request itself.
 
 use exchange::Exchange;
 use exchange::exchange::Consumer;
 
-/// Tells the node who the client is, in fields that a client cannot forge.
+/// Names the consumer to the upstream, in fields that a client cannot forge.
 pub(crate) fn set_consumer_headers(exchange: &mut Exchange, consumer: &Consumer) {
     let custom_id =
         consumer.labels.iter().find(|(name, _)| &**name == "custom_id").map(|(_, value)| &**value);

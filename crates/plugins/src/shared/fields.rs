@@ -18,7 +18,7 @@ enum Piece {
     Group(usize),
 }
 
-/// What is done to a message's fields.
+/// The operations on a message's fields.
 #[derive(Default)]
 pub(crate) struct FieldOperations {
     /// Appended behind fields of the same name.

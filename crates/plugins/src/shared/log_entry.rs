@@ -1,4 +1,4 @@
-//! What a logger says of one request: the fields a user chose, or everything (contract: APISIX's log utilities). It
+//! A logger's entry for one request: the fields a user chose, or everything (contract: APISIX's log utilities). It
 //! knows no logger and sends nothing.
 
 use std::sync::LazyLock;

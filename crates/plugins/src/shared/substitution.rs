@@ -31,7 +31,7 @@ pub(crate) struct Groups {
     spans: Vec<Option<(usize, usize)>>,
 }
 
-/// What of PCRE's options a pattern has: the letters of `ngx.re`.
+/// The options of PCRE that a pattern has: the letters of `ngx.re`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PatternOptions {
     ignore_case: bool,
@@ -130,7 +130,8 @@ impl Groups {
         self.spans.first().copied().flatten().expect("a match has a place")
     }
 
-    /// What group `index` matched of `text`, the text that was searched; nothing for a group that took no part.
+    /// The text that group `index` matched in `text`, the text that was searched; nothing for a group that took no
+    /// part.
     pub(crate) fn text<'t>(&self, index: usize, text: &'t [u8]) -> &'t [u8] {
         self.spans.get(index).copied().flatten().map_or(b"", |(start, end)| &text[start..end])
     }
@@ -208,7 +209,7 @@ fn group_number(rest: &str) -> Option<(usize, &str)> {
 pub(crate) struct Substitution {
     /// The pattern.
     pub(crate) matcher: Matcher,
-    /// What takes the place of a match.
+    /// The replacement of a match.
     pub(crate) replacement: Replacement,
 }
 

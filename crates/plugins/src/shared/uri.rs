@@ -3,7 +3,8 @@
 use exchange::Exchange;
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 
-/// What nginx escapes in a path (its `ngx_escape_uri` of type 0, which APISIX calls): whatever may not stand in one.
+/// The bytes that nginx escapes in a path (its `ngx_escape_uri` of type 0, which APISIX calls): all that may not stand
+/// in one.
 const PATH: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -19,7 +20,7 @@ const PATH: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// What cannot stand in a field that holds a URI reference, whoever wrote it.
+/// The bytes that cannot stand in a field that holds a URI reference.
 const LOCATION: &AsciiSet = &CONTROLS.add(b' ');
 
 /// Appends a decoded path in encoded form, as the path of `exchange` was decoded.
