@@ -60,6 +60,9 @@ pub fn from_file(path: &Path) -> Result<Vec<Change>, String> {
 }
 
 /// The changes that a set would make to those objects, as an instance that has them would report them.
+///
+/// # Errors
+/// The objects of the set that could not be used.
 pub fn plan(
     catalog: &Catalog,
     objects: &[Change],
@@ -75,6 +78,9 @@ pub fn plan(
 
 /// The answer of `GET weir/versions`, or with a version of `GET weir/versions/N`, for a store that no instance has
 /// open; none where the store keeps no such version.
+///
+/// # Errors
+/// The store cannot be opened, above all because a node runs on it.
 pub fn history(
     catalog: &Catalog,
     sealer: &Sealer,

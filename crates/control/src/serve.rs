@@ -63,7 +63,7 @@ pub trait Handler: Send + Sync + 'static {
     /// Looks at the head before a byte of the body is read; an `Err` is the answer and the body is not read.
     ///
     /// # Errors
-    /// The answer for who may not ask this.
+    /// The answer to a client that may not ask this.
     fn admit(&self, head: &Parts, peer: SocketAddr) -> Result<(), Refusal>;
 
     /// The answer for a body over `limit`, [`Handler::max_body_bytes`]. `size` is the declared length, if there is one.

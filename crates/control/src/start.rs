@@ -149,6 +149,9 @@ pub struct Control {
 
 impl Control {
     /// Loads the configuration and publishes it, both before this returns. Listeners open with [`Control::listen`].
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing is left running then.
     pub fn start(config: ControlConfig) -> Result<Control, StartError> {
         let config_lock = config.lock;
         let data = match &config.source {

@@ -35,7 +35,7 @@ pub(crate) fn client(
 /// The same with the certificates of `ca`, a PEM file, to trust, else with the system's. `setting` is what names the file.
 ///
 /// # Errors
-/// A file that cannot be read or used, naming it; a system that trusts nobody.
+/// A file that cannot be read or used, naming it; a system without trusted certificates.
 pub(crate) fn trusting(
     ca: Option<&Path>,
     setting: &str,

@@ -148,6 +148,9 @@ impl Engine {
     /// Opens the `wanted` listeners: existing ones go on untouched, new ones are bound first, and the others stop to
     /// accept. Connections that the kernel has queued there are served, connections end after the exchange under way,
     /// tunnels live on.
+    ///
+    /// # Errors
+    /// The first listener that cannot be bound; nothing has changed then.
     pub fn listen(&self, wanted: &[Wanted]) -> Result<Change, ListenFault> {
         let listens = self.listening();
         if *listens == Listens::NoMore {

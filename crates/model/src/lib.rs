@@ -1,4 +1,7 @@
 //! The objects that a user may write: resources, their JSON Schemas, the checks on them, and the snapshot they live in.
+//!
+//! This crate knows nothing of sockets, files, clocks, threads or randomness: texts and revisions are handed in,
+//! values come out. `control` feeds it, `gateway` compiles what it accepts.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod catalog;

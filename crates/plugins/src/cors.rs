@@ -17,6 +17,25 @@
 //! upstream or local, gets the `Access-Control-…` fields if the request's `Origin` is allowed, and none of them if not:
 //! then the browser keeps the response from the page. The request is served either way; this plugin protects no
 //! upstream.
+//!
+//! Which origins are allowed:
+//!
+//! - `allow_origins`: a list, separated by commas; `*` is every origin, `**` every origin by its name, which works with
+//!   credentials too and so gives every page on the web what its visitor may do here.
+//! - `allow_origins_by_regex`: patterns, found anywhere in the origin unless they say `^` and `$`. Where they are given,
+//!   `allow_origins` is not looked at.
+//! - `allow_origins_by_metadata`: names of lists in this plugin's metadata, such as
+//!   `{"allow_origins": {"partners": "https://a.example,https://b.example"}}`. Where they are given, `allow_origins`
+//!   counts only if it is something else than `*`.
+//!
+//! For `allow_methods` and `allow_headers`, `*` is what browsers take for all if there are no credentials, and `**` forces
+//! it: all methods are listed, or whatever `Access-Control-Request-Headers` asks for is granted. Without `expose_headers` a
+//! node's own `Access-Control-Expose-Headers` stays. With `allow_credential` none of the lists may be `*`, which browsers
+//! would refuse.
+//!
+//! `timing_allow_origins` and `timing_allow_origins_by_regex` name the origins for `Timing-Allow-Origin` in the same way.
+//!
+//! Unless every origin gets the same answer, `Vary: Origin` is added, so that no cache mixes them up.
 
 use std::borrow::Cow;
 use std::sync::Arc;

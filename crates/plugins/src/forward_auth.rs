@@ -13,23 +13,23 @@
 //! }
 //! ```
 //!
-//! **What the server is told.** `X-Forwarded-Proto`, `X-Forwarded-Method`, `X-Forwarded-Host`, `X-Forwarded-Uri` and
-//! `X-Forwarded-For` describe the request, whatever the client says in fields of these names. The path in
+//! **Request to the server.** `X-Forwarded-Proto`, `X-Forwarded-Method`, `X-Forwarded-Host`, `X-Forwarded-Uri` and
+//! `X-Forwarded-For` describe the request, whatever the client sends in fields of these names. The path in
 //! `X-Forwarded-Uri` is the canonical one, the same that is matched, so that the server cannot be shown another path than
 //! the route that was found. `request_headers` lists fields of the client that are passed on, `extra_headers`
 //! adds others, with variables in their values. With `request_method` `POST` the request's body is sent along, with
 //! its `Content-Encoding`; a body of more than `max_req_body_size` bytes is refused with 413.
 //!
-//! **What becomes of the answer.** Each field in `upstream_headers` is taken from the answer into the request for the
+//! **The answer.** Each field in `upstream_headers` is taken from the answer into the request for the
 //! origin; one that the answer lacks is taken away, since only the server can vouch for it. A refusal passes the answer's
 //! status, body and `Content-Type` to the client, and the fields in `client_headers`. Redirects are answers like any
-//! other. With `consumer_header` the named field holds the name of a consumer, whose plugins then join the route's;
+//! other. With `consumer_header` the named field holds the name of a consumer; its plugins then join the route's;
 //! without the field, or with a consumer that does not exist, the request is refused with 403. The question is then
 //! asked in the rewrite phase, before a body is read: `consumer_header` and `POST` exclude each other.
 //!
 //! **When there is no answer** within `timeout` milliseconds, or none of at most 1 MiB, the client gets
-//! `status_on_error`; with `allow_degradation` the request passes. The error log says what failed, where and on whose
-//! side, at most once a second for each instance.
+//! `status_on_error`; with `allow_degradation` the request passes. The error log names the fault, the server and the
+//! side at fault, at most once a second for each instance.
 //!
 //! Connections are kept: `keepalive_pool` of them, `keepalive_timeout` milliseconds, for each worker. `https` is not
 //! supported yet, so that `ssl_verify` has nothing to decide.

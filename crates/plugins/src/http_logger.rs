@@ -12,7 +12,7 @@
 //! }
 //! ```
 //!
-//! **What an entry says.** Without `log_format` everything: `request` (url, uri, method, headers, querystring, size),
+//! **Entries.** Without `log_format` everything: `request` (url, uri, method, headers, querystring, size),
 //! `response` (status, headers, size), `upstream`, `client_ip`, `consumer`, `start_time`, `latency`,
 //! `upstream_latency`, `apisix_latency` (milliseconds), `server`, `service_id` and `route_id`. Header fields are among
 //! it, credentials included: choose fields where the log server may not see them. `log_format` chooses: its values are

@@ -15,6 +15,11 @@
 //! notation; an IPv4-mapped IPv6 address counts as the IPv4 address it maps. The client's address is compared as the
 //! gateway knows it: the peer's, unless a plugin that knows which peers to trust has corrected it. `X-Forwarded-For` of
 //! an untrusted client has no effect.
+//!
+//! A refused request is answered with `response_code` and `{"message": "…"}`.
+//!
+//! On a stream route the connection of a refused client is closed before a node is chosen; `message` and
+//! `response_code` are then in the log only.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! # key-auth
 //!
-//! Lets in only who presents the key of a consumer, in a header field or in the query, and tells the node who it was.
+//! Accepts requests that present the key of a consumer, in a header field or in the query, and names the consumer to the
+//! upstream.
 //!
 //! On a route, service, plugin config, consumer group or global rule:
 //!
@@ -33,6 +34,12 @@
 //! For a request that passes, the upstream receives `X-Consumer-Username`, `X-Credential-Identifier` (the credential's
 //! id, if the key is one's) and `X-Consumer-Custom-ID` (the consumer's label `custom_id`, if it has one); fields of
 //! these names that the client sent are removed.
+//!
+//! A consumer's key that is written as a reference to a secret (`$env://…`, `$secret://…`) and cannot be resolved opens
+//! nothing: the text of the reference is not taken for the key.
+//!
+//! Keys are found by a hash over the whole key under a seed of the process: how long that takes says nothing about how
+//! much of a guess is right.
 
 use std::borrow::Cow;
 use std::sync::Arc;

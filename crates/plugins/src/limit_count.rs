@@ -15,7 +15,7 @@
 //! }
 //! ```
 //!
-//! **What is counted.** With `key_type` `var`, `key` is a variable's name; with `var_combination` a text with
+//! **Key.** With `key_type` `var`, `key` is a variable's name; with `var_combination` a text with
 //! variables (`$remote_addr $http_x_id`); with `constant` everything is counted together. Where the variables have no
 //! value, the client's address takes their place.
 //!

@@ -25,9 +25,9 @@
 //! answer is 400. With `use_real_request_uri_unsafe` the target is taken as the client sent it, query and all, and
 //! is passed on as it comes out, `uri` too: only for nodes that insist on it.
 //!
-//! **Method.** `method` replaces the method, except that of a HEAD request, whose client could not take the body of
-//! another's answer. HEAD and TRACE are refused as new methods: the one's answers have no body to pass on, the other
-//! makes a node repeat what a browser hides.
+//! **Method.** `method` replaces the method, except that of a HEAD request, because its client could not take the
+//! body of another method's response. HEAD and TRACE are refused as new methods: responses to HEAD have no body to pass on,
+//! and TRACE makes an upstream repeat fields that a browser hides.
 //!
 //! **Fields.** `headers` holds `add`, `set` and `remove`, done in this order; an object of names and values alone
 //! means `set`. Values hold variables, and the groups of the `regex_uri` that matched. A value that is empty, or cannot

@@ -1,6 +1,30 @@
 //! # response-rewrite
 //!
 //! Changes status, fields and body of responses, of an upstream or local, before the client gets them.
+//!
+//! ```json
+//! {
+//!   "vars": [["status", "==", 404]],
+//!   "status_code": 200,
+//!   "headers": { "set": { "X-Node": "$balancer_ip:$balancer_port" }, "remove": ["X-Powered-By"] },
+//!   "body": "{\"found\": false}"
+//! }
+//! ```
+//!
+//! **When.** `vars` is an expression over variables; without it every response is changed.
+//!
+//! **Body.** `body` replaces the body (`body_base64`: it is written in Base64). `filters` edit it instead: each has
+//! a `regex`, a `replace` template with the groups `$1`, `$2` …, a `scope` (`once` or `global`) and `options` (letters
+//! as `ngx.re` has them: `i`, `m`, `s`, `x`; `j` and `o` change nothing), and works on what the filter before it has left.
+//! Look-around and back-references are refused here, because their time is not linear in the body. Filters need the whole
+//! body in memory: a response whose body is longer than `max_resp_body_size` bytes, or for which they take longer than half
+//! a second, fails. A response with a `Content-Encoding` is not filtered, since the
+//! patterns would meet compressed bytes. With either, `Content-Encoding`, `ETag` and `Last-Modified` are taken away,
+//! since they described the old body.
+//!
+//! **Fields.** `headers` holds `add` (texts `Name: value`), `set` and `remove`, done in this order; an object of names
+//! and values alone means `set`. Values hold variables. An empty value takes the field away. A value that cannot stand
+//! in a field is left out. Fields that concern the connection and the length of the body stay the gateway's.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
 //! The conditions of a route on a request, checked and ready for the router.
+//!
+//! Refuses to know what the route does, and Lua filter functions.
 
 use std::collections::HashSet;
 use std::fmt;

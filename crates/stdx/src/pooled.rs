@@ -1,5 +1,8 @@
 //! A box with memory from free lists of the current thread, so that a steady state of short-lived values (futures,
 //! per-request state) allocates nothing. It does not know its content.
+//!
+//! Blocks are grouped by power-of-two size classes; what is larger or more strictly aligned goes to the
+//! allocator. The box is not `Send`: a block returns to the list of the thread that made it.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::any::Any;

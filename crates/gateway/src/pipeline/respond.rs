@@ -167,7 +167,6 @@ pub(super) fn name_tried_statuses(exchange: &mut Exchange) {
 /// Every response head passes here before it is sent.
 ///
 /// # Errors
-///
 /// When a plugin waits too long.
 #[inline]
 pub(super) async fn respond_head<S: DownstreamStream>(

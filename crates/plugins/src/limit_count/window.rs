@@ -1,5 +1,8 @@
 //! Counters of requests in windows of time, shared by all workers. Keys are hashes and times are passed in; the plugin
 //! decides which requests a key counts.
+//!
+//! The table is split into shards, each behind a lock of its own that is held for a look-up and an addition. Windows
+//! that have ended are swept out as the table grows, and its size is bounded.
 
 use parking_lot::Mutex;
 use stdx::hash::{FastMap, hash_bytes};

@@ -65,6 +65,8 @@ impl fmt::Display for Verdict {
 impl Router {
     /// All routes with a path that fits the request's, in the order they are tried, with the result for each: also
     /// those a lookup does not reach, and last, in no particular order, those that only stand under other hosts.
+    ///
+    /// At most 1,000 are listed.
     pub fn explain<V: RequestView>(&self, request: &V) -> Vec<Considered> {
         let mut all = Vec::new();
         let mut winner = None;

@@ -1,4 +1,6 @@
 //! Variables by their names.
+//!
+//! Refuses to know values.
 
 use super::{BuiltinVariable, JsonPath, JsonPathError};
 
