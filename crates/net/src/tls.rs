@@ -8,6 +8,7 @@
 pub mod client;
 pub mod facts;
 pub mod names;
+pub mod server;
 mod stream;
 
 use std::sync::{Arc, OnceLock};
