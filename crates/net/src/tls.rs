@@ -12,6 +12,7 @@ pub mod failure;
 pub mod identity;
 pub mod names;
 pub mod roots;
+pub mod server;
 mod stream;
 
 use std::sync::{Arc, OnceLock};

@@ -84,6 +84,13 @@ impl TlsStream {
         }
     }
 
+    /// The same with ciphertext that has been read already.
+    pub(super) fn with_received(stream: Stream, tls: Connection, received: Vec<u8>) -> TlsStream {
+        let mut stream = TlsStream::new(stream, tls);
+        stream.held = received;
+        stream
+    }
+
     /// What was agreed in the handshake.
     pub fn facts(&self) -> Facts {
         Facts::of(&self.tls)
@@ -415,7 +422,8 @@ impl std::fmt::Debug for TlsStream {
     }
 }
 
-fn with_scratch<T>(use_it: impl FnOnce(&mut [u8]) -> T) -> T {
+/// Lends the thread's buffer for ciphertext.
+pub(super) fn with_scratch<T>(use_it: impl FnOnce(&mut [u8]) -> T) -> T {
     SCRATCH.with_borrow_mut(|scratch| use_it(scratch))
 }
 
