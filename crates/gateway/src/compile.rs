@@ -12,6 +12,7 @@ mod route;
 mod sharing;
 mod stream;
 mod upstream;
+mod upstream_tls;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
@@ -53,7 +54,7 @@ pub struct Compiler {
     default_timeouts: Timeouts,
     current: Runtime,
     /// The upstreams that plugins hold in their configurations; gone ones are taken out with the next change.
-    plugin_upstreams: FastMap<Box<str>, Weak<str>>,
+    plugin_upstreams: FastMap<Box<str>, HeldUpstream>,
     consumer_entries: FastMap<Arc<str>, Vec<(&'static str, Box<str>)>>,
     /// Consumers with a key that turned out to be another one's.
     consumers_in_conflict: BTreeSet<Key>,
@@ -64,6 +65,14 @@ pub struct Compiler {
     faults: BTreeMap<Key, Vec<CompileFault>>,
 }
 
+/// An upstream that a plugin holds in its configuration.
+struct HeldUpstream {
+    /// The plugin's name for it, which lives as long as the plugin.
+    holder: Weak<str>,
+    /// The upstream, where it presents a certificate object: it is compiled again when that changes.
+    written: Option<Box<model::resource::Upstream>>,
+}
+
 /// The objects that have to be compiled again.
 #[derive(Default)]
 struct Dirty {
@@ -71,6 +80,8 @@ struct Dirty {
     upstream_owners: KeySet,
     consumers: BTreeSet<Key>,
     stream_routes: BTreeSet<Key>,
+    /// Certificates that have changed.
+    certificates: Vec<Key>,
     global: bool,
 }
 
@@ -135,6 +146,9 @@ impl Compiler {
         self.faults.retain(|key, _| !dirty.contains(key));
         for owner in &dirty.upstream_owners.into_sorted() {
             self.compile_upstream(snapshot, owner);
+        }
+        if !dirty.certificates.is_empty() {
+            self.renew_plugin_upstreams(snapshot, &dirty.certificates);
         }
         if dirty.global {
             self.compile_global(snapshot);
@@ -201,7 +215,8 @@ fn dirty(applied: &Applied) -> Dirty {
             Kind::StreamRoute => {
                 dirty.stream_routes.insert(key.clone());
             }
-            Kind::Ssl | Kind::Proto | Kind::Secret => {}
+            Kind::Ssl => dirty.users_of_certificate(&applied.snapshot, key),
+            Kind::Proto | Kind::Secret => {}
         }
     }
     // Behind what changed itself: of a first load that is everything, and in order.
@@ -249,6 +264,26 @@ impl Dirty {
                 _ => {}
             }
         }
+    }
+
+    /// Upstreams that present the certificate `key`, and objects with a plugin that holds such an upstream.
+    fn users_of_certificate(&mut self, snapshot: &Snapshot, key: &Key) {
+        for owner in snapshot.users_of(key) {
+            if owner.kind != Kind::StreamRoute {
+                self.upstream_owners.insert(owner.clone());
+            }
+        }
+        for holder in snapshot.mentioned_by(key) {
+            match holder.kind {
+                Kind::Route => self.routes.insert(holder.clone()),
+                Kind::GlobalRule => self.global = true,
+                Kind::Consumer => {
+                    self.consumers.insert(holder.clone());
+                }
+                _ => self.users_of(snapshot, holder),
+            }
+        }
+        self.certificates.push(key.clone());
     }
 
     /// A plugin's metadata concerns every object that has the plugin.

@@ -109,6 +109,14 @@ pub fn of(resource: &Resource) -> Vec<(String, &str)> {
         }
         _ => {}
     }
+    if let Some(tls) = resource.upstream().and_then(|upstream| upstream.tls.as_deref()) {
+        let place = if matches!(resource, Resource::Upstream(_)) { "/tls" } else { "/upstream/tls" };
+        for (name, text) in [("client_cert", &tls.client_cert), ("client_key", &tls.client_key)] {
+            if let Some(text) = text.as_deref().filter(|text| is_reference(text)) {
+                found.push((below(place, name), text));
+            }
+        }
+    }
     found
 }
 

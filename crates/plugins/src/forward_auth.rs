@@ -31,8 +31,9 @@
 //! `status_on_error`; with `allow_degradation` the request passes. The error log names the fault, the server and the
 //! side at fault, at most once a second for each instance.
 //!
-//! Connections are kept: `keepalive_pool` of them, `keepalive_timeout` milliseconds, for each worker. `https` is not
-//! supported yet, so that `ssl_verify` has nothing to decide.
+//! Connections are kept: `keepalive_pool` of them, `keepalive_timeout` milliseconds, for each worker. Over `https` the
+//! server's certificate has to be valid for the URI's host and signed by an authority that the setting
+//! `trusted_certificates` names, unless `ssl_verify` is `false`.
 
 mod settings;
 
@@ -41,7 +42,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
 use exchange::plugin::outbound::{
-    Destination, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse,
+    Destination, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse, OutboundTls,
 };
 use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
 use message::{FieldId, Headers, Method};
@@ -99,7 +100,11 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let timeout_ms = config.timeout.unwrap_or(TIMEOUT_DEFAULT_MS);
     let status = config.status_on_error.unwrap_or(STATUS_ON_ERROR_DEFAULT);
     Ok(Arc::new(ForwardAuth {
-        destination: build.services.destination(&config.uri, keep_alive)?,
+        destination: build.services.destination(
+            &config.uri,
+            keep_alive,
+            &OutboundTls::verifying(config.ssl_verify.unwrap_or(true)),
+        )?,
         limits: OutboundLimits {
             connect_timeout_ms: timeout_ms,
             total_timeout_ms: timeout_ms,

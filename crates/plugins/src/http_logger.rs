@@ -30,7 +30,8 @@
 //! answer below 400 within `timeout` seconds means that the batch has arrived. When a batch is sent, repeated and given
 //! up stands [in the guide](../guide/plugins.md#calls-and-queues); the metadata's `max_pending_entries` bounds each queue.
 //!
-//! `https` is not supported yet, so that `ssl_verify` has nothing to decide.
+//! Over `https` the log server's certificate is verified only with `ssl_verify: true` (the default is `false`, as in APISIX):
+//! it then has to be valid for the URI's host and signed by an authority that the setting `trusted_certificates` names.
 
 mod sink;
 
@@ -66,7 +67,7 @@ fn schema() -> Value {
     let mut schema = json!({
         "type": "object",
         "properties": {
-            "uri": { "description": "The log server.", "type": "string", "pattern": URI_PATTERN },
+            "uri": { "description": "The log server: an http or https URI.", "type": "string", "pattern": URI_PATTERN },
             "auth_header": { "description": "What Authorization says to the log server.", "type": "string" },
             "timeout": {
                 "description": "Seconds until the log server has to have answered.",
@@ -95,7 +96,7 @@ fn schema() -> Value {
                 "type": "string", "enum": ["json", "new_line"], "default": "json",
             },
             "ssl_verify": {
-                "description": "Whether the log server's certificate is checked.",
+                "description": "Whether the log server's certificate is verified, for an https URI.",
                 "type": "boolean", "default": false,
             },
         },
@@ -141,8 +142,8 @@ struct Config {
     max_resp_body_bytes: Option<usize>,
     #[serde(default)]
     concat_method: ConcatMethod,
-    #[serde(rename = "ssl_verify", default)]
-    _ssl_verify: Option<bool>,
+    #[serde(default)]
+    ssl_verify: bool,
 }
 
 /// The compiled plugin.
@@ -232,6 +233,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let server = LogServer::new(
         build.services,
         &parsed.uri,
+        parsed.ssl_verify,
         parsed.auth_header.as_deref(),
         parsed.timeout.unwrap_or(TIMEOUT_DEFAULT_S).saturating_mul(1_000),
         parsed.concat_method,

@@ -53,7 +53,7 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
     let started_ns = run.local().recent_ns();
     let in_flight = InFlightGuard { context: run.context, upstream, selected, started_ns, is_over: false };
     let CheckedOutNode { address, endpoint_id, host, checkout } =
-        run.context.upstreams.checkout(upstream, selected, fresh);
+        run.context.upstreams.checkout(exchange, upstream, selected, fresh);
     set_host(exchange, upstream, host);
     let method = exchange.request.method;
     let before =
@@ -69,9 +69,9 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
     });
     let (origin, connect_us) = match checkout {
         Checkout::Stream(stream) => (stream, 0),
-        Checkout::None(endpoint) => {
+        Checkout::None { endpoint, server_name } => {
             // In memory of its own: nearly every try finds an open connection.
-            match PooledBox::pin(connect(run, &endpoint, timeouts.connect_ms, server)).await {
+            match PooledBox::pin(connect(run, &endpoint, server_name, timeouts.connect_ms, server)).await {
                 Ok(stream) => (stream, micros(started_ns, run.local().clock_ns())),
                 Err(failure) => {
                     finish_attempt(exchange, in_flight, Some(&failure));
@@ -211,7 +211,8 @@ fn set_host(exchange: &mut Exchange, upstream: &Upstream, node: Option<std::sync
         return;
     }
     match &upstream.pass_host {
-        PassHost::Pass => {}
+        // An attempt at another upstream may have set it.
+        PassHost::Pass => exchange.target.forward_host = None,
         PassHost::Rewrite(host) => exchange.target.forward_host = Some(host.as_bytes().to_vec()),
         PassHost::Node => exchange.target.forward_host = node.map(|host| host.as_bytes().to_vec()),
     }

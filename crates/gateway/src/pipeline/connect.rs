@@ -1,6 +1,7 @@
 //! Opening a connection to a node for one attempt. The client is watched meanwhile: one that has gone away must not hold a
 //! descriptor for as long as a node may take to accept.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
@@ -18,17 +19,19 @@ use net::endpoint::Endpoint;
 /// the event loop cannot tell of that.
 const LOOK_MS: u64 = 1_000;
 
-/// Opens a connection to `endpoint` within `timeout_ms`. A client that closes its sending side is waited for as long as it
+/// Opens a connection to `endpoint`, with its TLS handshake, within `timeout_ms`. A client that closes its sending side is waited for as long as it
 /// would be for the head of a response (docs/decisions/0007-half-closed-clients.md).
 pub(super) async fn connect<S: DownstreamStream>(
     run: &Run<'_>,
     endpoint: &Arc<Endpoint>,
+    server_name: Option<Box<str>>,
     timeout_ms: u64,
     server: &mut S,
 ) -> Result<PooledStream, Failure> {
     let (local, deadline) = (run.local(), run.deadline);
     // Boxed: it is large, and would make every exchange's state as large whether it connects or not.
-    let mut connecting = PooledBox::pin(run.context.upstreams.connect(endpoint));
+    let in_handshake = Cell::new(false);
+    let mut connecting = PooledBox::pin(run.context.upstreams.connect(endpoint, server_name, &in_handshake));
     let ends_ms = local.now_ms().saturating_add(timeout_ms);
     let mut armed = false;
     // The client has closed behind bytes that have not been read; reading them comes upon it again.
@@ -40,7 +43,11 @@ pub(super) async fn connect<S: DownstreamStream>(
         let left_ms = ends_ms.saturating_sub(local.now_ms());
         if armed && deadline.expired() {
             if deadline.is_overdue() || left_ms == 0 {
-                let detail = "it did not accept the connection in time";
+                let detail = if in_handshake.get() {
+                    "it did not complete the TLS handshake in time"
+                } else {
+                    "it did not accept the connection in time"
+                };
                 return Poll::Ready(Err(Failure::new(Cause::ConnectTimeout, detail)));
             }
             if run.is_client_leaving.get() || has_closed_after_request {

@@ -244,7 +244,8 @@ pub(super) fn serve(worker: &Rc<Worker>, stream: Stream, peer: SocketAddr, open:
     let id = NEXT_CONNECTION.fetch_add(1, Ordering::Relaxed);
     match open.listener.wanted().protocols.application {
         Application::Http1 => {
-            let connection = Connection::new(stream, id, peer, open, ConnectionGuard(worker.context.clone()));
+            let connection =
+                Connection::new(stream.into(), id, peer, open, ConnectionGuard(worker.context.clone()));
             env::spawn(serve::serve(connection, ConnectionTimer::new(&worker.context)));
         }
     }

@@ -13,7 +13,7 @@ pub(super) fn schema() -> Value {
     json!({
         "type": "object",
         "properties": {
-            "uri": { "description": "The server that is asked.", "type": "string" },
+            "uri": { "description": "The server that is asked: an http or https URI.", "type": "string" },
             "allow_degradation": {
                 "description": "Lets requests pass while the server cannot be asked.",
                 "type": "boolean", "default": false,
@@ -23,7 +23,7 @@ pub(super) fn schema() -> Value {
                 "type": "integer", "minimum": 200, "maximum": 599, "default": STATUS_ON_ERROR_DEFAULT,
             },
             "ssl_verify": {
-                "description": "Whether the server's certificate is checked.",
+                "description": "Whether the server's certificate is verified, for an https URI.",
                 "type": "boolean", "default": true,
             },
             "request_method": {
@@ -75,8 +75,7 @@ pub(super) struct Config {
     #[serde(default)]
     pub(super) allow_degradation: bool,
     pub(super) status_on_error: Option<u16>,
-    #[serde(rename = "ssl_verify", default)]
-    _ssl_verify: Option<bool>,
+    pub(super) ssl_verify: Option<bool>,
     #[serde(default)]
     pub(super) request_method: RequestMethod,
     pub(super) max_req_body_size: Option<usize>,

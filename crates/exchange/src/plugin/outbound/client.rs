@@ -14,6 +14,7 @@ use stdx::hash::FastMap;
 use super::connection::Connection;
 use super::destination::Destination;
 use super::error::{OutboundCause, OutboundError};
+use super::open::open;
 use super::request::{OutboundLimits, OutboundRequest, OutboundResponse};
 use net::endpoint::Endpoint;
 use net::env;
@@ -39,7 +40,7 @@ struct Place {
 }
 
 /// A failed try, before it is known at which URI.
-type Failed = (OutboundCause, String);
+pub(super) type Failed = (OutboundCause, String);
 
 impl HttpClient {
     /// Makes a call. Dropping the future ends it and closes its connection.
@@ -54,7 +55,7 @@ impl HttpClient {
     ) -> Result<OutboundResponse, OutboundError> {
         let head = head(destination, request)?;
         let nodes = destination.nodes()?;
-        let call = self.to_any(&nodes, request, &head, limits);
+        let call = self.to_any(&nodes, destination.host(), request, &head, limits);
         let failed = match within(limits.total_timeout_ms, call).await {
             Some(Ok(response)) => return Ok(response),
             Some(Err(failed)) => failed,
@@ -70,6 +71,7 @@ impl HttpClient {
     async fn to_any(
         &self,
         nodes: &NodeSet,
+        host: &str,
         request: &OutboundRequest,
         head: &http::Request<()>,
         limits: &OutboundLimits,
@@ -91,7 +93,7 @@ impl HttpClient {
                     Err(failed) => return Err(failed),
                 }
             }
-            match self.open(&node.endpoint, limits.connect_timeout_ms).await {
+            match self.open(&node.endpoint, host, limits.connect_timeout_ms).await {
                 Ok(mut fresh) => {
                     let response = self.exchange(&mut fresh, request, head, limits).await?;
                     self.give(fresh);
@@ -103,21 +105,16 @@ impl HttpClient {
         Err(failed.expect("a destination without addresses was refused before"))
     }
 
-    async fn open(&self, endpoint: &Arc<Endpoint>, timeout_ms: u64) -> Result<Connection, Failed> {
+    async fn open(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        host: &str,
+        timeout_ms: u64,
+    ) -> Result<Connection, Failed> {
+        let transport = open(endpoint, host, timeout_ms).await?;
         let address = endpoint.address;
-        let opened = within(timeout_ms, env::connect(address)).await;
-        let stream = match opened {
-            Some(Ok(stream)) => stream,
-            Some(Err(error)) => {
-                return Err((OutboundCause::Connect, format!("cannot connect to {address}: {error}")));
-            }
-            None => {
-                let detail = format!("no connection to {address} within {timeout_ms} ms");
-                return Err((OutboundCause::ConnectTimeout, detail));
-            }
-        };
         let broken = |error: hyper::Error| (OutboundCause::Broken, format!("{address}: {error}"));
-        Connection::new(stream, endpoint.clone()).await.map_err(broken)
+        Connection::new(transport, endpoint.clone()).await.map_err(broken)
     }
 
     async fn exchange(
@@ -229,7 +226,7 @@ fn now_ms() -> u64 {
 }
 
 /// The value of `future`, or nothing after `timeout_ms`.
-async fn within<T>(timeout_ms: u64, future: impl Future<Output = T>) -> Option<T> {
+pub(super) async fn within<T>(timeout_ms: u64, future: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
         value = future => Some(value),

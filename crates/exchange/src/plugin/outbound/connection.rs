@@ -15,7 +15,7 @@ use hyper::client::conn::http1::{Builder, Connection as Machine, SendRequest};
 use hyper::rt::{Read, ReadBufCursor, Write};
 
 use net::endpoint::Endpoint;
-use net::env::Stream;
+use net::transport::Transport;
 
 /// The longest head of an answer, and the most fields in it: as much as the gateway takes from any origin by default.
 const HEAD_MAX_BYTES: usize = 64 * 1024;
@@ -36,7 +36,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Makes a connection of a stream that is open.
-    pub(super) async fn new(stream: Stream, endpoint: Arc<Endpoint>) -> hyper::Result<Connection> {
+    pub(super) async fn new(stream: Transport, endpoint: Arc<Endpoint>) -> hyper::Result<Connection> {
         let mut builder = Builder::new();
         builder.max_header_size(HEAD_MAX_BYTES).max_headers(FIELDS_MAX);
         let (sender, machine) = builder.handshake(Adapter(stream)).await?;
@@ -79,8 +79,8 @@ impl Connection {
     }
 }
 
-/// The seam's stream as the library wants it.
-struct Adapter(Stream);
+/// A transport as the library wants it.
+struct Adapter(Transport);
 
 /// Bytes read at once: the answers plugins wait for are small.
 const READ_BYTES: usize = 8 * 1024;

@@ -9,12 +9,12 @@ use super::send_capacity::KeptSendCapacity;
 use crate::downstream::connection_guard::ConnectionGuard;
 use crate::downstream::listener_state::OpenListener;
 use exchange::exchange::{Address, ConnectionContext, Scheme};
-use net::env::Stream;
+use net::transport::Transport;
 
 /// A client's connection between exchanges: small, and without a buffer while it is idle. It lives in a box of its own,
 /// since an `async fn` would keep two copies of what it is given, one as its argument and one as its variable.
 pub(crate) struct Connection {
-    pub(crate) stream: Stream,
+    pub(crate) stream: Transport,
     pub(crate) input: Option<Buffer>,
     /// A number no other connection of this process has.
     pub(super) id: u64,
@@ -43,7 +43,7 @@ pub(super) struct PartialHead {
 impl Connection {
     /// A connection that was just accepted.
     pub(crate) fn new(
-        stream: Stream,
+        stream: Transport,
         id: u64,
         peer: SocketAddr,
         listener: Rc<OpenListener>,
