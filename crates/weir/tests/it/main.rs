@@ -52,4 +52,5 @@ mod support;
 mod try_out;
 mod unknown_fields;
 mod upgrades;
+mod upstream_tls;
 mod upstreams;
