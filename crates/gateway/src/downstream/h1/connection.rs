@@ -17,10 +17,10 @@ pub(crate) struct Connection {
     pub(crate) stream: Transport,
     pub(crate) input: Option<Buffer>,
     /// A number no other connection of this process has.
-    pub(super) id: u64,
+    pub(crate) id: u64,
     peer: Address,
     /// Requests begun on it.
-    pub(super) requests: u32,
+    pub(crate) requests: u32,
     /// Where it came in; when that ends, it ends too.
     pub(crate) listener: Rc<OpenListener>,
     /// Progress of a partial request head, if one has come.
@@ -65,7 +65,7 @@ impl Connection {
     }
 
     /// The connection as its exchanges see it.
-    pub(super) fn context(&self) -> ConnectionContext {
+    pub(crate) fn context(&self) -> ConnectionContext {
         ConnectionContext {
             id: self.id,
             peer: self.peer,
@@ -73,6 +73,12 @@ impl Connection {
             scheme: Scheme::Http,
             requests: self.requests,
         }
+    }
+
+    /// Whether it may turn out to speak HTTP/2: no request has come before. Over TLS the handshake decides (RFC 9113 section
+    /// 3.2).
+    pub(super) fn takes_http2(&self) -> bool {
+        self.requests == 0
     }
 
     /// A buffer to read from a client.
@@ -92,7 +98,7 @@ impl Connection {
 
     /// Whether it is to end after the exchange under way.
     #[inline]
-    pub(super) fn is_closing(&self, now_ms: u64) -> bool {
+    pub(crate) fn is_closing(&self, now_ms: u64) -> bool {
         self.listener.is_closing(self.id, now_ms)
     }
 

@@ -32,6 +32,8 @@ pub(crate) enum After {
     KeepAlive,
     /// Nothing was exchanged: a part of a head has come, and the rest is waited for.
     HeadPartial,
+    /// It turned out to speak HTTP/2: the bytes that have come are its preface.
+    Http2,
     /// It ends in order: everything was sent, the peer may still be sending.
     Close,
     /// It is closed as it is: nothing is under way in either direction.
