@@ -215,8 +215,8 @@ impl Connection {
                 stream.is_known = true;
                 true
             }
-            Event::Data(_) => std::mem::take(&mut stream.data_queued) && stream.reset.is_none(),
-            Event::End(_) => stream.reset.is_none(),
+            Event::Data(_) => std::mem::take(&mut stream.data_queued) && stream.is_readable(),
+            Event::End(_) => stream.is_readable(),
             _ => true,
         }
     }

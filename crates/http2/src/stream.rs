@@ -3,7 +3,7 @@
 use crate::connection::Reset;
 use crate::flow::{ReceiveWindow, SendWindow};
 use crate::head::StoredHead;
-use crate::{Priority, pool};
+use crate::{ErrorCode, Priority, pool};
 
 /// How far one direction of a stream has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,6 +102,12 @@ impl Stream {
     /// Whether both sides have ended without a reset.
     pub(crate) fn is_complete(&self) -> bool {
         self.receiving == Side::Ended && self.sending == Side::Ended
+    }
+
+    /// Whether the received message can still be taken. A peer that resets with NO_ERROR after its whole message declines the
+    /// other direction only (RFC 9113 section 8.1).
+    pub(crate) fn is_readable(&self) -> bool {
+        self.reset.is_none_or(|reset| reset.code == ErrorCode::NO_ERROR && self.receiving == Side::Ended)
     }
 
     /// Whether the peer's message has ended without content and trailers.

@@ -35,10 +35,7 @@ impl Connection {
             return BodyState::Reset(Reset { code: ErrorCode::CANCEL, by, is_unprocessed: false, reason });
         };
         match stream.reset {
-            // A server that declines the rest of the request has sent its whole response.
-            Some(reset) if reset.code != ErrorCode::NO_ERROR || stream.receiving != Side::Ended => {
-                BodyState::Reset(reset)
-            }
+            Some(reset) if !stream.is_readable() => BodyState::Reset(reset),
             _ if !stream.data.is_empty() => BodyState::Data(stream.data.len()),
             _ if stream.receiving == Side::Ended => {
                 BodyState::End { has_trailers: stream.trailers.is_some() }

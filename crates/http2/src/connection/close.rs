@@ -74,18 +74,9 @@ impl Connection {
     pub fn ping(&mut self) -> u32 {
         self.ping_count = self.ping_count.wrapping_add(1);
         if self.failure.is_none() {
-            let number = self.ping_count.to_be_bytes();
-            let payload = [
-                KEEP_ALIVE_MARK[0],
-                KEEP_ALIVE_MARK[1],
-                KEEP_ALIVE_MARK[2],
-                KEEP_ALIVE_MARK[3],
-                number[0],
-                number[1],
-                number[2],
-                number[3],
-            ];
-            frame::write_ping(self.output.buffer(), 0, payload);
+            let [a, b, c, d] = KEEP_ALIVE_MARK;
+            let [e, f, g, h] = self.ping_count.to_be_bytes();
+            frame::write_ping(self.output.buffer(), 0, [a, b, c, d, e, f, g, h]);
         }
         self.ping_count
     }
@@ -146,8 +137,7 @@ impl Connection {
         }
         stream.reset = Some(reset);
         stream.sending = Side::Ended;
-        let is_orderly = reset.code == ErrorCode::NO_ERROR && stream.receiving == Side::Ended;
-        if !is_orderly {
+        if !stream.is_readable() {
             stream.drop_content();
             let held = std::mem::take(&mut stream.held_bytes);
             self.give_connection_back(held);
