@@ -29,7 +29,7 @@ use crate::frame::PREFACE;
 use crate::hpack::{Decoder, Encoder};
 use crate::output::Output;
 use crate::streams::{StreamKey, Streams};
-use crate::{ConnectionError, PeerSettings};
+use crate::{ConnectionError, PeerSettings, pool};
 use heads::HeadBlock;
 use receive::Reading;
 use records::Records;
@@ -147,9 +147,7 @@ impl Connection {
                 return Some(event);
             }
         }
-        if self.events.capacity() > KEPT_EVENTS {
-            self.events = VecDeque::new();
-        }
+        pool::give_events(std::mem::take(&mut self.events));
         let event = self.next_grant();
         self.is_turn_over = event.is_none();
         event
@@ -201,6 +199,14 @@ impl Connection {
             + self.waiting.capacity() * size_of::<StreamKey>()
     }
 
+    /// Queues an event.
+    fn report(&mut self, event: Event) {
+        if self.events.capacity() == 0 {
+            self.events = pool::take_events();
+        }
+        self.events.push_back(event);
+    }
+
     /// Prepares the stream of an event for its delivery; false if the event is stale, because its stream is gone.
     fn announce(&mut self, event: &Event) -> bool {
         let Some(key) = event.stream() else { return true };
@@ -221,6 +227,3 @@ impl Connection {
         }
     }
 }
-
-/// Events for which an idle connection keeps memory.
-const KEPT_EVENTS: usize = 16;

@@ -126,7 +126,6 @@ impl Stream {
     /// Gives the memory of content, head and trailers back to the pool.
     pub(crate) fn drop_content(&mut self) {
         pool::give_bytes(std::mem::take(&mut self.data));
-        self.head.take().map(pool::give_head);
-        self.trailers.take().map(pool::give_head);
+        self.head.take().into_iter().chain(self.trailers.take()).for_each(pool::give_head);
     }
 }

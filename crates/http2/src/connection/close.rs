@@ -88,7 +88,7 @@ impl Connection {
                 self.finish_shutdown();
             }
         } else if let Some(number) = payload.strip_prefix(&KEEP_ALIVE_MARK) {
-            self.events.push_back(Event::Pong(frame::read_u32(number)));
+            self.report(Event::Pong(frame::read_u32(number)));
         }
     }
 
@@ -142,7 +142,7 @@ impl Connection {
             let held = std::mem::take(&mut stream.held_bytes);
             self.give_connection_back(held);
         }
-        self.events.push_back(Event::Reset(key, reset.code));
+        self.report(Event::Reset(key, reset.code));
     }
 
     /// Takes a stream that is complete out of the count of open ones.
@@ -186,7 +186,7 @@ impl Connection {
             && self.streams.len() == 0
             && !std::mem::replace(is_reported, true)
         {
-            self.events.push_back(Event::Drained);
+            self.report(Event::Drained);
         }
     }
 

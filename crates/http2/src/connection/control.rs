@@ -133,7 +133,7 @@ impl Connection {
         // A later GOAWAY may only lower it (RFC 9113 section 6.8).
         let last_id = self.peer_last_id.map_or(last_id, |earlier| earlier.min(last_id));
         self.peer_last_id = Some(last_id);
-        self.events.push_back(Event::GoAway(code));
+        self.report(Event::GoAway(code));
         if self.is_server {
             return Ok(());
         }

@@ -53,13 +53,16 @@ fn interim_and_final_heads_come_in_order() {
     assert_eq!(client.body_state(key), BodyState::End { has_trailers: false });
 }
 
+/// A name, the method of the request, the frames of the server, and the code of the reset.
+type ServerFault = (&'static str, &'static [u8], Vec<Vec<u8>>, Option<ErrorCode>);
+
 #[test]
 fn faults_of_servers_reset_their_stream() {
     let data = frame(DATA, END_STREAM, 1, b"x");
     let length =
         |status: &'static str, length: &'static str| [(":status", status), ("content-length", length)];
     let protocol = Some(ErrorCode::PROTOCOL_ERROR);
-    let table: [(&str, &'static [u8], Vec<Vec<u8>>, Option<ErrorCode>); 16] = [
+    let table: [ServerFault; 16] = [
         ("good", b"GET", vec![headers(1, 0, &length("200", "1")), data.clone()], None),
         ("no status", b"GET", vec![headers(1, 1, &[("a", "b")])], protocol),
         ("status 101", b"GET", vec![headers(1, 0, &[(":status", "101")])], protocol),
