@@ -77,7 +77,7 @@ impl hpack::FieldVisitor for Fields {
     }
 }
 
-/// What a driver sees of a connection that received everything before it looked.
+/// Everything that a driver sees of a connection that received everything before it looked.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     lines: Vec<String>,
@@ -196,9 +196,10 @@ const HANDSHAKE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"
 const STREAMS: u32 = 4;
 /// The table of the decoder, small so that entries are evicted.
 const TABLE_BYTES: usize = 200;
-/// What such a table may take: texts up to four times its size, and entries.
+/// The most that such a table may take: texts up to four times its size, and entries.
 const TABLE_MEMORY_BYTES: usize = 2048;
-/// What a connection may own whatever it receives: a frame and a header block in parts, tables, events of the longest input.
+/// The most that a connection may own, whatever it receives: a frame and a header block in parts, tables, events of the
+/// longest input.
 const MEMORY_BYTES: usize = 1024 * 1024;
 /// Fields that no message of HTTP/2 has.
 const CONNECTION_SPECIFIC: FieldSet = FieldSet::of(&[

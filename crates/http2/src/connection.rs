@@ -46,11 +46,11 @@ pub struct Connection {
     streams: Streams,
     events: VecDeque<Event>,
     flood: Flood,
-    /// What the next received byte belongs to.
+    /// The part of a frame or preface that the next received byte belongs to.
     reading: Reading,
-    /// The start of a frame whose rest has not arrived.
+    /// The start of a frame; its rest has not arrived.
     partial: Vec<u8>,
-    /// A header block whose CONTINUATION frames have not arrived.
+    /// A header block; its CONTINUATION frames have not all arrived.
     block: Option<Box<HeadBlock>>,
     send_window: SendWindow,
     receive_window: ReceiveWindow,

@@ -37,7 +37,8 @@ impl Limits {
     pub const EARLY_PRIORITIES: usize = 16;
     /// Identifiers of streams that were reset, kept to tell late frames from faults.
     pub const RESET_RECORDS: usize = 128;
-    /// Slots for streams, times the limit of open ones: streams whose exchange is being logged have a slot as well.
+    /// Slots for streams, times the limit of open ones: streams that are complete and not released, for
+    /// instance while they are logged, have a slot as well.
     pub const SLOTS_PER_STREAM: usize = 2;
 
     /// The interval of all rates: long enough for bursts of real clients, short enough to forgive them.

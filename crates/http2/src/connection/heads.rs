@@ -14,7 +14,7 @@ use crate::stream::{Side, Stream};
 use crate::streams::StreamKey;
 use crate::{Limits, pool};
 
-/// A header block whose end has not arrived.
+/// A header block; its end has not arrived.
 #[derive(Debug)]
 pub(super) struct HeadBlock {
     pub(super) stream: u32,
@@ -39,7 +39,7 @@ struct Complete<'a> {
     bytes: &'a [u8],
 }
 
-/// What a block is for.
+/// The purpose of a block.
 enum Target {
     /// A request on a new stream.
     New,
@@ -322,7 +322,7 @@ impl Stream {
     }
 }
 
-/// Drops the fields of a block whose stream is gone.
+/// Drops the fields of a block, because its stream is gone.
 struct Dropped;
 
 impl FieldVisitor for Dropped {

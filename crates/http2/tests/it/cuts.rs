@@ -5,7 +5,7 @@ use http2::{BodyState, Config, Connection, ConnectionError, Event};
 use message::{Headers, RequestHead, ResponseHead};
 use proptest::prelude::*;
 
-/// What a driver saw, with the events of data joined: cuts may split them.
+/// Everything that a driver saw of a connection.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     lines: Vec<String>,
@@ -105,6 +105,10 @@ fn asking() -> Connection {
     client
 }
 
+fn places() -> impl Strategy<Value = Vec<prop::sample::Index>> {
+    proptest::collection::vec(any::<prop::sample::Index>(), 0..8)
+}
+
 fn cuts(places: &[prop::sample::Index], length: usize) -> Vec<usize> {
     let mut cuts: Vec<usize> = places.iter().map(|place| place.index(length + 1)).collect();
     cuts.sort_unstable();
@@ -113,7 +117,7 @@ fn cuts(places: &[prop::sample::Index], length: usize) -> Vec<usize> {
 
 proptest! {
     #[test]
-    fn cuts_do_not_change_a_server(input in session(), places in proptest::collection::vec(any::<prop::sample::Index>(), 0..8)) {
+    fn cuts_do_not_change_a_server(input in session(), places in places()) {
         let whole = run(Connection::server(Config::default()), &input, &[]);
         let cut = run(Connection::server(Config::default()), &input, &cuts(&places, input.len()));
         prop_assert_eq!(&cut, &whole);
@@ -122,7 +126,7 @@ proptest! {
     }
 
     #[test]
-    fn cuts_do_not_change_a_client(input in responses(), places in proptest::collection::vec(any::<prop::sample::Index>(), 0..8)) {
+    fn cuts_do_not_change_a_client(input in responses(), places in places()) {
         let whole = run(asking(), &input, &[]);
         prop_assert_eq!(run(asking(), &input, &cuts(&places, input.len())), whole);
     }

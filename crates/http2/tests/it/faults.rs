@@ -4,7 +4,7 @@
 use super::wire::*;
 use http2::{Config, Connection, ErrorCode};
 
-/// What the server does about an input.
+/// The reaction of the server to an input.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Fine,

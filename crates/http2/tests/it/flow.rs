@@ -3,7 +3,7 @@
 use super::wire::*;
 use http2::{Config, Connection, ErrorCode, Event, StreamKey};
 
-/// A server with a stream whose response head was written.
+/// A server with a stream and its response head, which was written.
 fn answering(config: Config) -> (Connection, StreamKey) {
     let mut server = server(config);
     let key = accepted(&mut server, &get(1));

@@ -203,6 +203,22 @@ fn unread_answers_are_bounded() {
 }
 
 #[test]
+fn answers_within_a_large_body_do_not_add_up() {
+    let mut server = server(Config::default());
+    let key = accepted(&mut server, &get(1));
+    feed(&mut server, &[window_update(0, 1 << 30), window_update(1, 1 << 30)].concat());
+    server.start_response(key, 200).unwrap().finish(false);
+    for count in 0..10_000_u64 {
+        while events(&mut server).contains(&Event::Writable(key)) || server.capacity(key) > 0 {
+            server.write_data(key, &[0; 40_000], false);
+        }
+        // The output is never empty, because the body is endless.
+        server.advance(server.output().len() / 2);
+        server.receive(&frame(PING, 0, 0, &[0; 8]), count * 100).unwrap();
+    }
+}
+
+#[test]
 fn flood_of_streams_is_refused() {
     let mut server = server(Config::default());
     let input: Vec<u8> = (0..Limits::STREAMS + 10).flat_map(|count| post(2 * count + 1)).collect();

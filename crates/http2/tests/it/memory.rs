@@ -1,4 +1,4 @@
-//! What an idle connection owns: no buffers, and little else.
+//! Memory of idle connections: no buffers, and little else.
 
 use super::wire::*;
 use http2::{Config, Connection};

@@ -7,7 +7,7 @@ use super::driver::App;
 use http2::{BodyState, Connection, Event, RequestTarget, StartError, StreamKey};
 use message::{Headers, ResponseHead};
 
-/// What became of an exchange.
+/// The end of an exchange.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The whole body came back.

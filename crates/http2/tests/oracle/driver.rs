@@ -3,7 +3,7 @@
 use http2::{Connection, Event};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
-/// What streams do with their events.
+/// The work of streams on their events.
 pub(crate) trait App {
     /// Works on one event.
     fn event(&mut self, connection: &mut Connection, event: Event);
