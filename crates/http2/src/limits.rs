@@ -44,7 +44,7 @@ impl Limits {
     /// The interval of all rates: long enough for bursts of real clients, short enough to forgive them.
     pub const RATE_INTERVAL_MS: u64 = 10_000;
     /// RST_STREAM frames from the peer for streams that were not complete: a closed browser tab cancels up to 100; one more
-    /// for each completed stream. Rapid reset (CVE-2023-44487) sends thousands.
+    /// for each completed stream. Not counted by clients. Rapid reset (CVE-2023-44487) sends thousands.
     pub const RATE_PEER_RESETS: u32 = 200;
     /// Resets that faults of the peer made this side send (MadeYouReset, CVE-2025-8671): a client without faults causes
     /// none, except refusals of streams before it knows their limit.

@@ -112,7 +112,11 @@ impl Connection {
     ) -> Result<(), ConnectionError> {
         let Some(stream) = self.streams.get(key) else { return Ok(()) };
         let (id, was_reset) = (stream.id, stream.reset.is_some());
-        self.send_fault(id, code)?;
+        // A server has no more first faults than this side has started streams, and other requests share the connection.
+        if self.is_server || was_reset {
+            self.flood.charge(Cost::LocalReset)?;
+        }
+        self.send_reset(id, code);
         if !was_reset {
             self.end_stream(key, Reset { code, by: ResetBy::Fault, is_unprocessed: false, reason });
         }
@@ -122,7 +126,9 @@ impl Connection {
     /// Resets a stream without a slot, because of a fault of the peer or because there are too many.
     pub(super) fn refuse(&mut self, id: u32, code: ErrorCode) -> Result<(), ConnectionError> {
         self.records.reset(id, true);
-        self.send_fault(id, code)
+        self.flood.charge(Cost::LocalReset)?;
+        self.send_reset(id, code);
+        Ok(())
     }
 
     /// Marks a stream as reset. The gateway learns of it if it knows the stream, which then keeps its slot until it is
@@ -168,10 +174,8 @@ impl Connection {
         self.report_drained();
     }
 
-    fn send_fault(&mut self, id: u32, code: ErrorCode) -> Result<(), ConnectionError> {
-        self.flood.charge(Cost::LocalReset)?;
+    fn send_reset(&mut self, id: u32, code: ErrorCode) {
         frame::write_reset(self.output.control(frame::HEADER_BYTES + 4), id, code);
-        Ok(())
     }
 
     fn finish_shutdown(&mut self) {

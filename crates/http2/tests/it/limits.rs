@@ -70,6 +70,26 @@ fn resets_that_the_peer_provokes_are_limited() {
 }
 
 #[test]
+fn failing_server_keeps_its_connection() {
+    let mut client = client(Config::default());
+    for count in 0..1000 {
+        let id = 2 * count + 1;
+        let key = started(&mut client);
+        let malformed = headers(id, 0, &[("a", "b")]);
+        let answer = if count % 2 == 0 { reset(id, ErrorCode::INTERNAL_ERROR) } else { malformed };
+        feed(&mut client, &answer);
+        assert!(events(&mut client).iter().any(|event| matches!(event, Event::Reset(at, _) if *at == key)));
+        client.release(key);
+        sent(&mut client);
+    }
+    // Frames behind a reset are counted, because they cost no request.
+    started(&mut client);
+    feed(&mut client, &reset(2001, ErrorCode::CANCEL));
+    let count = accepted_times(&mut client, 1000, |_| frame(DATA, 0, 2001, b"x"));
+    assert_eq!(count, Limits::RATE_LOCAL_RESETS as usize);
+}
+
+#[test]
 fn refused_streams_are_limited() {
     let mut server = server(Config { max_streams: 1, ..Config::default() });
     accepted(&mut server, &post(1));
