@@ -3,7 +3,9 @@
 //! discovery change them without compiling anything), and what workers learn of nodes lives in `state`.
 
 pub mod balance;
+pub(crate) mod connector;
 pub(crate) mod h1;
+pub(crate) mod h2;
 pub(crate) mod hash_key;
 pub(crate) mod pool;
 pub(crate) mod server_name;
