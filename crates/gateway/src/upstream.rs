@@ -21,6 +21,7 @@ use stdx::published::Published;
 
 use balance::BalancerKind;
 use exchange::options::Timeouts;
+use net::endpoint::Protocol;
 use net::nodes::NodeSet;
 
 /// A compiled upstream.
@@ -37,6 +38,8 @@ pub struct Upstream {
     pub nodes: Arc<Published<NodeSet>>,
     /// Which Host the node sees.
     pub pass_host: PassHost,
+    /// What is spoken to the nodes.
+    pub protocol: Protocol,
     /// Tries after the first; the number of nodes less one if not set.
     pub retries: Option<u32>,
     /// How long after the first try another may begin; 0 is without limit.

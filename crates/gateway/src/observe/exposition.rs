@@ -112,6 +112,7 @@ fn write_histogram(text: &mut String, kind: &str, labels: &Labels, totals: &Hist
 /// Appends the counters that every worker keeps whether or not anybody asked for more.
 pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
     write_failures(workers.clone(), text);
+    write_grpc(workers.clone(), text);
     write_stalls(workers.clone(), text);
     let (mut active, mut reading, mut waiting) = (0_u64, 0, 0);
     let (mut accepted, mut requests, mut idle) = (0, 0, 0);
@@ -142,6 +143,27 @@ pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text:
     }
     let help = "Kept connections to nodes that wait for a request.";
     scalar(text, "weir_upstream_idle_connections", "gauge", help, idle);
+}
+
+fn write_grpc<'a>(workers: impl Iterator<Item = &'a Status>, text: &mut String) {
+    let mut totals: Vec<(String, u64)> = Vec::new();
+    for worker in workers {
+        if totals.is_empty() {
+            totals = worker.grpc.counts().collect();
+        } else {
+            totals.iter_mut().zip(worker.grpc.counts()).for_each(|(total, (_, count))| total.1 += count);
+        }
+    }
+    let name = "weir_grpc_calls_total";
+    header(
+        text,
+        name,
+        "counter",
+        "gRPC calls by the status that the client got; none for a call that was cut.",
+    );
+    for (status, count) in &totals {
+        sample(text, name, &[("grpc_status", status)], count);
+    }
 }
 
 fn write_stalls<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {

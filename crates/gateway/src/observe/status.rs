@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 
 use super::current_work::CurrentWorkCell;
 use super::failures::FailureCounts;
+use super::grpc_counts::GrpcCounts;
 use crate::observe::idle_counts::IdleCounts;
 use exchange::overload::capacity::Shortage;
 
@@ -35,6 +36,8 @@ pub struct Status {
     pub stalls: AtomicU64,
     /// Failures, refusals, and connections that gave way to others.
     pub failures: FailureCounts,
+    /// gRPC calls by their status.
+    pub grpc: GrpcCounts,
     /// Client connections without a request in flight.
     pub idle: IdleCounts,
     /// How many of them other workers want to give way, by what there is too little of.

@@ -4,9 +4,11 @@ use std::borrow::Cow;
 use std::future::poll_fn;
 use std::task::Poll;
 
+use message::Headers;
 use router::vars::GaveUp;
 use serde_json::json;
 
+use super::grpc;
 use super::min_rate::{MinRateGuard, TooSlow};
 use super::phases::{self, Chains};
 use super::run::{Outcome, Run};
@@ -29,7 +31,16 @@ pub(super) async fn fail<S: DownstreamStream>(
     chains: &Chains<'_>,
     failure: Failure,
 ) -> Outcome {
-    let failure = overdue(run, failure);
+    let failure = overdue(run, exchange, failure);
+    if server.progress().has_started
+        && !matches!(failure.cause, Cause::ClientGone | Cause::ClientSlow)
+        && let Some(trailers) = grpc::trailers(exchange, &failure, &explanation(&failure))
+    {
+        server.finish(Some(&trailers));
+        let _ = poll_fn(|cx| Poll::Ready(server.poll_flush(cx))).await;
+        exchange.failure = Some(failure);
+        return Outcome::Done;
+    }
     if server.progress().has_started || failure.cause == Cause::ClientGone {
         server.abort(failure.cause.blame());
         exchange.failure = Some(failure);
@@ -56,12 +67,20 @@ pub(super) async fn fail<S: DownstreamStream>(
 }
 
 /// The failure that a timeout stands for where the exchange as a whole has had its time.
-fn overdue(run: &Run<'_>, failure: Failure) -> Failure {
+fn overdue(run: &Run<'_>, exchange: &Exchange, failure: Failure) -> Failure {
     if !failure.cause.is_timeout() || !run.deadline.is_overdue() {
         return failure;
     }
     let limit_ms = run.local().options.limits.request_timeout_ms;
-    let detail = format!("not done within {limit_ms} ms, {}: {}", failure.cause.code(), failure.detail);
+    let is_call_over = exchange
+        .grpc
+        .is_some_and(|call| call.deadline_ns != 0 && run.local().recent_ns() >= call.deadline_ns);
+    let limit = if is_call_over {
+        "not done within the grpc-timeout of the client".to_owned()
+    } else {
+        format!("not done within {limit_ms} ms")
+    };
+    let detail = format!("{limit}, {}: {}", failure.cause.code(), failure.detail);
     let mut failure = failure.because(Cause::RequestTimeout);
     failure.detail = detail.into();
     failure
@@ -106,6 +125,12 @@ pub(super) async fn reply<S: DownstreamStream>(
         let bare = bare_failure(exchange, undecided);
         set_head(run, exchange, bare.status, &bare.headers);
         body = bare.body.into_owned();
+    }
+    let text = exchange.failure.as_ref().map(explanation);
+    if grpc::reply(exchange, &body, text.as_deref()) {
+        server.start_response(exchange, BodyLength::None);
+        send(run, exchange, server, &[]).await;
+        return Outcome::Done;
     }
     let length = if matches!(exchange.response.status, 204 | 304) || exchange.response.status < 200 {
         BodyLength::None
@@ -193,6 +218,17 @@ pub(super) async fn send<S: DownstreamStream>(
     server: &mut S,
     body: &[u8],
 ) {
+    send_with_trailers(run, exchange, server, body, None).await;
+}
+
+/// Sends a whole body and these trailers, and ends the response.
+pub(super) async fn send_with_trailers<S: DownstreamStream>(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    body: &[u8],
+    trailers: Option<&Headers>,
+) {
     let mut wait = Wait::new(run, MinRateGuard::for_response(&run.local().options.limits));
     let mut sent = 0;
     let mut finished = false;
@@ -204,7 +240,7 @@ pub(super) async fn send<S: DownstreamStream>(
             } else {
                 if !finished {
                     finished = true;
-                    server.finish(None);
+                    server.finish(trailers);
                 }
                 server.poll_flush(cx)
             };
@@ -227,7 +263,8 @@ pub(super) async fn send<S: DownstreamStream>(
     if let Err(failure) = delivered {
         server.abort(Blame::Client);
         // Why it was answered here says more than that the answer was not read.
-        exchange.failure.get_or_insert(overdue(run, failure));
+        let failure = overdue(run, exchange, failure);
+        exchange.failure.get_or_insert(failure);
     }
     exchange.stats.response_body_bytes += sent as u64;
     exchange.stats.response_bytes = server.progress().sent_bytes;

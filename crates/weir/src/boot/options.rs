@@ -7,7 +7,7 @@ use control::{AdminConfig, AdminKey};
 use exchange::client_address::RealIpOptions;
 use exchange::options::ForwardOptions;
 use exchange::options::Timeouts;
-use exchange::options::{Limits, Options};
+use exchange::options::{Limits, Options, UpstreamHttp2Limits};
 use gateway::observe::access_log::{self, AccessLog, Format, JsonField};
 use gateway::observe::log_writer::{LogWriter, Target};
 use message::HeadLimits;
@@ -59,6 +59,13 @@ fn limits(settings: &Settings) -> Limits {
         max_body_bytes: settings.max_body_bytes,
         max_matched_body_bytes: settings.max_matched_body_bytes,
         wait_for_body_bytes: settings.wait_for_body_bytes,
+        upstream_http2: UpstreamHttp2Limits {
+            max_streams: settings.upstream_http2_max_streams,
+            stream_window_bytes: settings.upstream_http2_stream_window_bytes,
+            ping_after_ms: settings.upstream_http2_ping_after_ms,
+            ping_timeout_ms: settings.upstream_http2_ping_timeout_ms,
+        },
+        grpc_max_message_bytes: settings.grpc_max_message_bytes,
         max_requests_per_connection: settings.max_requests_per_connection,
         max_connections: settings.max_connections,
         max_connections_per_address: settings.max_connections_per_address,
