@@ -135,7 +135,7 @@ impl Upstreams {
         };
         let is_upgrade = exchange.decision.is_upgrade;
         let server_name = server_name.as_deref();
-        let wanted = Wanted { endpoint, server_name, is_upgrade, is_repeated };
+        let wanted = Wanted { endpoint, server_name, is_upgrade, is_repeated, has_waited: false };
         let checkout = match self.connector.lend(wanted) {
             Some(stream) => Checkout::Stream(stream),
             None => Checkout::None(wanted.into()),
