@@ -1,4 +1,4 @@
-//! Differences: the shape they are told in, that they are complete, and that no secret is among them.
+//! Differences: their shape, completeness, and that they contain no secret.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -95,7 +95,7 @@ fn a_plan_counts_and_is_ordered() {
     assert_eq!(read, plan);
 }
 
-/// Any JSON, not too deep.
+/// Any JSON of limited depth.
 fn json_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -112,7 +112,7 @@ fn json_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Does to `value` what the places say.
+/// Applies the changes of the listed places to `value`.
 fn apply(value: &mut Value, fields: &[FieldChange]) {
     for field in fields {
         let Some((parent, name)) = field.pointer.rsplit_once('/') else {

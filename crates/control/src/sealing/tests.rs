@@ -1,7 +1,8 @@
-//! Vectors of another program, round trips, and what of a damaged or foreign text is told.
+//! Vectors of another program, round trips, and the errors for damaged and foreign texts.
 //!
-//! The vectors are what OpenSSL 3.0 made of the same keys: `printf %s TEXT | openssl enc -aes-128-cbc -K HEX -iv HEX
-//! -base64 -A`, where both HEX are the key's bytes (`od -v -An -tx1`), with `-aes-256-cbc` the vector its first 16.
+//! OpenSSL 3.0 made the vectors with the same keys:
+//! `printf %s TEXT | openssl enc -aes-128-cbc -K HEX -iv HEX -base64 -A`, where both HEX are the key's bytes
+//! (`od -v -An -tx1`), with `-aes-256-cbc` the vector its first 16.
 
 use model::Kind;
 use proptest::prelude::*;
@@ -55,7 +56,7 @@ fn private_keys_are_sealed_as_pem_and_references_stay() {
 #[test]
 fn what_was_stored_without_a_keyring_is_read_with_one() {
     let sealer = sealer(&[KEY_128]);
-    // The last three look sealed: base64 of 16, 32 and 48 bytes.
+    // The last three look encrypted: base64 of 16, 32 and 48 bytes.
     for plain in [
         "auth-one",
         "",
@@ -81,7 +82,7 @@ fn what_no_key_opens_is_told_without_the_secret() {
     let field = SealedError::Field("/plugins/auth/key".to_owned());
     assert_eq!(sealer(&[OTHER]).open_from(Medium::Store, &jack(), &stored).unwrap_err(), field);
     assert_eq!(sealer(&[OTHER, KEY_256, KEY_128]).open_from(Medium::Store, &jack(), &stored).unwrap(), text);
-    // A marked text holds nothing plain, so what is not sealed in it was tampered with.
+    // A marked text holds encrypted secrets only, so a plain secret in it shows that it was changed.
     let plain = format!("{MARK}{text}");
     assert_eq!(sealer(&[KEY_128]).open_from(Medium::Store, &jack(), &plain).unwrap_err(), field);
     assert_eq!(format!("{:?}", sealer(&[KEY_128])), "Sealer(1 keys)");
