@@ -13,7 +13,7 @@ use crate::reconcile::Configs;
 pub struct View {
     /// The objects in force, and the faulty ones.
     pub snapshot: Snapshot,
-    /// Faults that belong to no object: lines of a file, faults of the compiler.
+    /// Faults of the source, each as a line: all faults of a file, or records of the store that are no objects.
     pub faults: Vec<String>,
     /// Faults of objects that only the compiler finds.
     pub compile_faults: Vec<Fault>,

@@ -1,5 +1,5 @@
-//! What the reconciling thread promises: order, one transaction for many, expiry, and files that are taken over as far
-//! as they are good.
+//! The reconciling thread: order, one transaction for many writes, expiry, and files of which only the good part is
+//! taken over.
 
 use std::path::Path;
 
@@ -143,7 +143,7 @@ fn objects_end_when_their_time_is_up() {
     clock.advance(1);
     reconciler.tick();
     assert_eq!((ids(&reconciler), revision(&reconciler)), (vec!["kept".to_owned(), "long".to_owned()], 4));
-    // A write without a time takes the time away.
+    // A write without a time to live removes the expiry.
     assert!(reconciler.write(vec![put("long", None)])[0].is_ok());
     clock.advance(1_000_000);
     reconciler.tick();
@@ -202,7 +202,7 @@ fn what_cannot_be_compiled_is_told_and_ends_nothing() {
     thread.join().unwrap();
 }
 
-/// A file that is written anew and reloaded, step by step.
+/// A file that is rewritten and reloaded, step by step.
 struct File {
     directory: tempfile::TempDir,
     rig: Option<Rig>,
@@ -218,7 +218,7 @@ impl File {
         self.directory.path().join("weir.yaml")
     }
 
-    /// Takes over `text`; expects these faults (parts of them) and then these uris in force.
+    /// Takes over `text`; expects these faults (parts of them) and then these URIs in force.
     #[track_caller]
     fn check(&mut self, text: &str, faults: &[&str], uris: &[&str]) {
         std::fs::write(self.path(), text).unwrap();
@@ -380,7 +380,7 @@ fn returned_store_has_writes_made_meanwhile() {
     assert_eq!(other.json("PUT", "/apisix/admin/upstreams/new", &upstream()).0, 201);
     assert_eq!(other.json("DELETE", "/apisix/admin/upstreams/removed", &Value::Null).0, 200);
     std::thread::scope(|scope| {
-        // A write that comes meanwhile waits, and is done on top of what the other one did.
+        // A write that arrives in the meantime waits, and is done on top of the changes of the other process.
         let waiting = scope.spawn(|| rig.json("PUT", "/apisix/admin/upstreams/late", &upstream()).0);
         drop(other);
         drop(released);
@@ -419,7 +419,7 @@ fn secrets_are_encrypted_in_the_store_only() {
         (status, body["value"]["plugins"]["auth"]["key"].clone())
     };
     let consumer = |name: &str, key: &str| json!({"username": name, "plugins": {"auth": {"key": key}}});
-    // Written before there was a keyring; one of them looks sealed.
+    // Written before there was a keyring; one of them looks encrypted.
     let before = Rig::store(directory.path());
     for (name, key) in [("old", "old-s3cr3t"), ("like", "AAECAwQFBgcICQoLDA0ODw==")] {
         assert_eq!(before.json("PUT", "/apisix/admin/consumers", &consumer(name, key)).0, 201);
@@ -437,14 +437,15 @@ fn secrets_are_encrypted_in_the_store_only() {
     assert!(text_of(&stored, "consumers/old").contains("old-s3cr3t"));
     assert!(!text_of(&stored, "consumers/new").contains("new-s3cr3t"));
 
-    // A new key in front; the old one still opens.
+    // A new key in front; the old one still decrypts.
     let rig = Rig::sealed_store(directory.path(), &["0123456789abcdef0123456789abcdef", "edd1c9f0985e76a2"]);
     assert_eq!(key(&rig, "new"), (200, json!("new-s3cr3t")));
     assert_eq!(rig.json("PUT", "/apisix/admin/consumers", &consumer("old", "old-s3cr3t")).0, 200);
     drop(rig);
     assert!(!text_of(&records(), "consumers/old").contains("old-s3cr3t"));
 
-    // Without the right key the object is a faulty one: not in force, told why, to be written anew.
+    // Without the right key the object is faulty: it is not in force, the reason is reported, and it can be written
+    // again.
     let rig = Rig::sealed_store(directory.path(), &["edd1c9f0985e76a2"]);
     let view = rig.view.load();
     let faults: Vec<String> = view.snapshot.faults().iter().map(ToString::to_string).collect();

@@ -1,4 +1,4 @@
-//! The log hears of a fault once, and once of its end.
+//! A fault is logged once, and its end once.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::*;
 use crate::testing::catalog;
 
-/// Keeps what is logged.
+/// Collects the log lines.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
@@ -32,7 +32,7 @@ struct Log {
 }
 
 impl Log {
-    /// Applies texts of routes (none: deleted) and gives back what was logged of it.
+    /// Applies texts of routes (none: deleted) and returns the log lines of the change.
     fn after(&mut self, changes: &[(&str, Option<&str>)], elsewhere: bool) -> String {
         let revision = self.view.revision() + 1;
         let change = |(id, text): &(&str, Option<&str>)| {
