@@ -120,8 +120,8 @@ impl Reconciler {
         }
     }
 
-    /// A record for a key whose value cannot be read. It makes a faulty object, so that the object keeps its last good
-    /// form or is answered 503. None where the key belongs to no kind of object.
+    /// A record for a key with a value that cannot be read. It makes a faulty object, so that the object keeps its last
+    /// good form or is answered 503. None where the key belongs to no kind of object.
     fn faulty_record(&self, stray: &Stray) -> Option<Record> {
         let key = stored_key::parse(&stray.path)?;
         let text = Written::unreadable(&stray.reason);

@@ -119,7 +119,7 @@ impl<'a> Journal<'a> {
         }
     }
 
-    /// Removes one object, whose revisions are `before`.
+    /// Removes one object; `before` has its known revisions.
     ///
     /// # Errors
     /// See [`Transaction::delete`].

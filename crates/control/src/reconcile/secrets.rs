@@ -31,7 +31,7 @@ impl Reconciler {
         faults
     }
 
-    /// Publishes the objects that refer to secrets whose values have changed.
+    /// Publishes the objects that refer to secrets with changed values.
     pub(super) fn take_changed_secrets(&mut self) {
         let changed = self.parts.secrets.take_changed();
         let keys: BTreeSet<Key> =

@@ -38,7 +38,7 @@ pub(crate) enum Wanted {
 /// A whole set to be brought into force.
 #[derive(Debug, Clone)]
 pub(crate) struct Order {
-    /// What is wanted.
+    /// The wanted state.
     pub(crate) wanted: Wanted,
     /// The revision that must be in force; none: any.
     pub(crate) expect: Option<u64>,

@@ -186,7 +186,7 @@ fn fits_into_one(operations: &[Operation], max_operations: usize) -> Result<(), 
             max_operations.saturating_sub(1)
         ));
     }
-    // A user who raised the limit of operations has raised etcd's limit too, and etcd's own --max-request-bytes then
+    // A user that raised the limit of operations has raised etcd's limit too, and etcd's own --max-request-bytes then
     // limits the bytes.
     if max_operations == MAX_OPERATIONS && bytes > MAX_TRANSACTION_BYTES {
         return refuse(format!(

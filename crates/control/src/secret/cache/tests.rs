@@ -1,4 +1,4 @@
-//! Time is handed in, answers are written by hand: what is asked when, how long a value counts, who is told.
+//! Requests of the cache, validity of values, and reported changes. Times are passed in, answers are made by hand.
 
 use serde_json::json;
 
@@ -15,7 +15,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// With the manager `vault/1`, and these references.
+    /// A cache with the manager `vault/1` and these references.
     fn new(references: &[&str]) -> Stage {
         let now = Instant::now();
         let mut stage = Stage { cache: Cache::new(REFRESH, STALE, TIMEOUT), now };
@@ -30,12 +30,12 @@ impl Stage {
         self.cache.set_manager(&"vault/1".into(), manager, self.now)
     }
 
-    /// What is asked for now.
+    /// The documents that are requested now.
     fn asked(&mut self) -> Vec<Task> {
         self.cache.due(self.now, 100)
     }
 
-    /// The one document is asked for and answered; the number of references that this changes.
+    /// Requests the one document and answers it; returns the count of references with a changed value.
     fn answer(&mut self, answer: Result<&[(&str, &str)], Failure>) -> usize {
         let task = self.asked().pop().expect("something is due");
         self.answer_to(&task, answer)
@@ -97,7 +97,7 @@ fn last_secret_value_holds_while_manager_fails() {
     assert_eq!(stage.answer(Err(Failure::passing("down"))), 0);
     assert_eq!(stage.value(KEY).unwrap(), "one");
     assert_eq!(stage.cache.counts(), Counts { fresh: 0, stale: 1, unresolved: 0 });
-    // Asked again soon, then less often, at most at the usual pace.
+    // The pauses grow up to the refresh interval.
     let mut pauses = Vec::new();
     for _ in 0..10 {
         let next = stage.cache.next(stage.now);

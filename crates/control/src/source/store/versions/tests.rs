@@ -1,5 +1,5 @@
-//! What is kept of every change: any version can be told from what is there now, nothing is kept beyond the limits, and
-//! a log with a gap is not believed.
+//! The recorded changes: the state of any kept revision can be derived from the present objects, nothing is kept beyond
+//! the limits, and a log with a gap is not used.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ fn state(store: &Store) -> State {
     store.read_all().unwrap().into_iter().map(|(key, record)| (key, record.text)).collect()
 }
 
-/// The state of a revision, worked out from the one now.
+/// The state of a revision, derived from the present one.
 fn state_at(store: &Store, revision: u64) -> Option<State> {
     let mut found = state(store);
     for (key, record) in store.since(revision).unwrap()? {
@@ -26,7 +26,7 @@ fn state_at(store: &Store, revision: u64) -> Option<State> {
     Some(found)
 }
 
-/// One revision: keys with what they become.
+/// Writes one revision: keys with their new texts.
 fn write(store: &mut Store, source: VersionSource, changes: &[(&str, Option<&str>)]) -> u64 {
     let mut transaction = store.begin().unwrap();
     transaction.sign(Label { at_ms: 7, source, by: "ann".into() });
