@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn made_once_and_read_again() {
+    fn key_is_made_once_and_read_again() {
         let parent = tempfile::tempdir().unwrap();
         let directory = parent.path().join("weir-data");
         assert!(find(&directory).unwrap().is_none() && !directory.exists());
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_no_keys_are_refused_and_kept() {
+    fn unusable_key_files_are_refused_and_kept() {
         let check = |text: &str, mode: u32, reason: &str| {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join(KEY_FILE);

@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_in_use_is_said_so() {
+    fn directory_in_use_is_reported() {
         let directory = tempfile::tempdir().unwrap();
         let source = SourceConfig::Store { directory: directory.path().to_owned() };
         let running = Control::start(config(source.clone())).unwrap();

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn transcripts() {
+    fn status_and_readiness_are_answered() {
         check(None, "GET", "/status", (200, "{\"status\":\"ok\"}\n"));
         check(Some("worker 1 waits"), "GET", "/status", (200, "{\"status\":\"ok\"}\n"));
         check(None, "GET", "/status/ready", (200, "{\"status\":\"ok\"}\n"));

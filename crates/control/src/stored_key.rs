@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_lead_back_to_their_key() {
+    fn key_is_parsed_from_its_text() {
         let check = |path: &str, kind: Option<Kind>| {
             let key = parse(path);
             assert_eq!(key.as_ref().map(|key| key.kind), kind, "{path}");

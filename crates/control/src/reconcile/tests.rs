@@ -31,7 +31,7 @@ fn writes_are_published_again_after_restart() {
 }
 
 #[test]
-fn what_the_store_holds_is_byte_for_byte_what_is_read() {
+fn stored_text_is_read_byte_for_byte() {
     let directory = tempfile::tempdir().unwrap();
     let rig = Rig::store(directory.path());
     let (_, written) = rig.ask(
@@ -68,7 +68,7 @@ fn admin_write_is_checked_once() {
 }
 
 #[test]
-fn many_writers_each_get_a_revision_of_their_own() {
+fn concurrent_writes_get_distinct_revisions() {
     let directory = tempfile::tempdir().unwrap();
     let rig = Rig::store(directory.path());
     const WRITERS: usize = 8;
@@ -96,7 +96,7 @@ fn many_writers_each_get_a_revision_of_their_own() {
 }
 
 #[test]
-fn objects_end_when_their_time_is_up() {
+fn objects_are_removed_when_they_expire() {
     let directory = tempfile::tempdir().unwrap();
     let mut reconciler = super::Reconciler {
         parts: super::Parts {
@@ -169,7 +169,7 @@ impl super::Publisher for Clumsy {
 }
 
 #[test]
-fn what_cannot_be_compiled_is_told_and_ends_nothing() {
+fn compile_fault_is_reported_and_thread_goes_on() {
     let directory = tempfile::tempdir().unwrap();
     let view = crate::view::SharedView::default();
     let (reconcile, thread) = super::Reconcile::start(super::Parts {
@@ -254,7 +254,7 @@ impl File {
 const GOOD: &str = "routes:\n- {id: a, uri: /a, upstream: {nodes: {\"h:1\": 1}, type: roundrobin}}\n";
 
 #[test]
-fn a_file_applies_as_far_as_it_is_good() {
+fn good_objects_of_a_faulty_file_apply() {
     let mut file = File::new(false);
     file.check(GOOD, &[], &["/a"]);
     file.check("routes: [", &["weir.yaml:1: "], &["/a"]);
@@ -273,7 +273,7 @@ fn a_file_applies_as_far_as_it_is_good() {
 }
 
 #[test]
-fn an_unchanged_object_keeps_its_revision() {
+fn unchanged_object_keeps_its_revision() {
     let mut file = File::new(false);
     file.check(GOOD, &[], &["/a"]);
     file.check(&format!("# a comment\n{GOOD}"), &[], &["/a"]);
@@ -294,7 +294,7 @@ fn an_unchanged_object_keeps_its_revision() {
 }
 
 #[test]
-fn a_strict_file_applies_whole_or_not_at_all() {
+fn strict_file_applies_whole_or_not_at_all() {
     let mut file = File::new(true);
     file.check(GOOD, &[], &["/a"]);
     let half = format!("{}- {{id: b, uri: /b, upstream_id: none}}\n", GOOD.replace("/a", "/other"));
@@ -304,7 +304,7 @@ fn a_strict_file_applies_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_file_that_cannot_be_taken_over_does_not_start() {
+fn unusable_file_prevents_the_start() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("weir.yaml");
     let check = |text: Option<&str>, strict: bool, expected: Option<&str>| {
@@ -342,7 +342,7 @@ fn admin_api_reads_file_source_but_refuses_writes() {
 }
 
 #[test]
-fn a_check_finds_what_a_start_would() {
+fn check_finds_the_faults_of_a_start() {
     let directory = tempfile::tempdir().unwrap();
     let check = |text: &str, faults: &[&str]| {
         let path: &Path = &directory.path().join("weir.yaml");

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_stands_for_many() {
+    fn many_events_make_one_line() {
         let (mut notice, start) = (Notice::default(), Instant::now());
         let mut due = |second| notice.due_at(start + Duration::from_secs(second));
         assert_eq!(

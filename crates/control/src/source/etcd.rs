@@ -92,7 +92,7 @@ pub enum EtcdError {
     /// The requested revision is no longer kept.
     #[error("etcd no longer keeps that revision")]
     Compacted,
-    /// The answer is larger than [`MAX_ANSWER_BYTES`].
+    /// The answer is larger than `MAX_ANSWER_BYTES`.
     #[error("an answer of etcd is larger than {MAX_ANSWER_BYTES} bytes")]
     TooLarge,
     /// A certificate or key cannot be used.

@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_a_new_time_size_or_inode() {
+    fn file_change_is_a_new_time_size_or_inode() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("weir.yaml");
         let mut source = FileSource::new(path.clone());
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_closed_once_is_only_taken_closed() {
+    fn file_once_ended_by_mark_must_keep_the_mark() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("weir.yaml");
         let mut source = FileSource::new(path.clone());

@@ -267,7 +267,7 @@ fn dangling_reference_is_reported_form_unchanged() {
 }
 
 #[test]
-fn what_only_compiling_shows_is_a_verdict_too() {
+fn compile_fault_is_a_verdict() {
     let directory = tempfile::tempdir().unwrap();
     let rig = Rig::store(directory.path());
     for id in ["kept", "out"] {

@@ -63,7 +63,7 @@ const BAD: &str = r#"{"uri":5,"plugins":{}}"#;
 const WORSE: &str = r#"{"uri":"/","plugins":{},"colour":1}"#;
 
 #[test]
-fn a_fault_is_told_when_it_comes_changes_and_goes() {
+fn fault_is_logged_when_it_begins_changes_and_ends() {
     let mut log = Log { told: Told::default(), view: View::default(), lines: Lines::default() };
     assert_eq!(log.after(&[("a", Some(GOOD))], false), "");
     let line = log.after(&[("a", Some(BAD))], false);

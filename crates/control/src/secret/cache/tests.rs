@@ -57,7 +57,7 @@ const KEY: &str = "$secret://vault/1/jack/key";
 const OTHER: &str = "$secret://vault/1/jack/other";
 
 #[test]
-fn one_answer_serves_all_that_refer_to_its_path() {
+fn one_answer_serves_all_references_to_its_path() {
     let mut stage = Stage::new(&[KEY, OTHER, "$env://A", "$secret://broken"]);
     assert!(!stage.cache.all_tried());
     assert!(stage.value(KEY).unwrap_err().contains("has not answered yet"));
@@ -76,7 +76,7 @@ fn one_answer_serves_all_that_refer_to_its_path() {
 }
 
 #[test]
-fn a_value_is_asked_for_again_and_a_new_one_is_told() {
+fn value_is_refreshed_and_change_is_reported() {
     let mut stage = Stage::new(&[KEY]);
     assert_eq!(stage.answer(Ok(&[("key", "one")])), 1);
     assert_eq!(stage.cache.next(stage.now), stage.now + REFRESH);
@@ -116,7 +116,7 @@ fn last_secret_value_holds_while_manager_fails() {
 }
 
 #[test]
-fn what_the_manager_says_is_gone_is_gone_at_once() {
+fn secret_removed_by_manager_is_dropped_at_once() {
     let mut stage = Stage::new(&[KEY]);
     stage.answer(Ok(&[("key", "one")]));
     stage.now += REFRESH;
@@ -143,7 +143,7 @@ fn changed_secret_manager_is_asked_again() {
 }
 
 #[test]
-fn what_was_written_before_its_manager_waits_for_it() {
+fn reference_before_its_manager_waits_for_it() {
     let now = Instant::now();
     let mut stage = Stage { cache: Cache::new(REFRESH, STALE, TIMEOUT), now };
     stage.cache.follow(&KEY.into(), now);
@@ -155,7 +155,7 @@ fn what_was_written_before_its_manager_waits_for_it() {
 }
 
 #[test]
-fn an_answer_that_never_comes_is_asked_for_again() {
+fn lost_answer_is_requested_again() {
     let mut stage = Stage::new(&[KEY]);
     assert_eq!(stage.asked().len(), 1);
     stage.now += 2 * TIMEOUT;

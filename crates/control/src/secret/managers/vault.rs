@@ -112,7 +112,7 @@ mod tests {
     type Expected<'e> = (&'e str, &'e [(&'e str, &'e str)]);
 
     #[test]
-    fn requests() {
+    fn request_is_made_from_manager_and_path() {
         let check = |manager: Value, path: &str, expected: Result<Expected<'_>, &str>| match (
             Vault.request(&manager, path, lookup),
             expected,
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn answers() {
+    fn answer_gives_fields_or_failure() {
         let check = |status: u16, body: &str, expected: Result<&[(&str, &str)], (&str, bool)>| {
             let read = Vault.read(&Got { status, body: body.as_bytes().to_vec() });
             match (read, expected) {

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_found_again() {
+    fn written_copy_is_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let lock = DirectoryLock::take(folder.path()).unwrap();
         let open = |prefix: &str| LastGood::open(&lock, prefix).unwrap();
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_lacks_a_change_takes_no_later_one() {
+    fn copy_that_lacks_a_change_refuses_later_ones() {
         let folder = tempfile::tempdir().unwrap();
         let lock = DirectoryLock::take(folder.path()).unwrap();
         let (mut copy, _) = LastGood::open(&lock, "/apisix").unwrap();
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_copy_is_put_aside() {
+    fn damaged_copy_is_renamed() {
         let folder = tempfile::tempdir().unwrap();
         let lock = DirectoryLock::take(folder.path()).unwrap();
         std::fs::write(folder.path().join(FILE), "no store").unwrap();

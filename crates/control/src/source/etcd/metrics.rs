@@ -33,7 +33,7 @@ mod tests {
     use crate::view::EtcdStatus;
 
     #[test]
-    fn only_with_etcd() {
+    fn metrics_are_written_for_etcd_only() {
         let mut view = View::default();
         let mut text = String::new();
         write_metrics(&view, &mut text);

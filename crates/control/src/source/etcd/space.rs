@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_their_paths() {
+    fn key_and_path_are_converted() {
         let space = KeySpace::new("/apisix");
         assert_eq!(space.key("routes/1"), b"/apisix/routes/1");
         assert_eq!(space.range(), (b"/apisix/".to_vec(), b"/apisix0".to_vec()));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keys_hold() {
+    fn keys_and_values_are_classified() {
         let check = |key: &str, value: &[u8], expected: Result<Option<&str>, &str>| {
             let found = KeySpace::new("/apisix").read(kv(key, value));
             match (found, expected) {

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_fit_together() {
+    fn fitting_groups_share_a_transaction() {
         let check = |groups: &[Vec<Operation>], expected: usize| assert_eq!(fitting(groups), expected);
         check(&[vec![put("a", "1", 0)]], 1);
         check(&[vec![put("a", "1", 0)], vec![put("b", "1", 0)]], 2);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_whose_answer_was_lost_is_recognised() {
+    fn write_with_a_lost_answer_is_recognised() {
         let kv = |value: &str, mod_revision| {
             Some(KeyValue {
                 key: b"a".to_vec(),

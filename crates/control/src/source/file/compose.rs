@@ -129,7 +129,7 @@ mod tests {
     use crate::source::file::{Document, parse_value};
 
     #[test]
-    fn a_document_reads_as_people_write_it() {
+    fn composed_document_is_readable_yaml() {
         let value = json!({
             "routes": [{"id": "r1", "uri": "/a/*", "methods": ["GET"], "plugins": {"cors": {}}, "n": 1.5}, {}],
             "empty": [],
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_holds_the_objects_it_was_made_of() {
+    fn composed_document_has_all_of_its_objects() {
         let key = |kind, id: &str| Key::new(kind, id).unwrap();
         let objects = [
             (key(Kind::Upstream, "u"), r#"{"nodes":{"h:1":1},"id":"u"}"#),

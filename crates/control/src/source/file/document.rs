@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_and_their_keys() {
+    fn objects_get_their_keys() {
         check("", &[], &[]);
         check("routes:\n#END\n", &[], &[]);
         check("routes:\n  - uri: /a\n", &[("/routes/arr_1", r#"{"uri":"/a","id":"arr_1"}"#)], &[]);
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn json_with_and_without_an_end_mark() {
+    fn json_is_read_with_and_without_end_mark() {
         let route: &[(&str, &str)] = &[("/routes/r", r#"{"id":"r","uri":"/"}"#)];
         check(r#"{"routes": [{"id": "r", "uri": "/"}]}"#, route, &[]);
         check("{\"routes\": [{\"id\": \"r\", \"uri\": \"/\"}]}\n#END\n", route, &[]);

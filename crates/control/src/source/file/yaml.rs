@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn values() {
+    fn yaml_and_json_values_are_read() {
         check("", Ok(Value::Null));
         check("#END", Ok(Value::Null));
         check(
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn bombs_are_refused() {
+    fn alias_bombs_are_refused() {
         check(&"- ".repeat(100_000), Err((1, "deeper than 64")));
         check(&"[".repeat(100_000), Err((1, "recursion limit")));
         check(&format!("{{\"a\":{}1{}}}", "[".repeat(200), "]".repeat(200)), Err((1, "deeper than 64")));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn many_keys_cost_no_more_than_they_are() {
+    fn many_keys_are_read_within_limits() {
         let text: String = (0..50_000).map(|number| format!("k{number}: {number}\n")).collect();
         assert_eq!(parse(&text).unwrap().value.as_object().unwrap().len(), 50_000);
         let merging = format!("base: &b\n{}more:\n  <<: [*b, *b]\n", text.replace('k', "  k"));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_nodes() {
+    fn each_node_has_its_line() {
         let marked =
             parse("routes:\n  - id: 1\n    plugins:\n      a/b:\n        count: x\n  - id: 2\n").unwrap();
         let lines = [

@@ -50,7 +50,7 @@ impl Instance {
         std::fs::rename(unfinished, path)
     }
 
-    /// The process that runs on `directory`; none if there is none. Waits up to [`STARTING_WITHIN`] for a process that
+    /// The process that runs on `directory`; none if there is none. Waits up to `STARTING_WITHIN` for a process that
     /// is just starting or taking over.
     ///
     /// # Errors

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_holder_is_told_who_has_it() {
+    fn second_holder_is_refused_with_the_first_one() {
         let directory = tempfile::tempdir().unwrap();
         let lock = DirectoryLock::take(directory.path()).unwrap();
         let refusal = DirectoryLock::take(directory.path()).unwrap_err().to_string();

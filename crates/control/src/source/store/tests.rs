@@ -53,7 +53,7 @@ fn compare_and_swap_refuses_a_changed_object() {
 }
 
 #[test]
-fn a_dropped_transaction_leaves_nothing_behind() {
+fn dropped_transaction_leaves_no_change() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();
     let mut transaction = store.begin().unwrap();
@@ -89,7 +89,7 @@ fn expiries_follow_the_objects() {
 }
 
 #[test]
-fn what_is_not_our_store_is_refused_and_left_alone() {
+fn file_without_a_store_is_refused_and_kept() {
     let check = |bytes: &[u8], reason: &str| {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(STORE_FILE);
@@ -122,7 +122,7 @@ fn foreign_or_newer_store_is_refused() {
 }
 
 #[test]
-fn a_truncated_store_is_an_error_and_not_a_crash() {
+fn truncated_store_is_refused_without_a_panic() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();
     put(&mut store, "routes/1", &"x".repeat(100_000));
@@ -152,7 +152,7 @@ fn child_writes_until_it_is_killed() {
 /// A child process writes and acknowledges on its standard output. It is killed (SIGKILL) in between, and the last
 /// acknowledged write of every key, or a later one, must be in the store.
 #[test]
-fn a_killed_process_has_lost_no_acknowledged_write() {
+fn acknowledged_writes_survive_a_killed_process() {
     let directory = tempfile::tempdir().unwrap();
     let mut child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["source::store::tests::child_writes_until_it_is_killed", "--exact", "--nocapture"])
@@ -201,7 +201,7 @@ proptest! {
     /// Committed writes are present after a crash, others are not (the file as it was on disk while the store was still
     /// open).
     #[test]
-    fn what_was_acknowledged_survives_a_crash(
+    fn committed_writes_survive_a_crash(
         transactions in proptest::collection::vec(
             (proptest::collection::vec((0u8..6, proptest::option::of("[a-z]{0,8}")), 1..5), any::<bool>()), 1..8),
     ) {

@@ -41,7 +41,7 @@ fn write(store: &mut Store, source: VersionSource, changes: &[(&str, Option<&str
 }
 
 #[test]
-fn a_version_tells_who_what_and_how_it_was() {
+fn revision_has_author_changes_and_old_objects() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();
     write(&mut store, VersionSource::Admin, &[("routes/1", Some("a")), ("routes/2", Some("b"))]);
@@ -97,7 +97,7 @@ fn oldest_are_dropped_beyond_the_limits() {
 }
 
 #[test]
-fn rows_of_versions_that_went_go_over_time() {
+fn rows_of_dropped_revisions_are_removed_later() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();
     store.log.limits = Limits { versions: 1, bytes: 10_000 };
@@ -115,7 +115,7 @@ fn rows_of_versions_that_went_go_over_time() {
 }
 
 #[test]
-fn a_log_with_a_gap_is_begun_anew() {
+fn log_with_a_gap_starts_again() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();
     write(&mut store, VersionSource::Admin, &[("routes/1", Some("a"))]);
@@ -155,7 +155,7 @@ fn records_and_objects_share_a_transaction() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
     #[test]
-    fn every_kept_version_is_found_again(
+    fn every_kept_revision_can_be_derived(
         revisions in prop::collection::vec(
             prop::collection::vec((0_u8..5, prop::option::of("[a-z]{1,4}")), 1..4),
             1..20,
