@@ -13,7 +13,6 @@ use crate::source::store::make_directory;
 /// The key and how it came about.
 #[derive(Debug)]
 pub struct FoundKey {
-    /// The key itself.
     pub key: String,
     /// The file that holds it.
     pub path: PathBuf,
@@ -27,7 +26,6 @@ pub enum KeyError {
     /// The file cannot be read or written.
     #[error("cannot use the admin key file {path}: {cause}")]
     Io {
-        /// The key's file.
         path: PathBuf,
         /// The error of the system call.
         cause: io::Error,
@@ -35,7 +33,6 @@ pub enum KeyError {
     /// Other users can read the file.
     #[error("the admin key file {path} can be read by others (mode {mode:o}); run: chmod 600 {path}")]
     Exposed {
-        /// The key's file.
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
@@ -44,10 +41,7 @@ pub enum KeyError {
     #[error(
         "the admin key file {path} must hold one line of {MIN_KEY_CHARS} to {MAX_KEY_CHARS} visible characters; delete it to have a new key made"
     )]
-    Malformed {
-        /// The key's file.
-        path: PathBuf,
-    },
+    Malformed { path: PathBuf },
     /// The system has no random numbers.
     #[error("cannot make an admin key: {0}")]
     Random(String),

@@ -81,7 +81,6 @@ pub enum Source {
     Store(Store),
     /// A declarative file; the Admin API only reads. `strict`: a file with any fault changes nothing.
     File {
-        /// The file.
         file: FileSource,
         /// All or nothing.
         strict: bool,
@@ -92,7 +91,6 @@ pub enum Source {
 
 /// The parts of the reconciling thread.
 pub struct Parts {
-    /// The source.
     pub source: Source,
     /// All plugins of this gateway.
     pub catalog: Arc<Catalog>,

@@ -45,7 +45,6 @@ pub enum KeyringError {
     Length {
         /// The number of the key.
         number: usize,
-        /// Its length.
         bytes: usize,
     },
     /// The keyring has more keys than a rotation needs.

@@ -62,7 +62,6 @@ pub enum SourceConfig {
     },
     /// A declarative file.
     File {
-        /// The file.
         path: PathBuf,
         /// Whether a file with any fault changes nothing, and prevents the start.
         strict: bool,

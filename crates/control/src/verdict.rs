@@ -42,7 +42,6 @@ impl State {
 /// The state of one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// The object.
     pub key: Key,
     /// The form that is in force.
     pub state: State,

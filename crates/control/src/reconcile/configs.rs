@@ -39,7 +39,6 @@ struct Given {
 /// The next set.
 #[derive(Debug, Clone)]
 pub(crate) struct Put {
-    /// The set's name.
     pub(crate) digest: String,
     /// The set that it follows; if another one was put in the meantime, the configuration stays unchanged.
     pub(crate) follows: Arc<Configs>,
@@ -57,9 +56,7 @@ pub(crate) type Item = (Key, Arc<str>, Option<u64>);
 pub(crate) struct Collection {
     /// The kind of the list; credentials are among the consumers.
     pub(crate) kind: Kind,
-    /// Its version.
     pub(crate) version: u64,
-    /// Its objects.
     pub(crate) items: Vec<Item>,
 }
 

@@ -36,7 +36,6 @@ pub enum Write {
     Patch {
         /// The key of the object.
         key: Key,
-        /// The change.
         part: Part,
         /// Seconds until the object expires.
         ttl_s: Option<f64>,
@@ -64,9 +63,7 @@ pub enum Part {
 pub enum Done {
     /// An object was written.
     Stored {
-        /// Its key.
         key: Key,
-        /// Its text.
         text: Arc<str>,
         /// Whether the object is new.
         created: bool,
@@ -75,7 +72,6 @@ pub enum Done {
     },
     /// An object was removed.
     Deleted {
-        /// Its key.
         key: Key,
         /// The revision of the write.
         revision: u64,

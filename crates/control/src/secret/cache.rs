@@ -41,7 +41,6 @@ pub(super) struct DocumentId {
 /// A document to request.
 #[derive(Debug)]
 pub(super) struct Task {
-    /// The document.
     pub(super) id: DocumentId,
     /// The manager object as written.
     pub(super) manager: Arc<Value>,

@@ -21,18 +21,14 @@ use crate::tls::Io;
 pub(super) struct Get {
     /// Scheme, host and port; if it has a path, that is put in front of `target`.
     pub(super) base: String,
-    /// The path.
     pub(super) target: String,
     /// Fields, their names in lower case; their values are secrets.
     pub(super) headers: Vec<(&'static str, String)>,
 }
 
-/// An answer.
 #[derive(Debug)]
 pub(super) struct Got {
-    /// Its status.
     pub(super) status: u16,
-    /// Its body.
     pub(super) body: Vec<u8>,
 }
 

@@ -24,7 +24,6 @@ pub use expand::{Expanded, Unset, expand};
 /// A fault with its place in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileFault {
-    /// The file.
     pub path: PathBuf,
     /// Its line, from 1.
     pub line: usize,
@@ -77,7 +76,6 @@ impl FileSource {
         FileSource { path, seen: None, ending: None }
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }

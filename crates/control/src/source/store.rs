@@ -61,7 +61,6 @@ pub enum StoreError {
         "{path} is not a usable store: {reason}. Nothing was changed; restore the file from a backup, or move it away to start with an empty store"
     )]
     Unusable {
-        /// The store's file.
         path: PathBuf,
         /// The fault of the file.
         reason: String,
@@ -71,7 +70,6 @@ pub enum StoreError {
         "{path} has store format {found}, this version knows {FORMAT}: start the newer version again, or restore a backup"
     )]
     Newer {
-        /// The store's file.
         path: PathBuf,
         /// The format found.
         found: u64,

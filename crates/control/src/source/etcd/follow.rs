@@ -17,18 +17,15 @@ use super::{Entry, EtcdError, KeySpace, SharedEtcd, Stray};
 pub enum Update {
     /// All objects at a revision.
     All {
-        /// The revision.
         revision: u64,
         /// The cluster of the data.
         cluster_id: u64,
-        /// The objects.
         entries: Vec<Entry>,
         /// Keys below the prefix that hold no object.
         strays: Vec<Stray>,
     },
     /// The changes up to a revision; the list may be empty.
     Changes {
-        /// The revision.
         revision: u64,
         /// The changed keys, in order.
         changes: Vec<Changed>,
@@ -38,12 +35,7 @@ pub enum Update {
     /// etcd cannot be followed for now; holds the reason.
     Lost(String),
     /// etcd has an older state than the known one.
-    Behind {
-        /// Its revision.
-        revision: u64,
-        /// Its cluster.
-        cluster_id: u64,
-    },
+    Behind { revision: u64, cluster_id: u64 },
 }
 
 /// Commands to the follower.

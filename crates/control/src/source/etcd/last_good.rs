@@ -32,7 +32,6 @@ struct Origin {
 pub struct Kept {
     /// The revision of etcd; 0 where the copy is empty.
     pub revision: u64,
-    /// The objects.
     pub entries: Vec<Entry>,
 }
 

@@ -26,7 +26,6 @@ impl Expanded {
         Expanded { text: text.to_owned(), added: Vec::new() }
     }
 
-    /// The text.
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -47,7 +47,6 @@ impl<T> Leaked<T> {
         Leaked(Some(object))
     }
 
-    /// The object itself.
     pub(super) fn into_inner(mut self) -> T {
         self.0.take().expect("it is taken only here, which consumes this")
     }

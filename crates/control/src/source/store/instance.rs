@@ -14,7 +14,6 @@ use super::lock::{DirectoryLock, LockError};
 /// The process that runs on a data directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instance {
-    /// Its process id.
     pub process: u32,
     /// Its addresses; none where it has not announced them, because it is starting or is of an older version.
     pub listeners: Option<Vec<InstanceListener>>,

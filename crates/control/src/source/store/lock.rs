@@ -25,7 +25,6 @@ pub enum LockError {
     /// Another process holds it.
     #[error("the data directory {directory} is in use by {holder}; choose another directory with --data")]
     Held {
-        /// The directory.
         directory: PathBuf,
         /// The holder, as far as it is known: `process 123 (admin 127.0.0.1:9180, control 127.0.0.1:9090)`.
         holder: String,
@@ -33,7 +32,6 @@ pub enum LockError {
     /// The directory or the lock file cannot be created or opened.
     #[error("cannot lock the data directory {directory}: {cause}")]
     Io {
-        /// The directory.
         directory: PathBuf,
         /// The error of the system call.
         cause: io::Error,
@@ -84,7 +82,6 @@ impl DirectoryLock {
         self.file.set_len(NAME_BYTES as u64)
     }
 
-    /// The directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -160,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn second_holder_is_refused_with_the_first_one() {
+    fn refusal_names_the_holder_of_the_lock() {
         let directory = tempfile::tempdir().unwrap();
         let lock = DirectoryLock::take(directory.path()).unwrap();
         let refusal = DirectoryLock::take(directory.path()).unwrap_err().to_string();

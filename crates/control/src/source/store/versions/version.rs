@@ -38,7 +38,6 @@ pub enum VersionSource {
 /// One revision: the part that is read without its changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
-    /// Its revision.
     pub revision: u64,
     /// The revision before it.
     pub parent: u64,
