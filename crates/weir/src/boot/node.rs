@@ -197,7 +197,7 @@ fn tell_where(lock: &DirectoryLock, sockets: &[(&'static str, SocketAddr, TcpLis
     }
 }
 
-/// Waits without a limit of its own: the predecessor has a deadline, after which it ends a start without
+/// Waits without a limit of its own, because the predecessor has a deadline, after which it ends a start without
 /// running workers.
 fn wait_until_running(engine: &Engine) {
     while engine.ready().is_err() {

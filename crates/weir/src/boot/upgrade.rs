@@ -1,11 +1,11 @@
-//! Replaces the running binary: an instance starts its successor, hands it the listening sockets and the data folder, and
-//! ends once the successor serves. Until then the instance serves as before. Knows nothing of the traffic.
+//! Replaces the running binary: an instance starts its successor, hands it the listening sockets and the data folder,
+//! and ends once the successor serves. Until then the instance serves as before. Knows nothing of the traffic.
 //!
 //! The two processes talk over a socket that is the successor's standard input. In order:
 //!
 //! | sender | message | state after it |
 //! |---|---|---|
-//! | old | `Sockets`, as often as needed | both hold every listening socket: no connection in the kernel's queue is lost |
+//! | old | `Sockets`, as often as needed | both hold every listening socket: no connection in a kernel queue is lost |
 //! | new | `Prepared` | its settings are good; it has bound the addresses in them that were not inherited |
 //! | old | `Data` with the folder's lock | the store is closed; writes wait, requests go on |
 //! | new | `Ready` | the configuration is loaded, the workers run and accept nothing |
