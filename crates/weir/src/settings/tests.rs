@@ -1,4 +1,4 @@
-//! Settings as a whole: which source wins, what every fault says, and what no output may show.
+//! Settings as a whole: the precedence of sources, the text of faults, and secrets that no output may show.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -212,7 +212,7 @@ fn variables_of_others_are_left_alone() {
         ("WEIR_SERVICE_HOST", "10.0.0.1"),
         ("WEIR_PORT", "tcp://10.0.0.1:9080"),
         ("WEIR_PORT_9080_TCP_ADDR", "10.0.0.1"),
-        // The Services `weir-admin` and `weir-etcd`; the names are near `WEIR_ADMIN_CORS` and `WEIR_ETCD_CERT`.
+        // From the Services `weir-admin` and `weir-etcd`; the names are near `WEIR_ADMIN_CORS` and `WEIR_ETCD_CERT`.
         ("WEIR_ADMIN_PORT", "tcp://10.96.0.12:9180"),
         ("WEIR_ADMIN_SERVICE_PORT", "9180"),
         ("WEIR_ETCD_PORT", "tcp://10.96.0.13:2379"),
@@ -235,7 +235,7 @@ fn the_admin_key_is_never_printed() {
 fn sample_settings_file_is_usable() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/weir.yaml");
     let sample = std::fs::read_to_string(path).unwrap();
-    // As it is, and with what is commented out, but that a source is named once.
+    // Checked as it is, and with the commented lines, but with only one source.
     let with = |left_out: &[&str]| -> String {
         let uncommented = |line: &str| {
             let rest = line

@@ -1,4 +1,4 @@
-//! The page that tells what becomes of each key, made from the table; and what must hold of the table.
+//! The reference page of the keys, made from the table, and the invariants of the table.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Tables: who may use the Admin API, where objects come from, with which keys and plugins.
+//! Tables: access to the Admin API, the source of objects, the keyring and the plugins.
 
 use super::super::parse;
 use super::{check, gives, read, refused, told};

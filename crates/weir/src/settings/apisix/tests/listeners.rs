@@ -1,4 +1,4 @@
-//! Tables: where the node listens, and what it cannot listen with yet.
+//! Tables: the listeners, and the refusal of those that do not exist yet.
 
 use super::{check, gives, refused, told};
 

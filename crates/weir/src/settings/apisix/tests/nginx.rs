@@ -1,4 +1,4 @@
-//! Tables: keys that are settings of the same meaning, and those of nginx.
+//! Tables: keys that are settings of the same meaning, and keys of nginx.
 
 use super::{gives, read, refused, told};
 
@@ -20,7 +20,7 @@ fn settings_of_the_same_meaning() {
             "show_upstream_status_in_response_header true",
         ],
     );
-    // APISIX's defaults are Weir's.
+    // No difference, because these are the defaults of both APISIX and Weir.
     gives(
         "apisix:\n  delete_uri_tail_slash: false\n  normalize_uri_like_servlet: false\n  \
          match_uri_encoded_slash: false\n  enable_server_tokens: true\n",
