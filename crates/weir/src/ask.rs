@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_nobody_from_a_refusal() {
+    fn missing_listener_differs_from_refusal() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);

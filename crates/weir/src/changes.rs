@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_read_as_people_write_them() {
+    fn changes_are_rendered_for_a_terminal() {
         let object = |action, fields| ObjectChange { key: "routes/1".to_owned(), action, fields };
         let check = |object: ObjectChange, expected: &str| {
             assert_eq!(render(&[object], Paint::Plain), expected);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_there_is_is_counted() {
+    fn counts_leave_out_zeros() {
         let plan = Plan { change: 2, delete: 1, ..Plan::default() };
         let endings = ["to create", "to change", "to delete"];
         assert_eq!(counts(&plan, endings), "2 to change, 1 to delete");

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_and_flag_says_what_it_is() {
+    fn every_command_and_flag_has_help() {
         for command in CommandLine::command().get_subcommands() {
             assert!(command.get_about().is_some(), "weir {} has no description", command.get_name());
             for argument in command.get_arguments() {

@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_the_document_are_what_a_node_takes() {
+    fn openapi_examples_are_accepted() {
         let catalog = catalog(None, CheckOptions::default());
         let document = control::admin::openapi::document(&catalog);
         let mut seen = 0;

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_kinds_of_address_are_reached() {
+    fn path_and_abstract_sockets_are_reached() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify");
         let name = format!("weir-notify-{}", std::process::id());

@@ -105,7 +105,7 @@ fn relative_paths_of_a_file_start_at_it() {
 }
 
 #[test]
-fn every_fault_of_a_file_is_told_with_its_line() {
+fn every_fault_of_a_file_has_its_line() {
     let check = |file: &str, expected: &[&str]| {
         let faults = Settings::from_file_text(Path::new("weir.yaml"), file).unwrap_err();
         let lines: Vec<String> = faults.0.iter().map(ToString::to_string).collect();
@@ -165,7 +165,7 @@ fn every_fault_of_a_file_is_told_with_its_line() {
 }
 
 #[test]
-fn text_that_is_not_yaml_is_told_with_its_line() {
+fn text_that_is_not_yaml_has_a_faulty_line() {
     let check = |file: &str, line: &str| {
         let fault = Settings::from_file_text(Path::new("weir.yaml"), file).unwrap_err().to_string();
         assert!(fault.starts_with(&format!("weir.yaml:{line}: not YAML: ")), "{fault}");
@@ -207,7 +207,7 @@ fn faults_of_environment_and_flags_name_source() {
 }
 
 #[test]
-fn variables_of_others_are_left_alone() {
+fn foreign_variables_are_ignored() {
     let others = [
         ("WEIR_SERVICE_HOST", "10.0.0.1"),
         ("WEIR_PORT", "tcp://10.0.0.1:9080"),
@@ -274,7 +274,7 @@ fn names_are_unique_and_flags_are_theirs() {
 }
 
 #[test]
-fn files_are_told_apart_by_their_content() {
+fn file_kinds_are_recognised_by_content() {
     let check = |text: &str, expected: FileKind| assert_eq!(kind_of(text), expected, "{text}");
     check("", FileKind::Settings);
     check("proxy: 127.0.0.1:1\n", FileKind::Settings);

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_said_to_be_none() {
+    fn bytes_that_are_no_message_are_refused() {
         let (one, other) = Channel::pair().unwrap();
         rustix::io::write(&one.0, b"{\"hello\":1}").unwrap();
         let fault = other.receive(FOR_EVER).unwrap_err();

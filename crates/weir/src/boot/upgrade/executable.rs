@@ -64,14 +64,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_this_very_file() {
+    fn path_is_the_running_program() {
         let executable = Executable::of_this_process().unwrap();
         assert!(executable.path().is_absolute());
         assert!(is_same_file(executable.path(), Path::new("/proc/self/exe")), "{executable:?}");
     }
 
     #[test]
-    fn a_link_is_kept_as_it_was_called() {
+    fn symbolic_link_is_kept_as_called() {
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("weir-1"), folder.path().join("weir"));
         std::fs::write(&file, "").unwrap();

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_there_until_it_is_forgotten() {
+    fn outcome_stays_until_forgotten() {
         let data = tempfile::tempdir().unwrap();
         assert_eq!(read(data.path()).unwrap(), None);
         forget(data.path()).unwrap();

@@ -242,7 +242,7 @@ ROUTE  NAME    HOST             PATH       VERDICT
     }
 
     #[test]
-    fn renders_what_is_faulty() {
+    fn renders_faulty_objects() {
         check(
             serde_json::json!({
                 "request": {"host": null, "path": "/a"},

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_for_measuring() {
+    fn pages_for_measurements() {
         let (small, left) = answer("GET /checked-out HTTP/1.1\r\n\r\n");
         assert!(
             small.ends_with("Content-Length: 21\r\n\r\nchecked-out response.") && left == Answer::Written
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_for_trying() {
+    fn pages_by_path_and_method() {
         let check = |target: &str, beginning: &str, part: &str| {
             let (text, _) = answer(&format!("GET {target} HTTP/1.1\r\nA: b\r\nA: c\r\n\r\n"));
             assert!(text.starts_with(beginning) && text.contains(part), "{target}: {text}");
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_that_fails_on_purpose() {
+    fn flaky_path_fails_every_nth_request() {
         let answers: Vec<String> = (0..9).map(|_| answer("GET /flaky/3 HTTP/1.1\r\n\r\n").0).collect();
         let failed = |text: &&String| text.starts_with("HTTP/1.1 500 Internal Server Error\r\n");
         for three in answers.chunks(3) {

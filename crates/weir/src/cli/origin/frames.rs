@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_back_in_any_pieces() {
+    fn frames_are_echoed_in_any_pieces() {
         let check = |input: &[Vec<u8>], wanted: &[Vec<u8>], goes_on: bool| {
             let input = input.concat();
             for piece in [1, 2, 3, 7, 1000, input.len()] {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_client_may_send_ends_it() {
+    fn invalid_client_frame_ends_connection() {
         for bytes in [&served(0x82, b"hello")[..], &[0xc2, 0x80], &[0x83, 0x80], &[0x09, 0x80], &[0x88, 0xfe]]
         {
             let mut output = Vec::new();

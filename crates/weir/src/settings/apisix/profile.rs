@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_profile_names_the_file_beside() {
+    fn profile_selects_the_file() {
         let check = |path: &str, profile: Option<&str>, expected: Option<&str>| {
             let environment = |name: &str| profile.filter(|_| name == "APISIX_PROFILE").map(str::to_owned);
             let found = of_profile(Path::new(path), &environment);
