@@ -1,5 +1,6 @@
-//! The Admin API through its real port: what users of APISIX's tools see, byte for byte where tools look. The rules of
-//! each kind have their own tests beside the code; here every kind goes its whole way once.
+//! The Admin API through its real port: responses as users of APISIX's tools get them, byte for byte where tools
+//! compare bytes. The rules of each kind have their own tests beside the code; here every kind goes through its life
+//! once.
 
 mod rules;
 
@@ -8,7 +9,7 @@ use testkit::{ADMIN_KEY, Client, Origin, Response, Weir, wait_until};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_weir");
 
-/// Asks and compares status and body; the times that the clock gives are left out.
+/// Sends a request and compares status and body, without the times that the clock gives.
 #[track_caller]
 fn check(weir: &Weir, request: (&str, &str), body: Value, status: u16, expected: Value) {
     let (found_status, mut found) = weir.admin(request.0, request.1, body.clone());
@@ -39,7 +40,7 @@ fn header<'a>(response: &'a Response, name: &str) -> &'a str {
     response.header(name).unwrap_or_default()
 }
 
-/// One object of each kind that the Admin API holds, in an order in which each finds what it refers to.
+/// One object of each kind that the Admin API holds; each refers only to objects before it.
 fn one_of_each() -> Vec<(&'static str, &'static str, Value)> {
     vec![
         ("upstreams", "u1", json!({"type": "roundrobin", "nodes": nodes()})),
@@ -306,7 +307,7 @@ fn heads_options_and_the_headers_of_every_answer() {
     );
     assert_eq!(seen("GET", "/apisix/admin/teapots", 404).json(), error("Unsupported resource type: teapots"));
     assert_eq!(seen("GET", "/apisix/admin", 404).json(), error("not found"));
-    // No key, but nothing to see either.
+    // Answered without a key, because these responses hold no data.
     assert_eq!(weir.admin_raw("HEAD", "/apisix/admin", &[], b"").status, 200);
     assert_eq!(weir.admin_raw("OPTIONS", "/apisix/admin/routes", &[], b"").status, 200);
 }
@@ -427,7 +428,7 @@ fn every_refusal_says_which_field_and_why() {
         json!({"nodes": nodes(), "timeout": {"connect": 0, "send": 1, "read": 1}}),
         &["timeout"],
     );
-    // What this version cannot do is refused with the reason, never ignored.
+    // Features that this version lacks are refused with the reason, never ignored.
     refused(
         "routes",
         route(json!({"filter_func": "function(vars) return true end"})),

@@ -1,5 +1,5 @@
-//! Variables that lie in the request body: routes, filters and templates that look into it, and what of it the node
-//! gets all the same.
+//! Variables that are read from the request body, in routes, filters and templates, and the body that the node then
+//! gets.
 
 use std::fmt::Write;
 
@@ -7,7 +7,8 @@ use testkit::{Client, Origin, Reply, Weir};
 
 use crate::support::builder;
 
-/// Routes of every path, or of the one before ` with `, tried in this order; each tells the node its name in the Host. Then one that takes the rest.
+/// Routes of every path, or of the path after ` with ` in their fields, tried in this order; each sends its name to the
+/// node as the Host. A route for all other requests follows.
 fn gateway(origin: &Origin, routes: &[(&str, &str)], arguments: &[&str]) -> Weir {
     let mut text = "routes:\n".to_owned();
     let all = routes.iter().chain([&("rest", "status: 1")]);
@@ -24,7 +25,7 @@ fn gateway(origin: &Origin, routes: &[(&str, &str)], arguments: &[&str]) -> Weir
     builder(&text).arguments(arguments).start()
 }
 
-/// The route that `body` with this type takes; what the node got is what was sent.
+/// The route that `body` with this type takes; checks that the node got the body as it was sent.
 fn ask(weir: &Weir, origin: &Origin, content_type: &str, body: &str) -> String {
     let response = weir.client().request("POST", "/x", &[("Content-Type", content_type)], body.as_bytes());
     assert_eq!(response.status, 200, "{}", response.text());
@@ -153,7 +154,7 @@ fn nobody_reads_a_body_that_no_candidate_looks_into() {
             "POST {path} HTTP/1.1\r\nHost: h\r\nContent-Type: {content_type}\r\nContent-Length: 9\r\n\r\n"
         );
         client.send(head.as_bytes());
-        // The answer comes although not a byte of the body was sent.
+        // The response comes before any byte of the body was sent.
         assert_eq!(client.read_response(false).unwrap().text(), "early", "{path}");
     }
 }

@@ -1,4 +1,4 @@
-//! The first line of `weir check` for common mistakes: each row is a mistake and the first line of the answer.
+//! The first line of `weir check` for common mistakes: each row is a mistake and the first line of the output.
 
 use crate::command::weir_with;
 
@@ -14,7 +14,7 @@ fn fault(text: &str, expected: &str) {
     check(text, 1, expected);
 }
 
-/// A warning leaves the exit code 0 and the last line `ok`.
+/// Checks a warning: the exit code is 0 and the last line is `ok`.
 fn warning(text: &str, expected: &str) {
     check(text, 0, expected);
     let outcome = weir_with(&[("f.yaml", text)], &["check", "f.yaml"], &[]);

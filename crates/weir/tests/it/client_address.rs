@@ -1,4 +1,5 @@
-//! Who the client is where a proxy stands in front: whose word counts, and that the one address is used everywhere.
+//! The client address behind a proxy: which peers may name the client, and that all parts of the gateway use the same
+//! address.
 
 use std::fs;
 
@@ -6,7 +7,7 @@ use testkit::{Origin, Request, Weir, wait_for};
 
 use crate::support::builder;
 
-/// A gateway with a route for a network, one that refuses a network, and one for everybody.
+/// A gateway with a route for one network, one that refuses a network, and one for every client.
 fn gateway(origin: &Origin, arguments: &[&str]) -> Weir {
     let upstream = format!("{{nodes: {{'{}': 1}}}}", origin.address());
     let seen = "proxy-rewrite: {headers: {set: {X-Remote: '$remote_addr $remote_port', X-Peer: '$realip_remote_addr'}}}";
@@ -20,7 +21,7 @@ fn gateway(origin: &Origin, arguments: &[&str]) -> Weir {
     builder(&text).arguments(arguments).start()
 }
 
-/// What the node gets of a request with these fields.
+/// The request that the node gets for a request with these fields.
 fn forwarded(weir: &Weir, origin: &Origin, fields: &[(&str, &str)]) -> Request {
     assert_eq!(weir.client().request("GET", "/x", fields, b"").status, 200);
     origin.last_request()
@@ -78,7 +79,7 @@ fn a_believed_peer_names_the_client_for_everyone() {
     assert_eq!(weir.client().request("GET", "/refusing", &inside, b"").status, 403);
     assert_eq!(weir.client().request("GET", "/refusing", &[("X-Real-IP", "nonsense")], b"").status, 200);
     check(&weir, &origin, &[("X-Real-IP", "192.0.2.7")], &[("x-remote", Some("192.0.2.7"))]);
-    // Nobody said that this field counts.
+    // Ignored, because `real_ip_header` does not name this field.
     let other = forwarded(&weir, &origin, &[("X-Forwarded-For", "10.1.1.1")]);
     assert!(other.header("x-remote").unwrap().starts_with("127.0.0.1 "), "{other:?}");
     let lines = wait_for("five lines", || {
@@ -94,7 +95,7 @@ fn a_list_is_read_from_its_end() {
     let from = ["--real-ip-from", "127.0.0.1,10.0.0.0/8", "--real-ip-header", "X-Forwarded-For"];
     let last = gateway(&origin, &from);
     let recursive = gateway(&origin, &[&from[..], &["--real-ip-recursive"]].concat());
-    // Whoever stands in front appended 192.0.2.7; what the client itself had written comes before.
+    // The proxy in front appended 192.0.2.7; the entries before it are the client's own.
     let spoofed = [("X-Forwarded-For", "10.6.6.6, 192.0.2.7, 10.2.2.2")];
     check(&last, &origin, &spoofed, &[("x-remote", Some("10.2.2.2"))]);
     check(
@@ -127,7 +128,7 @@ fn a_peer_that_is_not_believed_changes_nothing() {
         &[
             ("x-peer", Some("127.0.0.1")),
             ("x-real-ip", Some("127.0.0.1")),
-            // With a boundary declared, what comes from outside is not continued.
+            // Dropped rather than continued, because `trusted_addresses` is set and does not have this peer.
             ("x-forwarded-for", Some("127.0.0.1")),
             ("forwarded", None),
             ("x-forwarded-proto", Some("http")),

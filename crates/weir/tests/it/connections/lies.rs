@@ -1,4 +1,4 @@
-//! Origins that break the protocol: their answers are never passed on, and never read by another client.
+//! Origins that break the protocol: their responses are never passed on, and no other client reads them.
 
 use testkit::{Origin, Reply};
 
@@ -100,7 +100,8 @@ fn an_answer_before_the_request_reaches_nobody() {
         Reply::raw(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nearlyHTTP/1.1 200 OK\r\n\r\n")
     });
     let weir = in_front_of(&origin);
-    // Sent before the question, it may be taken for the answer; but never more than that one, and on no kept connection.
+    // A response sent before the request may be taken for the response to it; but only that one, and the connection is
+    // not kept.
     let mut client = weir.client();
     client.get("/");
     client.get("/");
