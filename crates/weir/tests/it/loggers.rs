@@ -1,5 +1,5 @@
-//! http-logger through the real gateway, with a real log server: what arrives and when, while the server is there, is
-//! gone, comes back, or does not keep up; and that nothing is forgotten when the node ends.
+//! http-logger through the real gateway with a real log server: the entries and their times while the server runs,
+//! stops, comes back or is too slow; and the delivery of queued entries at the end of the instance.
 
 use serde_json::{Value, json};
 use testkit::{Client, Origin, Reply, Signal, Step, Weir, wait_until};
@@ -17,7 +17,7 @@ impl Stage {
         Stage { weir: Weir::start(BINARY), origin: Origin::answering("hello") }
     }
 
-    /// Puts the route `id` at `/id` that reports to `server`.
+    /// Puts the route `id` at `/id` with a logger to `server`.
     fn log(&self, id: &str, server: &str, more: Value) {
         let mut logger = json!({"uri": server});
         logger.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -32,7 +32,7 @@ impl Stage {
         self.weir.client().request("POST", path, &[("X-A", "b")], body).status
     }
 
-    /// The value of a metric's line with this label.
+    /// The value of the sample of this metric with this label.
     fn metric(&self, name: &str, label: &str) -> Option<f64> {
         let text = Client::connect(self.weir.address("metrics")).get("/apisix/prometheus/metrics").text();
         let line = text.lines().find(|line| line.starts_with(name) && line.contains(label))?;
@@ -44,7 +44,7 @@ fn uri(server: &Origin) -> String {
     format!("http://{}/logs", server.address())
 }
 
-/// The entries of all batches that a log server got, in order.
+/// The entries of all batches that a log server received, in order.
 fn entries(server: &Origin) -> Vec<Value> {
     let batches = server.requests().into_iter().map(|request| serde_json::from_slice(&request.body).unwrap());
     batches.flat_map(|batch: Value| batch.as_array().cloned().unwrap_or_else(|| vec![batch])).collect()
@@ -199,7 +199,7 @@ fn slow_log_server_costs_entries_only() {
         assert_eq!(client.get("/slow").status, 200);
     }
     let series = "weir_batch_entries_total{name=\"http logger\",route_id=\"slow\"";
-    // The last request is logged when it is over, which may be after its client has read the answer.
+    // The last request is logged when it ends, which may be after its client has read the response.
     wait_until("all are counted", || stage.metric(series, "result=\"dropped\"") == Some(30.0));
     assert_eq!(stage.metric("apisix_batch_process_entries", "route_id=\"slow\""), Some(20.0));
     let told = |weir: &Weir| weir.stderr().iter().filter(|line| line.contains("a queue is full")).count();

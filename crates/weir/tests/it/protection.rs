@@ -1,4 +1,5 @@
-//! What a route is protected by, taken away under it: requests are refused, never let through with what is left.
+//! Protection of a route that is removed while the route stays: requests are refused, never admitted with the remaining
+//! plugins.
 
 use serde_json::json;
 use testkit::{Origin, Response, Weir};
@@ -40,7 +41,7 @@ fn a_route_whose_plugin_config_is_gone_serves_nobody() {
     let weir = Weir::start(BINARY);
     weir.put("plugin_configs/p", json!({"plugins": {"key-auth": {}}}));
     let nodes = json!({origin.address().to_string(): 1});
-    // A plugin of the route's own that would answer must not answer either: the rest of its protection is gone.
+    // The route's own plugin must not answer either, because the rest of the protection is missing.
     let own = json!({"mocking": {"response_example": "mocked"}});
     weir.put(
         "routes/1",
@@ -77,7 +78,7 @@ fn request_that_goes_round_ends_with_508() {
     weir.put("routes/1", json!({"uri": "/*", "upstream": {"nodes": itself}}));
     assert_eq!(weir.get("/").status, 508);
 
-    // A chain of gateways, or of routes of one, is no loop.
+    // A chain of gateways, or of routes of one gateway, is no loop.
     let origin = Origin::answering("end");
     weir.put("routes/2", json!({"uri": "/end", "upstream": {"nodes": {origin.address().to_string(): 1}}}));
     let rewrite = json!({"proxy-rewrite": {"uri": "/end"}});

@@ -1,10 +1,10 @@
-//! Plugins that rewrite, redirect, limit and mock, seen from outside.
+//! Plugins that rewrite, redirect, limit and mock, tested through the gateway.
 
 use testkit::{Origin, Reply};
 
 use crate::support::{gateway, route, upstream};
 
-/// A gateway of one route with these plugins, as YAML flow, in front of `origin`.
+/// A gateway with one route with these plugins, as YAML flow, in front of `origin`.
 fn with_plugins(origin: &Origin, plugins: &str) -> testkit::Weir {
     gateway(&route(&format!("uri: /*, plugins: {{{plugins}}}"), &upstream(&[origin.address()], "")))
 }
@@ -122,7 +122,7 @@ fn fields_that_the_gateway_writes_itself_can_be_set() {
     );
 }
 
-/// The values of all fields of a name, in order.
+/// The values of all fields with a name, in order.
 fn all_of<'a>(request: &'a testkit::Request, name: &str) -> Vec<&'a str> {
     let fields = request.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
     fields.map(|(_, value)| value.as_str()).collect()

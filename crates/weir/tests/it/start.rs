@@ -1,5 +1,5 @@
-//! How a node starts: what it announces, where its key comes from, what it is told by files and variables, and what it
-//! refuses with the reason; then the commands that look at it or at its files.
+//! The start of an instance: announced listeners, the Admin key, settings from files and variables, and refusals with
+//! their reason; then the commands that read an instance or its files.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
