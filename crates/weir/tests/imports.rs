@@ -52,7 +52,7 @@ const WITHOUT_CIRCLE: &[&str] = &["exchange", "gateway"];
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
 #[test]
-fn rooms_import_only_what_their_table_allows() {
+fn modules_import_only_what_their_table_allows() {
     for (name, table) in [("gateway", GATEWAY), ("exchange", EXCHANGE)] {
         let mut faults = BTreeSet::new();
         for (file, targets) in imports_of(name) {
@@ -67,7 +67,7 @@ fn rooms_import_only_what_their_table_allows() {
 }
 
 #[test]
-fn rooms_of_gateway_stand_above_what_they_import() {
+fn gateway_modules_import_only_lower_ones() {
     for (place, (room, below)) in GATEWAY.iter().enumerate() {
         for one in *below {
             let floor = GATEWAY.iter().position(|(other, _)| other == one);

@@ -221,7 +221,7 @@ fn identifiers_are_given_or_counted() {
 }
 
 #[test]
-fn what_is_in_use_is_kept_unless_forced() {
+fn object_in_use_is_deleted_only_by_force() {
     let weir = Weir::start(BINARY);
     weir.put("upstreams/u", json!({"nodes": nodes()}));
     weir.put("plugin_configs/p", json!({"plugins": {"cors": {}}}));
@@ -261,7 +261,7 @@ fn an_object_with_a_time_to_live_ends() {
 }
 
 #[test]
-fn keys_are_asked_for_before_anything_else() {
+fn key_is_checked_before_the_request() {
     let weir = Weir::start(BINARY);
     let refused = |method: &str, target: &str, headers: &[(&str, &str)], description: &str| {
         let response = weir.admin_raw(method, target, headers, b"");
@@ -313,7 +313,7 @@ fn heads_options_and_the_headers_of_every_answer() {
 }
 
 #[test]
-fn the_revision_only_grows_and_is_told() {
+fn revision_grows_and_is_in_every_answer() {
     let weir = Weir::start(BINARY);
     let revision = |response: &Response| header(response, "x-weir-revision").parse::<u64>().unwrap();
     let mut last = 0;
@@ -333,7 +333,7 @@ fn the_revision_only_grows_and_is_told() {
 }
 
 #[test]
-fn bodies_that_cannot_be_taken() {
+fn invalid_bodies_are_refused() {
     let weir = Weir::start(BINARY);
     let refused = |body: &[u8], expected: &str| {
         let response = weir.admin_raw("PUT", "routes/1", &[KEY], body);

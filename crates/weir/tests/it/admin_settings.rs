@@ -86,7 +86,7 @@ fn single_key_replaces_every_other_admin() {
 }
 
 #[test]
-fn without_keys_everybody_on_the_list_may_write() {
+fn allowed_address_writes_without_a_key() {
     let weir = Weir::builder(BINARY).own_admin_key().arguments(&["--admin-key-required=false"]).start();
     assert_eq!(weir.admin_raw("PUT", "routes/1", &[], br#"{"uri":"/a","plugins":{"cors":{}}}"#).status, 201);
     wait_until("it is told", || weir.stderr().iter().any(|line| line.contains("asks for no key")));

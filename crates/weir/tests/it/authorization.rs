@@ -46,7 +46,7 @@ fn jack_passes(request: &Request) -> Reply {
 }
 
 #[test]
-fn the_answer_decides() {
+fn auth_answer_admits_or_refuses() {
     let (stage, server) = (Stage::new(), Origin::start(jack_passes));
     stage.ask(
         &uri(&server),
@@ -101,7 +101,7 @@ fn post_body_reaches_auth_server_and_origin() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_is_the_settings_case() {
+fn failed_auth_server_follows_the_settings() {
     let stage = Stage::new();
     let never = Signal::new();
     let waiting = never.clone();
@@ -140,7 +140,7 @@ fn a_server_that_does_not_answer_is_the_settings_case() {
 }
 
 #[test]
-fn a_slow_server_holds_up_nobody_else() {
+fn slow_auth_server_delays_no_other_request() {
     let stage = Stage::new();
     let gate = Signal::new();
     let waiting = gate.clone();
@@ -160,7 +160,7 @@ fn a_slow_server_holds_up_nobody_else() {
 }
 
 #[test]
-fn the_server_names_the_consumer_whose_plugins_join() {
+fn consumer_of_auth_answer_adds_its_plugins() {
     let stage = Stage::new();
     let server = Origin::start(|request| {
         let user = request.header("authorization").unwrap_or_default().to_owned();

@@ -167,7 +167,7 @@ fn write_on_new_connection_survives_the_upgrade() {
 }
 
 #[test]
-fn the_command_tells_what_came_of_it() {
+fn upgrade_command_prints_the_outcome() {
     let mut weir = gateway("workers: 1\n", &["--upgrade-grace", "1"]);
     let outcome = told_to_upgrade(&weir);
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "{outcome:?}");
@@ -205,7 +205,7 @@ fn replace(binary: &Path, text: &str, mode: u32) {
 }
 
 #[test]
-fn what_cannot_take_over_leaves_the_old_one_serving() {
+fn failed_upgrade_leaves_old_process_serving() {
     let origin = Origin::answering("served");
     let folder = tempfile::tempdir().unwrap();
     let binary = own_binary(folder.path());
@@ -375,7 +375,7 @@ fn parent_of(process: u32) -> u32 {
 }
 
 #[test]
-fn a_service_manager_is_told_who_serves() {
+fn service_manager_gets_the_main_process() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notify");
     let manager = UnixDatagram::bind(&path).unwrap();
@@ -417,7 +417,7 @@ fn a_service_manager_is_told_who_serves() {
 }
 
 #[test]
-fn a_declarative_node_is_upgraded_too() {
+fn declarative_instance_is_upgraded() {
     let origin = Origin::answering("served");
     let resources = crate::support::everything_to(origin.address(), "");
     let mut weir =

@@ -181,7 +181,7 @@ fn a_body_beyond_the_limit_is_refused() {
 }
 
 #[test]
-fn a_client_that_does_not_read_is_given_up() {
+fn client_that_does_not_read_is_cut_off() {
     let piece = vec![b'x'; 64 * 1024];
     let origin = Origin::start(move |_| {
         Reply::raw(format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE_BYTES}\r\n\r\n").as_bytes())
@@ -251,7 +251,7 @@ fn an_upload_is_passed_on_as_it_comes() {
 }
 
 #[test]
-fn a_conversation_in_chunks_waits_for_nothing() {
+fn chunked_body_is_passed_on_at_once() {
     let origin = Origin::on_head(|_| {
         Reply::raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nwho?\r\n")
             .then(Step::ReadBody)

@@ -76,7 +76,7 @@ fn graphql_decides_the_route() {
 }
 
 #[test]
-fn explain_says_where_it_cannot_know() {
+fn explain_reports_undecided_routes() {
     let origin = Origin::answering("ok");
     let weir = gateway(&origin, &[("body", "vars: [[graphql_operation, '==', mutation]]")], &[]);
     let question = r#"{"method": "POST", "url": "/x", "headers": [], "remote_addr": "127.0.0.1"}"#;
@@ -141,7 +141,7 @@ fn body_too_long_for_variables_is_streamed() {
 }
 
 #[test]
-fn nobody_reads_a_body_that_no_candidate_looks_into() {
+fn body_is_not_read_without_body_variables() {
     let origin = Origin::on_head(|_| Reply::ok("early"));
     let weir = gateway(
         &origin,
@@ -160,7 +160,7 @@ fn nobody_reads_a_body_that_no_candidate_looks_into() {
 }
 
 #[test]
-fn bombs_are_no_requests_and_hurt_nobody() {
+fn deeply_nested_bodies_harm_no_request() {
     let origin = Origin::answering("ok");
     let routes =
         [("graphql", "vars: [[graphql_operation, '~=', null]]"), ("json", "vars: [[post_arg.a, '==', '1']]")];

@@ -96,7 +96,7 @@ fn route_change_is_atomic_on_every_worker() {
 }
 
 #[test]
-fn objects_that_a_route_leans_on_change_under_it() {
+fn change_of_a_referenced_object_reaches_routes() {
     let (one, other) = (Origin::answering("one"), Origin::answering("other"));
     let weir = started_with_workers("2");
     let upstream = |origin: &Origin| json!({"nodes": {origin.address().to_string(): 1}});
@@ -192,7 +192,7 @@ fn unrelated_change_keeps_turns_and_pools() {
 }
 
 #[test]
-fn limits_are_not_reset_by_what_does_not_concern_them() {
+fn unrelated_change_resets_no_limit() {
     let origin = Origin::answering("served");
     let weir = started_with_workers("2");
     let limited = json!({

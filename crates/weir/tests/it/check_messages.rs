@@ -134,7 +134,7 @@ fn nodes_and_upstreams() {
 }
 
 #[test]
-fn references_that_lead_nowhere() {
+fn references_to_missing_objects() {
     for (field, words) in
         [("upstream_id", "upstream"), ("service_id", "service"), ("plugin_config_id", "plugin config")]
     {

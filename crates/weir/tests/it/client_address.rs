@@ -35,7 +35,7 @@ fn check(weir: &Weir, origin: &Origin, fields: &[(&str, &str)], expected: &[(&st
 }
 
 #[test]
-fn by_default_nobody_is_believed() {
+fn client_fields_are_ignored_by_default() {
     let origin = Origin::answering("ok");
     let weir = gateway(&origin, &[]);
     let claims = [("X-Real-IP", "10.1.1.1"), ("X-Forwarded-For", "10.1.1.1"), ("Forwarded", "for=10.1.1.1")];
@@ -48,7 +48,7 @@ fn by_default_nobody_is_believed() {
 }
 
 #[test]
-fn a_believed_peer_names_the_client_for_everyone() {
+fn trusted_peer_names_the_client_everywhere() {
     let origin = Origin::answering("ok");
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("access.log");
@@ -111,7 +111,7 @@ fn a_list_is_read_from_its_end() {
 }
 
 #[test]
-fn a_peer_that_is_not_believed_changes_nothing() {
+fn untrusted_peer_cannot_name_the_client() {
     let origin = Origin::answering("ok");
     let weir = gateway(&origin, &["--real-ip-from", "192.0.2.0/24", "--trusted-addresses", "192.0.2.0/24"]);
     let claims = [
@@ -139,7 +139,7 @@ fn a_peer_that_is_not_believed_changes_nothing() {
 }
 
 #[test]
-fn conditions_do_not_see_what_strangers_say_either() {
+fn conditions_ignore_fields_of_untrusted_peers() {
     let origin = Origin::answering("ok");
     let upstream = format!("{{nodes: {{'{}': 1}}}}", origin.address());
     let text = format!(
@@ -178,7 +178,7 @@ fn forwarded_host_and_port_are_those_of_host() {
 }
 
 #[test]
-fn empty_words_of_a_trusted_peer_are_replaced() {
+fn empty_fields_of_a_trusted_peer_are_replaced() {
     let origin = Origin::answering("ok");
     let weir = gateway(&origin, &["--trusted-addresses", "127.0.0.1"]);
     let host = ("Host", "shop.example:81");

@@ -91,7 +91,7 @@ fn consumers_come_with_their_credentials() {
 }
 
 #[test]
-fn what_is_refused_changes_nothing() {
+fn refused_set_changes_nothing() {
     let weir = Weir::start(BINARY);
     assert_eq!(put(&weir, "a", &json!({"routes": [route("r1", "/1", "text")]})).0, 202);
     let before = read(&weir, "GET", &[]).text();
@@ -123,7 +123,7 @@ fn what_is_refused_changes_nothing() {
 }
 
 #[test]
-fn with_a_file_as_the_source_it_is_read_and_not_put() {
+fn configs_are_read_only_with_a_file_source() {
     let weir = Weir::builder(BINARY).resources("routes: [{id: r, uri: /, plugins: {cors: {}}}]\n").start();
     assert_eq!(read(&weir, "GET", &[]).json()["routes"][0]["id"], "r");
     let (status, text) = put(&weir, "a", &json!({}));

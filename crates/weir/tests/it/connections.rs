@@ -74,7 +74,7 @@ fn connections_closed_meanwhile_are_not_used() {
 }
 
 #[test]
-fn stray_bytes_after_an_answer_reach_nobody() {
+fn stray_bytes_after_a_response_are_dropped() {
     let stray = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstray";
     for first in [
         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
@@ -98,7 +98,7 @@ fn stray_bytes_after_an_answer_reach_nobody() {
 }
 
 #[test]
-fn late_stray_bytes_reach_nobody() {
+fn late_stray_bytes_are_dropped() {
     let go = Signal::new();
     let sent = Signal::new();
     let origin = Origin::start({
@@ -156,7 +156,7 @@ fn bytes_after_edited_response_are_dropped() {
 }
 
 #[test]
-fn more_than_a_last_request_costs_no_answer() {
+fn bytes_after_the_last_request_lose_no_response() {
     // Closing a socket with unread bytes sends a reset, which would destroy the response before the client reads it.
     for last in ["GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"] {
         for more in ["\r\n", last] {
@@ -180,7 +180,7 @@ fn more_than_a_last_request_costs_no_answer() {
 }
 
 #[test]
-fn a_pool_keeps_no_more_than_it_may() {
+fn pool_keeps_at_most_its_size() {
     let go = Signal::new();
     let origin = Origin::start({
         let go = go.clone();

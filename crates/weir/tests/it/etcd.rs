@@ -59,7 +59,7 @@ fn listed(node: &Weir, collection: &str) -> Vec<(Value, Value)> {
 }
 
 #[test]
-fn what_one_node_writes_the_other_serves() {
+fn write_of_one_instance_is_served_by_another() {
     let (etcd, origin) = (Etcd::start(1), Origin::answering("served"));
     let (one, other) = (node(&etcd), node(&etcd));
     one.put("routes/a", route("a", &origin));
@@ -127,7 +127,7 @@ fn an_apisix_prefix_is_read_as_it_is() {
 }
 
 #[test]
-fn what_cannot_be_used_is_told_and_harms_nobody() {
+fn unusable_keys_are_reported_and_harm_none() {
     let (etcd, origin) = (Etcd::start(1), Origin::answering("served"));
     let node = node(&etcd);
     node.put("routes/good", route("good", &origin));

@@ -89,7 +89,7 @@ fn a_refused_head_request_is_answered_without_a_body() {
 }
 
 #[test]
-fn methods_and_targets_that_are_served_for_nobody() {
+fn unsupported_methods_and_targets_are_refused() {
     all_refused(&[
         ("CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n", 405),
         ("CONNECT /a HTTP/1.1\r\nHost: h\r\n\r\n", 400),

@@ -113,7 +113,7 @@ fn removed_listener_lets_requests_finish() {
 }
 
 #[test]
-fn a_set_that_cannot_be_had_changes_nothing() {
+fn listeners_that_cannot_be_bound_change_nothing() {
     let origin = Origin::answering("served");
     let weir = gateway_with("127.0.0.1:0", &everything_to(origin.address(), ""));
     let first = weir.proxy();

@@ -51,7 +51,7 @@ fn entries(server: &Origin) -> Vec<Value> {
 }
 
 #[test]
-fn an_entry_says_everything_or_what_was_chosen() {
+fn log_entry_has_all_or_chosen_fields() {
     let (stage, server) = (Stage::new(), Origin::answering(""));
     stage.log(
         "whole",
@@ -151,7 +151,7 @@ fn queue_survives_other_changes_and_flushes_last() {
 }
 
 #[test]
-fn a_server_that_comes_back_gets_what_was_kept() {
+fn returning_log_server_gets_kept_entries() {
     let (stage, address) = (Stage::new(), Origin::nowhere());
     let server = format!("http://{address}/logs");
     stage.log("kept", &server, json!({"batch_max_size": 1, "max_retry_count": 10_000, "retry_delay": 0}));
@@ -209,7 +209,7 @@ fn slow_log_server_costs_entries_only() {
 }
 
 #[test]
-fn the_end_of_the_node_delivers_what_is_queued() {
+fn shutdown_delivers_queued_entries() {
     let (mut stage, server) = (Stage::new(), Origin::answering(""));
     stage.log(
         "1",
@@ -226,7 +226,7 @@ fn the_end_of_the_node_delivers_what_is_queued() {
 }
 
 #[test]
-fn the_end_does_not_wait_for_a_server_that_is_stuck() {
+fn shutdown_does_not_wait_for_stuck_log_server() {
     let never = Signal::new();
     let waiting = never.clone();
     let server = Origin::start(move |_| Reply::new().wait(&waiting).then(Step::Close));

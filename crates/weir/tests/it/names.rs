@@ -132,7 +132,7 @@ fn a_name_is_followed_and_kept_while_dns_fails() {
 }
 
 #[test]
-fn a_name_nobody_knows_is_503_and_harms_nothing_else() {
+fn unknown_name_is_503_and_harms_no_other() {
     let (one, _other, port) = pair();
     let server = NameServer::start(Says::Silence);
     let weir = gateway(&server, port);

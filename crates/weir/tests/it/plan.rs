@@ -51,7 +51,7 @@ fn route(id: &str, uri: &str, text: &str) -> String {
 }
 
 #[test]
-fn a_file_is_planned_applied_and_gone_back_from() {
+fn file_is_planned_applied_and_rolled_back() {
     let weir = Weir::start(BINARY);
     let user = User::of(&weir);
     weir.put("upstreams/old", json!({"nodes": {"127.0.0.1:1": 1}, "type": "roundrobin"}));
@@ -307,7 +307,7 @@ fn kill_during_apply_leaves_old_or_new_set() {
 }
 
 #[test]
-fn nobody_sees_half_a_set() {
+fn no_reader_sees_half_a_set() {
     let weir = Weir::start(BINARY);
     let applied = AtomicU64::new(0);
     let admin = weir.address("admin");

@@ -47,7 +47,7 @@ fn consumer(weir: &Weir, name: &str, mut more: Value) {
 }
 
 #[test]
-fn each_plugin_does_what_it_is_for() {
+fn each_plugin_in_its_plain_case() {
     let stage = Stage::new();
     stage.route("1", "/id", json!({"request-id": {}}));
     let response = stage.get("/id", &[]);

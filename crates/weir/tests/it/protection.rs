@@ -19,7 +19,7 @@ fn consumer(weir: &Weir) {
 }
 
 #[test]
-fn a_route_whose_service_is_gone_serves_nobody() {
+fn route_without_its_service_is_closed() {
     let origin = Origin::answering("secret");
     let weir = Weir::start(BINARY);
     weir.put("services/s", json!({"plugins": {"key-auth": {}}}));
@@ -36,7 +36,7 @@ fn a_route_whose_service_is_gone_serves_nobody() {
 }
 
 #[test]
-fn a_route_whose_plugin_config_is_gone_serves_nobody() {
+fn route_without_its_plugin_config_is_closed() {
     let origin = Origin::answering("secret");
     let weir = Weir::start(BINARY);
     weir.put("plugin_configs/p", json!({"plugins": {"key-auth": {}}}));
@@ -55,7 +55,7 @@ fn a_route_whose_plugin_config_is_gone_serves_nobody() {
 }
 
 #[test]
-fn a_consumer_whose_group_is_gone_does_not_pass() {
+fn consumer_without_its_group_is_refused() {
     let origin = Origin::answering("secret");
     let weir = Weir::start(BINARY);
     let limit = json!({"limit-count": {"count": 1, "time_window": 60, "rejected_code": 429}});

@@ -131,7 +131,7 @@ fn interim_answers_are_for_clients_that_know_them() {
 }
 
 #[test]
-fn a_flood_of_interim_answers_is_the_origins_fault() {
+fn flood_of_interim_responses_is_a_502() {
     for one in ["HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 103 Early Hints\r\n\r\n"] {
         let origin = Origin::start(|_| Reply::raw(one.repeat(20_000).as_bytes()).send(OK));
         let weir = in_front_of(&origin);

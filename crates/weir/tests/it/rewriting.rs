@@ -43,7 +43,7 @@ fn response_longer_than_filters_take_fails() {
 }
 
 #[test]
-fn what_the_node_is_asked_for() {
+fn rewritten_request_reaches_the_node() {
     let origin = Origin::answering("ok");
     let plugins = "proxy-rewrite: {regex_uri: ['^/a/(.*)', '/b/$1'], method: POST, host: node.test, \
                    headers: {set: {X-A: '$1'}, remove: [X-B]}}";
@@ -142,7 +142,7 @@ fn query_of_the_new_uri_is_joined_with_the_clients() {
 }
 
 #[test]
-fn what_the_client_asked_for_stays_what_it_was() {
+fn request_variables_keep_the_original() {
     let origin = Origin::answering("ok");
     let shown = "response-rewrite: {headers: {set: {X-Seen: '$uri|$request_uri|$args|$upstream_uri|$real_request_uri'}}}";
     let check = |plugin: &str, asked: &str, expected: &str| {

@@ -255,7 +255,7 @@ fn a_response_read_by_the_byte_is_cut_off() {
 }
 
 #[test]
-fn a_response_that_nobody_reads_is_cut_off() {
+fn unread_response_is_cut_off() {
     let origin = large_origin();
     let weir = logging(&origin, &["--client-min-send-rate", "0", "--client-send-timeout-ms", "300"]);
     let _reader = small_reader(&weir);

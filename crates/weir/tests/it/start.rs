@@ -105,7 +105,7 @@ fn five_lines_are_a_working_gateway() {
 }
 
 #[test]
-fn what_cannot_be_done_yet_is_refused_with_the_reason() {
+fn missing_features_are_refused_with_the_reason() {
     let check = |arguments: &[&str], environment: &[(&str, &str)], code: i32, expected: &str| {
         let outcome = weir_with(&[], &[&["run"], arguments].concat(), environment);
         assert_eq!((outcome.code, outcome.stdout.as_str()), (code, ""), "{outcome:?}");

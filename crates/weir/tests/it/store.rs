@@ -131,7 +131,7 @@ fn weights(weir: &Weir) -> HashMap<String, u64> {
 }
 
 #[test]
-fn what_is_no_store_is_refused_and_left_as_it_is() {
+fn unusable_store_is_refused_and_kept() {
     let good = store_with_a_route();
     let check = |bytes: &[u8], expected: &str| {
         let folder = tempfile::tempdir().unwrap();
@@ -199,7 +199,7 @@ fn damaged_store_is_a_clear_error() {
 }
 
 #[test]
-fn a_store_that_cannot_be_read_is_said_so() {
+fn unreadable_store_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     // A folder in place of the file cannot be read by any user, including root.
     fs::create_dir_all(folder.path().join("data").join(STORE_FILE)).unwrap();

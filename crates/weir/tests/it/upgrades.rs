@@ -207,7 +207,7 @@ fn a_switch_on_a_route_without_websocket_is_a_502() {
 }
 
 #[test]
-fn nobody_gets_a_tunnel_to_an_address_of_their_own() {
+fn connect_and_trace_are_refused_with_405() {
     let origin = Origin::answering("");
     let weir = allowing(&origin);
     for request in [

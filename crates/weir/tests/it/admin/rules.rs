@@ -39,7 +39,7 @@ fn times_of_the_gateway_are_forbidden() {
 }
 
 #[test]
-fn stream_routes_are_taken_where_a_setting_says_so() {
+fn stream_routes_are_accepted_if_so_set() {
     let weir = Weir::start(BINARY);
     let route = json!({"server_port": 9100, "upstream": {"nodes": nodes()}});
     let off = error("stream mode is disabled, can not add stream routes");

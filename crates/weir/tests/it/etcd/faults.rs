@@ -212,7 +212,7 @@ fn older_data_that_has_become_newer_is_taken_over() {
 }
 
 #[test]
-fn a_network_that_is_cut_for_a_while() {
+fn instance_catches_up_after_a_network_cut() {
     let (etcd, origin) = (Etcd::start(1), Origin::answering("served"));
     let relay = Relay::to(etcd.address(0));
     let node = node_at(&format!("http://{}", relay.address())).start();

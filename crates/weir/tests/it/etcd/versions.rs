@@ -77,7 +77,7 @@ fn applied_file_can_be_rolled_back_by_any_instance() {
 }
 
 #[test]
-fn what_is_compacted_is_not_gone_back_to() {
+fn rollback_to_a_compacted_revision_is_refused() {
     let (etcd, origin) = (Etcd::start(1), Origin::answering("served"));
     let node = node(&etcd);
     node.put("routes/a", route("a", &origin));

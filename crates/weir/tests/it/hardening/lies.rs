@@ -158,7 +158,7 @@ fn check_28_an_answer_cut_at_any_byte_is_never_whole() {
 
 // Check 29: in every framing, and for every response without a body, sent together with the response.
 #[test]
-fn check_29_what_stands_behind_an_answer_is_nobodys() {
+fn check_29_bytes_after_a_response_are_dropped() {
     let stray = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstray";
     for (method, answer) in [
         ("GET", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),

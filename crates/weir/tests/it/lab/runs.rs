@@ -107,7 +107,7 @@ fn contender_that_crashes_keeps_its_finished_rounds() {
 }
 
 #[test]
-fn an_open_loop_asks_everybody_at_the_same_rate() {
+fn open_loop_sends_the_same_rate_to_all() {
     let scenario = SCENARIO.replace("connections: 2", "connections: 2, rate_share: 0.5");
     let laboratory =
         Laboratory::new(&[("open", &scenario)], &[("one", StandIn::default()), ("two", StandIn::default())]);
@@ -126,7 +126,7 @@ fn an_open_loop_asks_everybody_at_the_same_rate() {
 }
 
 #[test]
-fn contenders_in_turns_are_told_by_their_cpu() {
+fn contenders_in_turns_are_compared_by_cpu() {
     let paced = SCENARIO.replace("connections: 2", "connections: 2, rate: 100");
     let run = r#"echo started >> "$CACHE/starts"; exec "$WEIR" origin --listen "$LISTEN""#;
     let laboratory = Laboratory::new(
@@ -174,7 +174,7 @@ fn contender_that_dies_between_turns_drops_out() {
 }
 
 #[test]
-fn everybody_at_once() {
+fn contenders_run_at_once() {
     let scenario = format!("{SCENARIO}together: true\n");
     let laboratory =
         Laboratory::new(&[("crowd", &scenario)], &[("one", StandIn::default()), ("two", StandIn::default())]);
