@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// One request.
 #[derive(Debug)]
 pub(crate) struct Question<'a> {
     pub(crate) method: &'a str,

@@ -60,7 +60,6 @@ pub(crate) struct ExplainArguments {
 /// The request to explain; its JSON is the body of `POST /v1/weir/explain`.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Question {
-    /// The method.
     pub(crate) method: String,
     /// An absolute URL, or a path with its query.
     pub(crate) url: String,

@@ -19,7 +19,6 @@ pub(crate) struct Remark {
 pub(crate) struct Remarks {
     /// The file as it was named.
     pub(crate) path: PathBuf,
-    /// The remarks.
     pub(crate) remarks: Vec<Remark>,
 }
 

@@ -115,9 +115,7 @@ impl AdminKey {
 /// An Admin key and its role.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct RoleKey {
-    /// The key.
     pub(crate) key: AdminKey,
-    /// The role.
     pub(crate) role: control::Role,
 }
 

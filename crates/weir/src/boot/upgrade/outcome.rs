@@ -21,7 +21,6 @@ pub(in crate::boot) enum Outcome {
     },
     /// The process that was asked serves as before.
     Failed {
-        /// The reason.
         reason: String,
     },
 }

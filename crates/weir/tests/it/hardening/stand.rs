@@ -42,7 +42,6 @@ impl Stand {
         Stand { origin, weir, passed: AtomicUsize::new(0) }
     }
 
-    /// The gateway.
     pub(super) fn weir(&self) -> &Weir {
         &self.weir
     }
