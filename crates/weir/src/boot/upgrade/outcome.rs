@@ -21,6 +21,7 @@ pub(in crate::boot) enum Outcome {
     },
     /// The process that was asked serves as before.
     Failed {
+        /// The error with its causes, in one line.
         reason: String,
     },
 }
