@@ -1,6 +1,6 @@
-//! Why the proxies differ: the texts of the page of differences. Holds no code and no case.
+//! The reasons for differences between the proxies: texts of the page. Holds no code and no case.
 
-/// Why proxies differ, by key, in the order of the page.
+/// The reasons by key, in the order of the page.
 pub(super) const REASONS: &[(&str, &str)] = &[
     (
         "framing",
