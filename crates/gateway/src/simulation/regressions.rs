@@ -315,7 +315,7 @@ fn half_closed_client_is_served_after_a_slow_connect() {
 }
 
 #[test]
-fn client_that_left_is_not_waited_for_at_next_node() {
+fn client_that_left_is_given_up_at_next_node() {
     async fn client(mut peer: Peer, gateway: Rc<Gateway>) {
         // Neither node accepts a connection; the client leaves just before the attempt at the first node times out.
         set_node_link(0, 100);
