@@ -1,5 +1,5 @@
-//! A reply with a body that a plugin makes piece by piece, at the pace of the client. It runs the response phases like
-//! any other response.
+//! A reply whose body a plugin makes piece by piece, at the pace of the client. It runs the response phases like any
+//! other response.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -54,7 +54,7 @@ pub(super) async fn send<S: DownstreamStream>(
     sent
 }
 
-/// Reads all of a body that a plugin has to see whole.
+/// Reads all of a body that a plugin has to edit whole.
 async fn collect(
     run: &Run<'_>,
     wait: &mut Wait<'_, '_>,
