@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn many_items_under_one_key_stay_in_order() {
+    fn items_under_one_key_stay_in_order() {
         let mut trie = HashTrie::default();
         for rank in (0..500).rev() {
             trie.insert(Word("/".to_owned(), rank));

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_ends_with_a_value_its_time_or_an_interrupt() {
+    fn wait_ends_by_value_deadline_or_interrupt() {
         let interrupt = Interrupt::default();
         let mut left = 3;
         let counted = interrupt.wait(Duration::from_secs(60), || {

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn search_that_is_given_up_is_neither_match_nor_miss() {
+    fn abandoned_search_is_neither_match_nor_miss() {
         let pattern = Pattern::compile("(?<!q)[a-z]+Z$", false).unwrap();
         assert_eq!(pattern.is_match(&[b'a'; 60_000]), Err(GaveUp::TextTooLong));
         assert_eq!(pattern.is_match(&[b'a'; 4_000]), Err(GaveUp::TooManySteps));

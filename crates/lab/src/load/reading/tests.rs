@@ -121,7 +121,7 @@ fn a_head_has_a_limit() {
 
 proptest! {
     #[test]
-    fn garbage_never_panics_and_cutting_changes_nothing(
+    fn garbage_never_panics_and_cuts_change_nothing(
         bytes in proptest::collection::vec(any::<u8>(), 0..200),
         begins in prop::sample::select(vec![
             "", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n",
