@@ -29,7 +29,7 @@ use net::env;
 pub(super) enum LocalReply {
     /// A reply with a whole body.
     Whole(Box<Reply>),
-    /// A reply whose body comes in pieces.
+    /// A reply with a body that comes in pieces.
     Stream(Box<StreamedReply>),
 }
 
@@ -311,8 +311,8 @@ pub(super) async fn request<S: DownstreamStream>(
     Ok(None)
 }
 
-/// Refuses a request whose protection is incomplete, because a missing global rule, service or plugin config may be the
-/// one that requires a key.
+/// Refuses a request with incomplete protection, because a missing global rule, service or plugin config may be the one
+/// that requires a key.
 fn refuse_what_is_incomplete(run: &Run<'_>, chains: &Chains<'_>) -> Result<(), Failure> {
     let route = chains.route.and_then(|route| route.missing.as_ref());
     match run.generation.global_missing.as_ref().or(route) {

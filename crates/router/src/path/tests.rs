@@ -140,7 +140,7 @@ fn encoded_slash_is_matched_as_a_slash() {
     check("/admin%2f", "/admin%2F", "/admin/");
     check("/admin%2f/x", "/admin%2F/x", "/admin/x");
     check("/https%3A%2F%2Fx.y", "/https%3A%2F%2Fx.y", "/https:/x.y");
-    // Decoding once is enough: what is left is text.
+    // A path is decoded once; the result is text.
     check("/a%252Fb", "/a%252Fb", "/a%2Fb");
     let tailless = PathOptions { delete_uri_tail_slash: true, ..PathOptions::default() };
     check_with(tailless, "/a%2f", "/a%2F", "/a");

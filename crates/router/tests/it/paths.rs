@@ -1,4 +1,4 @@
-//! The canonical path against its naive twin, for paths made of the pieces that matter and for any bytes.
+//! The canonical path against its naive twin, for paths composed of significant pieces and for any bytes.
 
 use proptest::prelude::*;
 use router::path::PathOptions;

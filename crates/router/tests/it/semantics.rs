@@ -9,7 +9,7 @@ use crate::request::{Request, With, find, paths, router};
 
 const ALL_MODES: [Mode; 3] = [Mode::HostUri, Mode::Uri, Mode::UriWithParameter];
 
-/// In each mode the rules give these slots for these paths, without a host to speak of.
+/// Checks that in each mode the rules give these slots for these paths, with a host that does not matter.
 fn check(modes: &[Mode], rules: &[RuleInput], expected: &[(&str, Option<u32>)]) {
     for &mode in modes {
         let router = router(mode, rules);
@@ -19,7 +19,7 @@ fn check(modes: &[Mode], rules: &[RuleInput], expected: &[(&str, Option<u32>)]) 
     }
 }
 
-/// As `check`, by host.
+/// As `check`, with a host for each path.
 fn check_hosts(modes: &[Mode], rules: &[RuleInput], expected: &[(&str, &str, Option<u32>)]) {
     for &mode in modes {
         let router = router(mode, rules);

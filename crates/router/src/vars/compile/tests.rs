@@ -1,10 +1,10 @@
-//! Tables of expressions: what holds, what does not, what is refused.
+//! Tables of expressions: true, false and refused ones.
 
 use super::*;
 use crate::vars::{Value, VariableSource};
 use serde_json::json;
 
-/// More than a costly search gets through.
+/// Longer than a costly search can finish.
 static LONG: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| "a".repeat(4_000));
 
 /// A request with a few arguments and one list.
