@@ -1,4 +1,4 @@
-# What the start scripts of all contenders share: the environment they take, getting packages, and their four verbs.
+# Common parts of the start scripts of all contenders: their environment, getting packages, and their four verbs.
 # It knows no contender.
 #
 # A start.sh sets PROGRAM (the name of its folder in $CACHE), sources this file, defines
