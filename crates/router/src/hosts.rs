@@ -34,7 +34,8 @@ impl HostPattern {
     /// Parses `example.com`, `*.example.com`, `*example.com`, each optionally with `:port`, or a bracketed IPv6
     /// address.
     ///
-    /// # Errors A short reason: empty, too long, a `*` that is not the first byte, or a byte that no host may contain.
+    /// # Errors
+    /// A short reason: empty, too long, a `*` that is not the first byte, or a byte that no host may contain.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         if text.is_empty() {
             return Err("is empty");

@@ -93,7 +93,8 @@ pub enum PathError {
 /// borrow stores [`CanonicalPath::is_as_sent`] and later reads `raw` or [`PathScratch::forward`] and
 /// [`PathScratch::decoded`].
 ///
-/// # Errors See [`PathError`]; the client is answered 400.
+/// # Errors
+/// See [`PathError`]; the client is answered 400.
 pub fn canonicalize<'a>(
     raw: &'a [u8],
     options: &PathOptions,

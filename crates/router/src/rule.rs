@@ -66,8 +66,9 @@ pub struct RuleError {
 impl Rule {
     /// Checks the conditions. Entries written twice count once.
     ///
-    /// # Errors The first malformed path or host, with its place. A path that does not begin with `/` or `*` is
-    /// accepted, as APISIX accepts it, though no request has such a path.
+    /// # Errors
+    /// The first malformed path or host, with its place. A path that does not begin with `/` or `*` is accepted, as
+    /// APISIX accepts it, though no request has such a path.
     pub fn new(input: RuleInput) -> Result<Self, RuleError> {
         if input.paths.is_empty() {
             return Err(RuleError { field: RuleField::Paths(0), reason: "a route needs at least one path" });

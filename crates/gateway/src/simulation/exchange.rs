@@ -130,7 +130,8 @@ pub struct Account {
 
 /// Plays `script`.
 ///
-/// # Panics If the gateway panics, and if the play does not end within its virtual time.
+/// # Panics
+/// If the gateway panics, and if the play does not end within its virtual time.
 pub fn play(script: &Script) -> Account {
     let account = Rc::new(RefCell::new(Account::default()));
     let scene = scene(Rc::new(script.clone()), account.clone());

@@ -44,7 +44,8 @@ impl Body {
     /// The number of these bytes that belong to the body. The data of chunks is appended to `data`, for a client that
     /// knows no chunks.
     ///
-    /// # Errors A chunk is malformed.
+    /// # Errors
+    /// A chunk is malformed.
     pub(super) fn take(&mut self, bytes: &[u8], data: Option<&mut Vec<u8>>) -> Result<usize, ChunkError> {
         match self {
             Self::Over => Ok(0),

@@ -36,7 +36,8 @@ pub(super) struct LogServer {
 impl LogServer {
     /// The server at `uri`.
     ///
-    /// # Errors Why it cannot be reached, or why the value is not valid in `Authorization`.
+    /// # Errors
+    /// Why it cannot be reached, or why the value is not valid in `Authorization`.
     pub(super) fn new(
         services: &Services,
         uri: &str,

@@ -47,7 +47,8 @@ pub(super) enum WrittenAmount {
 
 /// Compiles the limits of a configuration; `names` are those of the response fields.
 ///
-/// # Errors The fault of one of them.
+/// # Errors
+/// The fault of one of them.
 pub(super) fn rules_of(config: &Config, names: [String; 3]) -> Result<Box<[Rule]>, String> {
     let Some(rules) = &config.rules else {
         let (Some(count), Some(time_window)) = (&config.count, &config.time_window) else {

@@ -29,7 +29,8 @@ enum Kind {
 impl Generator {
     /// Compiles the schema of an object.
     ///
-    /// # Errors A property without a known type, or nesting beyond `DEPTH_MAX`.
+    /// # Errors
+    /// A property without a known type, or nesting beyond `DEPTH_MAX`.
     pub(super) fn compile(schema: &Value) -> Result<Generator, String> {
         object(schema, 0)
     }

@@ -52,7 +52,8 @@ pub(crate) fn max_pending_schema() -> Value {
 
 /// Removes the settings from a logger's configuration and returns them.
 ///
-/// # Errors The fault, as a sentence.
+/// # Errors
+/// The fault, as a sentence.
 pub(crate) fn take(config: &mut Map<String, Value>) -> Result<BatchFields, String> {
     let fields: Map<String, Value> =
         NAMES.iter().filter_map(|name| config.shift_remove_entry(*name)).collect();

@@ -99,7 +99,8 @@ fn compile_all(values: &[Value]) -> Result<Vec<FieldValue>, String> {
 
 /// A field's name.
 ///
-/// # Errors The text is no field name.
+/// # Errors
+/// The text is no field name.
 pub(crate) fn name(field: &str) -> Result<Box<str>, String> {
     match is_token(field) {
         true => Ok(field.into()),
@@ -127,7 +128,8 @@ pub(crate) fn text(value: &Value) -> Result<String, String> {
 impl FieldValue {
     /// Compiles a value.
     ///
-    /// # Errors The template is malformed.
+    /// # Errors
+    /// The template is malformed.
     pub(crate) fn compile(text: &str) -> Result<FieldValue, String> {
         let mut pieces = Vec::new();
         let (mut start, mut at) = (0, 0);

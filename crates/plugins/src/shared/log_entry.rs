@@ -45,7 +45,8 @@ pub(crate) struct BodyPart {
 impl LogFormat {
     /// Compiles a format. A text that begins with `$` holds variables, any other is constant.
     ///
-    /// # Errors A malformed variable.
+    /// # Errors
+    /// A malformed variable.
     pub(crate) fn compile(written: &Map<String, Value>) -> Result<LogFormat, String> {
         LogFormat::compile_at(written, 1)
     }

@@ -44,7 +44,8 @@ impl PatternOptions {
     /// Parses letters such as `jo`. `j`, `o`, `d`, `D`, `J`, `u` and `U` concern PCRE's engine alone. `a` (anchored) is
     /// refused: write `^`.
     ///
-    /// # Errors Names the unknown letter.
+    /// # Errors
+    /// Names the unknown letter.
     pub(crate) fn parse(letters: &str) -> Result<PatternOptions, String> {
         let mut options = PatternOptions::default();
         for letter in letters.chars() {
@@ -108,7 +109,8 @@ impl Matcher {
 
     /// The first match at or after byte `from`.
     ///
-    /// # Errors The search was given up, so that it is unknown whether there is a match.
+    /// # Errors
+    /// The search was given up, so that it is unknown whether there is a match.
     pub(crate) fn find(&self, text: &[u8], from: usize) -> Result<Option<Groups>, GaveUp> {
         let spans = match &self.engine {
             Engine::Linear(regex) => {
@@ -149,7 +151,8 @@ enum Piece {
 impl Replacement {
     /// Compiles a template.
     ///
-    /// # Errors A dollar sign without a group's number: write `$$` for a dollar sign.
+    /// # Errors
+    /// A dollar sign without a group's number: write `$$` for a dollar sign.
     pub(crate) fn compile(template: &str) -> Result<Replacement, String> {
         let mut pieces = Vec::new();
         let mut plain = String::new();

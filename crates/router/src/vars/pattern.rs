@@ -61,7 +61,8 @@ impl Pattern {
 
     /// Whether the pattern is found anywhere in `text`.
     ///
-    /// # Errors The search was given up, so that it is unknown whether the pattern matches.
+    /// # Errors
+    /// The search was given up, so that it is unknown whether the pattern matches.
     pub fn is_match(&self, text: &[u8]) -> Result<bool, GaveUp> {
         match &self.engine {
             Engine::Backtracking(regex) => regex.is_match(text),
