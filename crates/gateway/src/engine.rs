@@ -150,7 +150,8 @@ impl Engine {
     /// accepting. Connections that the kernel has queued at a removed listener are served; its connections end after
     /// the exchange in flight; its tunnels are kept.
     ///
-    /// # Errors The first listener that cannot be bound; nothing has changed then.
+    /// # Errors
+    /// The first listener that cannot be bound; nothing has changed then.
     pub fn listen(&self, wanted: &[Wanted]) -> Result<Change, ListenFault> {
         let listens = self.listening();
         if *listens == Listens::NoMore {
@@ -180,7 +181,8 @@ impl Engine {
 
     /// Whether every worker has a configuration, turns its event loop and accepts connections.
     ///
-    /// # Errors The first worker that does not, as a sentence.
+    /// # Errors
+    /// The first worker that does not, as a sentence.
     pub fn ready(&self) -> Result<(), String> {
         let configured = self.workers.iter().map(|worker| worker.status.configured.load(Ordering::Acquire));
         readiness(*self.listening() == Listens::NoMore, configured)?;

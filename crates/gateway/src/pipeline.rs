@@ -109,7 +109,7 @@ async fn serve<'r, S: DownstreamStream>(
     proxy::proxy(run, exchange, server, chains).await
 }
 
-/// Refuses a body whose declared length exceeds `limit_bytes`; 0 is without limit.
+/// Refuses a body with a declared length above `limit_bytes`; 0 is without limit.
 fn check_body_length(length: BodyLength, limit_bytes: u64) -> Result<(), Failure> {
     match length {
         BodyLength::Known(bytes) if limit_bytes != 0 && bytes > limit_bytes => {
@@ -127,7 +127,7 @@ fn find_route(generation: &Generation, exchange: &mut Exchange) -> Result<(), Fa
     refuse_undecided(exchange)
 }
 
-/// Answers a request whose head could not be read.
+/// Answers a request with a head that could not be read.
 pub(crate) async fn refuse<S: DownstreamStream>(
     context: &WorkerContext,
     exchange: &mut Exchange,

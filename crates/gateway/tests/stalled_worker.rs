@@ -1,4 +1,4 @@
-//! A worker whose event loop is blocked by a plugin of the test: readiness and metrics report it until it continues,
+//! A worker with an event loop that a plugin of the test blocks: readiness and metrics report it until it continues,
 //! and name the route.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 

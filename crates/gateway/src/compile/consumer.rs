@@ -40,7 +40,7 @@ impl Compiler {
     }
 
     fn compile_consumer(&mut self, snapshot: &Snapshot, key: &Key) {
-        // A consumer whose group is missing is known, and its requests are answered 503.
+        // A consumer with a missing group is known, and its requests are answered 503.
         let Some(object) = in_force_or_closed(snapshot, key).cloned() else { return };
         let Resource::Consumer(written) = &object.resource else { return };
         let group = written.group_id.as_ref().map(|id| Key::of(Kind::ConsumerGroup, id));

@@ -35,7 +35,8 @@ impl Compiler {
     /// The instance of plugin `name` with `config`, written in `owner`: the present one if none of its inputs has
     /// changed. `None` if it is switched off.
     ///
-    /// # Errors Why it cannot be built.
+    /// # Errors
+    /// Why it cannot be built.
     pub(super) fn instance(
         &mut self,
         snapshot: &Snapshot,

@@ -59,7 +59,7 @@ impl OpenListener {
         from_ms.min(self.all_closing_from_ms.get())
     }
 
-    /// What becomes of the kernel's queue, once the listener is closing.
+    /// Treatment of the kernel's queue, once the listener is closing.
     pub(crate) fn queue(&self) -> Option<Queue> {
         (self.closing_from_ms.get() != NEVER).then(|| self.closing.get().queue)
     }

@@ -1,5 +1,5 @@
-//! Finds workers whose event loop has not turned for [`STALLED_AFTER_MS`]. It reads the time that each worker writes,
-//! logs when a stall begins and ends, and marks the worker for readiness and metrics. It wakes no worker.
+//! Finds workers that have not turned their event loop for [`STALLED_AFTER_MS`]. It reads the time that each worker
+//! writes, logs when a stall begins and ends, and marks the worker for readiness and metrics. It wakes no worker.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

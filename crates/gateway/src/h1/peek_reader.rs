@@ -21,7 +21,7 @@ pub(crate) struct PeekReader {
 }
 
 impl PeekReader {
-    /// A reader whose `buffer` may hold bytes that were read already.
+    /// A reader with a `buffer` that may hold bytes which were read already.
     pub(crate) fn new(buffer: Buffer) -> PeekReader {
         PeekReader { buffer, looked_bytes: 0, saw_all: false }
     }

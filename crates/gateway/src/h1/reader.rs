@@ -19,7 +19,7 @@ pub(crate) enum BodyReader {
     UntilClose,
 }
 
-/// What the buffer holds, according to the framing.
+/// The content of the buffer, according to the framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// The first bytes of the buffer, this many and at least one, are body.

@@ -22,7 +22,7 @@ use exchange::failure::{Cause, Failure};
 use exchange::options::Timeouts;
 use exchange::plugin::{BodyNeed, Phase, Portion};
 
-/// What forwarding a response needs besides the two streams.
+/// Context for forwarding a response, besides the two streams.
 pub(super) struct Download<'r, 'w> {
     run: &'r Run<'w>,
     chains: &'r Chains<'r>,

@@ -29,7 +29,7 @@ use net::env;
 pub(super) enum LocalReply {
     /// A reply with a whole body.
     Whole(Box<Reply>),
-    /// A reply whose body comes in pieces.
+    /// A reply with a body that comes in pieces.
     Stream(Box<StreamedReply>),
 }
 
@@ -129,7 +129,8 @@ pub(super) fn each(
 
 /// Runs the phase of the response head.
 ///
-/// # Errors When a plugin waits too long, because the head must not be sent without its change.
+/// # Errors
+/// When a plugin waits too long, because the head must not be sent without its change.
 #[inline]
 pub(super) async fn response_head<S: DownstreamStream>(
     run: &Run<'_>,
@@ -167,7 +168,8 @@ pub(super) fn piece_of_request_body(
 
 /// Gives a whole response body to the plugins that edit it.
 ///
-/// # Errors As for [`response_head`].
+/// # Errors
+/// As for [`response_head`].
 pub(super) async fn whole_response_body<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
@@ -196,7 +198,8 @@ pub(super) async fn whole_response_body<S: DownstreamStream>(
 
 /// Gives a piece of a response body, or the end of it, to the plugins that edit it.
 ///
-/// # Errors When a plugin waits.
+/// # Errors
+/// When a plugin waits.
 pub(super) fn piece_of_response_body(
     run: &Run<'_>,
     exchange: &mut Exchange,
@@ -311,8 +314,8 @@ pub(super) async fn request<S: DownstreamStream>(
     Ok(None)
 }
 
-/// Refuses a request whose protection is incomplete, because a missing global rule, service or plugin config may be the
-/// one that requires a key.
+/// Refuses a request with incomplete protection, because a missing global rule, service or plugin config may be the one
+/// that requires a key.
 fn refuse_what_is_incomplete(run: &Run<'_>, chains: &Chains<'_>) -> Result<(), Failure> {
     let route = chains.route.and_then(|route| route.missing.as_ref());
     match run.generation.global_missing.as_ref().or(route) {

@@ -167,7 +167,8 @@ pub(super) fn name_tried_statuses(exchange: &mut Exchange) {
 
 /// Prepares a response head for sending: adds the fields that were set early and runs the phase of the response head.
 ///
-/// # Errors When a plugin waits too long.
+/// # Errors
+/// When a plugin waits too long.
 #[inline]
 pub(super) async fn respond_head<S: DownstreamStream>(
     run: &Run<'_>,

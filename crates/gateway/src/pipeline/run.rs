@@ -12,7 +12,7 @@ use exchange::deadline::Deadline;
 use exchange::failure::{Cause, Failure};
 use exchange::overload::limiter::Permit;
 
-/// What remains to be done when the pipeline is done with a request.
+/// The remaining work when the pipeline is done with a request.
 pub(crate) enum Outcome {
     /// Nothing: the request was answered, or its response was cut.
     Done,

@@ -1,5 +1,5 @@
-//! A reply whose body a plugin makes piece by piece, at the pace of the client. It runs the response phases like any
-//! other response.
+//! A reply with a body that a plugin makes piece by piece, at the pace of the client. It runs the response phases like
+//! any other response.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};

@@ -1,4 +1,4 @@
-//! The destination of a request whose route and upstream are known.
+//! The destination of a request with a known route and upstream.
 
 use super::phases::Chains;
 use super::run::Run;

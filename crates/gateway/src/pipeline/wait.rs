@@ -42,7 +42,8 @@ impl<'r, 'w> Wait<'r, 'w> {
     /// Waits for the client. `moved` says whether anything was forwarded since the last call, `total_bytes` how much
     /// the client has moved in all.
     ///
-    /// # Errors When the client is too slow.
+    /// # Errors
+    /// When the client is too slow.
     pub(super) fn for_client(
         &mut self,
         cx: &Context<'_>,
@@ -55,7 +56,8 @@ impl<'r, 'w> Wait<'r, 'w> {
 
     /// Waits for the endpoint, at most `timeout_ms` without progress.
     ///
-    /// # Errors When that time, or the time of the whole exchange, is over.
+    /// # Errors
+    /// When that time, or the time of the whole exchange, is over.
     pub(super) fn for_endpoint(
         &mut self,
         cx: &Context<'_>,

@@ -27,8 +27,8 @@ pub const LOCAL_FIELD: &str = "X-Local";
 /// Longest virtual time of an exchange, in milliseconds: several times the sum of a script's waits and all timeouts.
 const PLAY_MS_MAX: u64 = 120_000;
 /// How long after the client all tasks must be at rest, in nanoseconds: longer than every timeout of this plan and than
-/// two idle timeouts of a tunnel, because bytes that a node sends through a tunnel whose client has left restart its
-/// idle timer once; the next write fails.
+/// two idle timeouts of a tunnel, because bytes that a node sends through a tunnel after its client has left restart
+/// the idle timer once; the next write fails.
 const REST_NS: u64 = 7_000_000_000;
 /// Bytes that peers read at once: more than any script sends.
 const READ_BYTES: usize = 64 * 1024;
@@ -130,7 +130,8 @@ pub struct Account {
 
 /// Plays `script`.
 ///
-/// # Panics If the gateway panics, and if the play does not end within its virtual time.
+/// # Panics
+/// If the gateway panics, and if the play does not end within its virtual time.
 pub fn play(script: &Script) -> Account {
     let account = Rc::new(RefCell::new(Account::default()));
     let scene = scene(Rc::new(script.clone()), account.clone());

@@ -62,7 +62,7 @@ impl Operator {
         operator
     }
 
-    /// Draws a route whose nodes are written as addresses or as one name.
+    /// Draws a route with nodes that are written as addresses or as one name.
     fn written(&mut self, random: &mut Random) -> Written {
         let mut written = written(&self.plan, random);
         if random.chance(45) {
@@ -118,7 +118,7 @@ impl Operator {
         }
     }
 
-    /// Finds a route whose nodes are written as a name, beginning at `number`; `number` itself if there is none.
+    /// Finds a route with nodes that are written as a name, beginning at `number`; `number` itself if there is none.
     fn named_from(&self, number: usize) -> usize {
         let routes = self.routes.len();
         let mut others = (number..number + routes).map(|other| other % routes);

@@ -112,7 +112,8 @@ impl Scene {
 
     /// Sends a request: a head in the notation of HTTP/1, followed by its body.
     ///
-    /// # Panics When the text has no head, or no event loop can be made.
+    /// # Panics
+    /// When the text has no head, or no event loop can be made.
     pub fn run(&self, request: &str) -> Outcome {
         env::block_on(self.ask(request.as_bytes())).expect("an event loop")
     }

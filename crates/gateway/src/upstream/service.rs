@@ -155,7 +155,8 @@ impl Upstreams {
 
     /// Opens a connection to an endpoint, for one stream at first.
     ///
-    /// # Errors Why it could not be opened, and whether this machine is the cause.
+    /// # Errors
+    /// Why it could not be opened, and whether this machine is the cause.
     pub(crate) async fn connect(&self, endpoint: &Arc<Endpoint>) -> Result<PooledStream, Failure> {
         match self.open(endpoint.address).await {
             Ok(stream) => {
@@ -188,7 +189,8 @@ impl Upstreams {
     /// Opens a socket to `address`. If no descriptor is free, idle client connections are closed, and if there are
     /// none, this worker's idle connections to endpoints.
     ///
-    /// # Errors The error of the system call.
+    /// # Errors
+    /// The error of the system call.
     async fn open(&self, address: SocketAddr) -> io::Result<env::Stream> {
         for _ in 0..OPENS_AGAIN {
             match env::connect(address).await {

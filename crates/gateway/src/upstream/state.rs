@@ -71,7 +71,7 @@ impl UpstreamState {
         selected.generation == self.nodes.generation()
     }
 
-    /// Selects a node whose endpoint is not among `tried`.
+    /// Selects a node with an endpoint that is not among `tried`.
     #[inline]
     pub(crate) fn choose(
         &mut self,

@@ -10,7 +10,7 @@ use stdx::buffer::{LARGE_BYTES, SMALL_BYTES};
 use crate::body::Capacity;
 use net::env::Stream;
 
-/// A socket whose kernel buffer is at least this large takes large pieces as long as the kernel reports free space. For
+/// A socket with a kernel buffer of at least this size takes large pieces as long as the kernel reports free space. For
 /// a smaller one the free space says little: the kernel counts its own overhead for each packet as well, so that a peer
 /// with tiny packets, or with a small congestion window, makes it take a tenth of that.
 const BUFFER_MIN_BYTES: usize = 512 * 1024;

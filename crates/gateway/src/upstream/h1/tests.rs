@@ -1,5 +1,5 @@
-//! Tests of an upstream connection whose response was only peeked: no byte may be lost, repeated, or read as the next
-//! response, and little memory may be held.
+//! Tests of an upstream connection with a response that was only peeked: no byte may be lost, repeated, or read as the
+//! next response, and little memory may be held.
 
 use std::future::poll_fn;
 use std::io::Write;
