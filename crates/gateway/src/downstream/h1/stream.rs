@@ -18,7 +18,8 @@ use crate::h1::writer::{Framing, Writer};
 use crate::tunnel::Duplex;
 use exchange::Exchange;
 use exchange::failure::{Blame, Cause, Failure};
-use net::env::{PeerEnd, Stream};
+use net::env::PeerEnd;
+use net::transport::Transport;
 
 /// Offset from which a body is read in larger pieces than heads: the size of the prefix for which an endpoint is
 /// selected. Before that point an upstream connection may still have to be opened, and the bytes read wait in memory
@@ -153,7 +154,7 @@ impl<'c> H1Stream<'c> {
     }
 
     /// The bare connection, for a tunnel, and the write buffer.
-    pub(crate) fn into_duplex(self) -> (Duplex<&'c mut Stream>, Vec<u8>) {
+    pub(crate) fn into_duplex(self) -> (Duplex<&'c mut Transport>, Vec<u8>) {
         let Connection { stream, input, .. } = self.connection;
         let buffer = input.take().unwrap_or_else(Buffer::none);
         (Duplex { stream, buffer }, self.writer.into_buffer())
