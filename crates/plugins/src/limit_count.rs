@@ -42,12 +42,11 @@
 mod rule;
 mod window;
 
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Weak};
+use std::sync::Arc;
 
 use exchange::Exchange;
+use exchange::plugin::state::StateRegistry;
 use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply, Step};
-use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -60,6 +59,7 @@ use window::{Counters, Quota, Taken, WindowType};
 pub(crate) const KIND: PluginKind =
     PluginKind::new("limit-count", 1002, &[Phase::Access, Phase::ResponseHead], schema, build)
         .checked(check)
+        .checked_with_running(check_group)
         .with_metadata(metadata_schema)
         .documented(include_str!("limit_count.rs"));
 
@@ -236,9 +236,6 @@ struct Group {
     counters: Arc<Counters>,
 }
 
-/// The groups of running instances. A check has to know them too, so they cannot be part of one runtime's state.
-static GROUPS: LazyLock<Mutex<HashMap<String, Weak<Group>>>> = LazyLock::new(Mutex::default);
-
 /// The values of the response fields of one rule, for the last request that it counted.
 #[derive(Clone, Copy)]
 struct Shown {
@@ -274,19 +271,19 @@ fn check(config: &Value) -> Result<(), String> {
             return Err(format!("duplicate key '{}' in rules", rule.key));
         }
     }
-    if let Some(group) = &parsed.group
-        && let Some(running) = GROUPS.lock().get(group).and_then(Weak::upgrade)
-        && running.identity != config::identity(config)
-    {
-        return Err("group conf mismatched".to_owned());
-    }
     rules_of(&parsed, DEFAULT_NAMES.map(str::to_owned)).map(|_| ())
+}
+
+/// Refuses a configuration of a group that running routes use with another one.
+fn check_group(states: &StateRegistry, config: &Value) -> Result<(), String> {
+    let Some(name) = config.get("group").and_then(Value::as_str) else { return Ok(()) };
+    states.held::<Group>(&group_key(name)).map_or(Ok(()), |running| running.admits(&config::identity(config)))
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let parsed: Config = config::parse(config)?;
     let identity = config::identity(config);
-    let group = parsed.group.as_deref().map(|name| join_group(name, &identity)).transpose()?;
+    let group = parsed.group.as_deref().map(|name| join_group(build.states, name, &identity)).transpose()?;
     let counters = match &group {
         Some(group) => group.counters.clone(),
         None => build.states.keep(&format!("limit-count/{}/{identity}", build.owner), Counters::new),
@@ -306,19 +303,23 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     }))
 }
 
-fn join_group(name: &str, identity: &str) -> Result<Arc<Group>, String> {
-    let mut groups = GROUPS.lock();
-    if let Some(running) = groups.get(name).and_then(Weak::upgrade) {
-        return if running.identity == identity {
-            Ok(running)
-        } else {
-            Err("group conf mismatched".to_owned())
-        };
-    }
-    groups.retain(|_, group| group.strong_count() > 0);
-    let group = Arc::new(Group { identity: identity.to_owned(), counters: Arc::new(Counters::new()) });
-    groups.insert(name.to_owned(), Arc::downgrade(&group));
+fn join_group(states: &StateRegistry, name: &str, identity: &str) -> Result<Arc<Group>, String> {
+    let make = || Group { identity: identity.to_owned(), counters: Arc::new(Counters::new()) };
+    let group = states.keep(&group_key(name), make);
+    group.admits(identity)?;
     Ok(group)
+}
+
+/// The key of a group's state. Keys of other counters begin with `limit-count/`.
+fn group_key(name: &str) -> String {
+    format!("limit-count group {name}")
+}
+
+impl Group {
+    /// Whether a route with this configuration may count here.
+    fn admits(&self, identity: &str) -> Result<(), String> {
+        if self.identity == identity { Ok(()) } else { Err("group conf mismatched".to_owned()) }
+    }
 }
 
 /// The names of the response fields; one that is no field name gives way to the default.
