@@ -32,7 +32,7 @@ use exchange::Exchange;
 use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
 use net::env;
 use router::vars::Template;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::{config, fields};
@@ -161,6 +161,7 @@ mod tests {
     use exchange::testing::check_configuration;
     use gateway::testing::Scene;
     use model::catalog::SchemaType;
+    use serde_json::json;
 
     const ASK: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 
