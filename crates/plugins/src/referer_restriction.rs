@@ -54,10 +54,9 @@ attributes! {
 }
 
 fn host() -> Value {
-    json!({"type": "string", "pattern": HOST_PATTERN})
+    json!({"type": "string", "pattern": r"^\*$|^\*?[0-9a-zA-Z-._\[\]:]+$"})
 }
 
-/// The compiled plugin.
 struct RefererRestriction {
     /// In lower case.
     hosts: HashSet<Box<[u8]>>,
@@ -126,9 +125,6 @@ fn host_of(referer: &[u8]) -> Option<&[u8]> {
     let is_port = port.is_empty() || (port[0] == b':' && port[1..].iter().all(u8::is_ascii_digit));
     (is_port && !host.is_empty() && !host.contains(&b'@')).then_some(host)
 }
-
-/// A host, perhaps with `*` in place of its beginning.
-const HOST_PATTERN: &str = r"^\*$|^\*?[0-9a-zA-Z-._\[\]:]+$";
 
 #[cfg(test)]
 mod tests {

@@ -10,6 +10,9 @@ use super::phase::Phase;
 use super::state::StateRegistry;
 use super::stream;
 
+/// A check of a configuration against the state of running instances; the error is a sentence.
+pub type CheckAmong = fn(&StateRegistry, &Value) -> Result<(), String>;
+
 /// The declaration in a plugin's file: its name, order, phases, schemas, and how to build an instance.
 pub struct PluginKind {
     /// The name users write.
@@ -31,7 +34,7 @@ pub struct PluginKind {
     /// Checks a configuration that the schema accepts, by rules that a schema cannot express.
     pub check: fn(&Value) -> Result<(), String>,
     /// Checks a configuration against the state of running instances, for rules that hold among them.
-    pub check_running: Option<fn(&StateRegistry, &Value) -> Result<(), String>>,
+    pub check_running: Option<CheckAmong>,
     /// Checks a consumer's configuration as [`PluginKind::check`] does a route's.
     pub check_consumer: fn(&Value) -> Result<(), String>,
     /// Checks metadata as [`PluginKind::check`] does a route's configuration.
@@ -85,10 +88,7 @@ impl PluginKind {
     /// Checks with `check` what must hold among running instances. The build must refuse the same, because the state may
     /// differ by then.
     #[must_use]
-    pub const fn checked_with_running(
-        self,
-        check: fn(&StateRegistry, &Value) -> Result<(), String>,
-    ) -> PluginKind {
+    pub const fn checked_with_running(self, check: CheckAmong) -> PluginKind {
         PluginKind { check_running: Some(check), ..self }
     }
 
