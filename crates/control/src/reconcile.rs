@@ -6,20 +6,21 @@
 
 mod batch;
 pub(crate) mod configs;
-mod etcd;
-mod file;
+pub(crate) mod etcd;
+pub(crate) mod file;
 mod gate;
 mod good;
 mod journal;
 mod release;
 mod secrets;
+pub(crate) mod source;
 mod start_faults;
+pub(crate) mod store;
 mod told;
 pub(crate) mod versions;
 pub(crate) mod whole;
 mod write;
 
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,18 +28,17 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use model::{Applied, Catalog, Change, Fault, Snapshot};
+use model::{Applied, Catalog, Fault, Key, Snapshot, Written};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
 use crate::clock::Clock;
-use crate::sealing::{Medium, Sealer};
+use crate::sealing::Sealer;
 use crate::secret::Secrets;
-use crate::source::etcd::{EtcdSource, EtcdSourceError, Update};
-use crate::source::file::FileSource;
-use crate::source::store::{Store, StoreError};
-use crate::stored_key;
-use crate::view::{SharedView, View};
+use crate::source::etcd::EtcdSourceError;
+use crate::source::store::StoreError;
+use crate::view::{EtcdStatus, SharedView, View};
+use source::{Source, SourceFacts};
 
 pub use configs::Configs;
 pub use gate::WriteGate;
@@ -74,24 +74,8 @@ pub enum LoadError {
     Thread(std::io::Error),
 }
 
-/// The source of the configuration.
-#[derive(Debug)]
-pub enum Source {
-    /// The embedded store; the Admin API writes it.
-    Store(Store),
-    /// A declarative file; the Admin API only reads. `strict`: a file with any fault changes nothing.
-    File {
-        file: FileSource,
-        /// All or nothing.
-        strict: bool,
-    },
-    /// etcd, which several instances share; the Admin API of each writes it.
-    Etcd(Box<EtcdSource>),
-}
-
 /// The parts of the reconciling thread.
 pub struct Parts {
-    pub source: Source,
     /// All plugins of this gateway.
     pub catalog: Arc<Catalog>,
     /// Passes each snapshot to the workers.
@@ -122,7 +106,8 @@ enum Command {
     Write(Write, Author, oneshot::Sender<Result<Done, Refused>>),
     Reload(oneshot::Sender<Vec<String>>),
     Adopt,
-    Etcd(Update),
+    /// The source has updates to be taken.
+    Updates,
     Secrets,
     Release(release::Release),
     Task(Task),
@@ -130,7 +115,7 @@ enum Command {
 }
 
 /// A closure that runs on the thread; it sends its result itself.
-struct Task(Box<dyn FnOnce(&mut Reconciler) + Send>);
+struct Task(Box<dyn FnOnce(&mut ControlLoop) + Send>);
 
 impl std::fmt::Debug for Task {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -143,11 +128,16 @@ impl Reconcile {
     ///
     /// # Errors
     /// See [`LoadError`].
-    pub fn start(parts: Parts) -> Result<(Reconcile, JoinHandle<()>), LoadError> {
+    pub(crate) fn start(
+        source: Box<dyn Source>,
+        parts: Parts,
+    ) -> Result<(Reconcile, JoinHandle<()>), LoadError> {
         let (commands, inbox) = sync_channel(MAX_WAITING);
-        let good = good::GoodForms::load(&parts);
-        let mut reconciler = Reconciler {
+        let facts = source.facts();
+        let good = good::GoodForms::load(parts.data.as_deref(), &facts.identity);
+        let reconciler = Reconciler {
             parts,
+            facts,
             good,
             start_faults: start_faults::StartFaults::default(),
             snapshot: Snapshot::default(),
@@ -156,20 +146,24 @@ impl Reconcile {
             compile_faults: Vec::new(),
             reference_faults: Vec::new(),
             told: told::Told::default(),
-            behind: false,
             secrets_awaited: false,
-            inbox,
-            deferred: VecDeque::new(),
             configs: Arc::default(),
+            changed: None,
+            etcd: None,
         };
         let poke = commands.clone();
         // If the queue is full, the next tick finds the changed secrets.
         reconciler.parts.secrets.on_change(move || drop(poke.try_send(Command::Secrets)));
-        reconciler.load(&commands)?;
-        reconciler.note_start_faults();
+        let mut control = ControlLoop { source, reconciler, inbox };
+        let wake = commands.clone();
+        // With a full queue the updates are taken before the next command of it.
+        control
+            .source
+            .load(&mut control.reconciler, Arc::new(move || drop(wake.try_send(Command::Updates))))?;
+        control.reconciler.note_start_faults();
         let thread = std::thread::Builder::new()
             .name("reconcile".to_owned())
-            .spawn(move || reconciler.run())
+            .spawn(move || control.run())
             .map_err(LoadError::Thread)?;
         Ok((Reconcile { commands, gate: WriteGate::default() }, thread))
     }
@@ -191,11 +185,11 @@ impl Reconcile {
     /// Runs a closure on the thread between its writes; none if the thread is too busy, or stopping.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
-        task: impl FnOnce(&mut Reconciler) -> T + Send + 'static,
+        task: impl FnOnce(&mut ControlLoop) -> T + Send + 'static,
     ) -> Option<T> {
         let (reply, answer) = oneshot::channel();
         // The caller may have dropped its future, so a failed send is ignored.
-        let task = Task(Box::new(move |reconciler| drop(reply.send(task(reconciler)))));
+        let task = Task(Box::new(move |control| drop(reply.send(task(control)))));
         self.commands.try_send(Command::Task(task)).ok()?;
         answer.await.ok()
     }
@@ -203,7 +197,7 @@ impl Reconcile {
     /// As [`Reconcile::run`], for a task that writes.
     pub(crate) async fn change<T: Send + 'static>(
         &self,
-        task: impl FnOnce(&mut Reconciler) -> T + Send + 'static,
+        task: impl FnOnce(&mut ControlLoop) -> T + Send + 'static,
     ) -> Option<T> {
         self.gate.pass().await;
         self.run(task).await
@@ -248,9 +242,17 @@ impl Reconcile {
 /// A write and its author.
 type Signed = (Write, Author);
 
-/// The thread's own state.
+/// The thread: commands come in, and go through the source to the reconciler.
+pub(crate) struct ControlLoop {
+    source: Box<dyn Source>,
+    reconciler: Reconciler,
+    inbox: Receiver<Command>,
+}
+
+/// The configuration in force and everything that is known of it. Sources bring changes to it.
 pub(crate) struct Reconciler {
     parts: Parts,
+    facts: SourceFacts,
     snapshot: Snapshot,
     /// Faults of the source, each as a line: all faults of a file, or records of the store that are no objects.
     faults: Vec<String>,
@@ -266,22 +268,21 @@ pub(crate) struct Reconciler {
     start_faults: start_faults::StartFaults,
     /// The faulty objects that were reported in the log.
     told: told::Told,
-    /// Whether the store was released to another process and may hold more than the snapshot.
-    behind: bool,
     /// Whether the thread has waited for the secret values of the first configuration.
     secrets_awaited: bool,
-    inbox: Receiver<Command>,
-    /// Commands that arrived while the thread waited for another one.
-    deferred: VecDeque<Command>,
     /// The statement of the last whole set by the Admin API about itself.
     configs: Arc<Configs>,
+    /// The newest change that is known of, and its time in milliseconds; kept by sources that have such.
+    changed: Option<(u64, u64)>,
+    /// The state of etcd, kept by that source.
+    etcd: Option<EtcdStatus>,
 }
 
-impl Reconciler {
+impl ControlLoop {
     fn run(mut self) {
         let mut next_tick = Instant::now() + TICK;
         loop {
-            match self.receive(next_tick) {
+            match self.inbox.recv_timeout(next_tick.saturating_duration_since(Instant::now())) {
                 Ok(command) => {
                     if self.serve(command) == Flow::Stop {
                         return;
@@ -297,14 +298,6 @@ impl Reconciler {
         }
     }
 
-    /// The next command; deferred commands come first.
-    fn receive(&mut self, deadline: Instant) -> Result<Command, RecvTimeoutError> {
-        match self.deferred.pop_front() {
-            Some(command) => Ok(command),
-            None => self.inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())),
-        }
-    }
-
     /// Serves one command and the writes that wait directly behind it.
     fn serve(&mut self, command: Command) -> Flow {
         let mut writes = Vec::new();
@@ -314,13 +307,8 @@ impl Reconciler {
                 Command::Write(write, author, reply) => {
                     writes.push(((write, author), reply));
                     if writes.len() < MAX_BATCH {
-                        next = self.deferred.pop_front().or_else(|| self.inbox.try_recv().ok());
+                        next = self.inbox.try_recv().ok();
                     }
-                }
-                // Updates from etcd come first, because writes are answered when the follower has reported them.
-                Command::Etcd(update) => {
-                    self.take(update);
-                    next = self.deferred.pop_front().or_else(|| self.inbox.try_recv().ok());
                 }
                 other => {
                     self.write_all(std::mem::take(&mut writes));
@@ -333,28 +321,31 @@ impl Reconciler {
     }
 
     fn serve_other(&mut self, command: Command) -> Flow {
+        self.source.take_updates(&mut self.reconciler);
         match command {
             Command::Reload(reply) => {
-                let faults = self.reload();
+                let faults = self.source.reload(&mut self.reconciler);
                 // The caller may have dropped its future, so a failed send is ignored.
                 let _ = reply.send(faults);
                 Flow::Continue
             }
             Command::Adopt => {
-                self.read_etcd_again(true);
+                self.source.adopt(&mut self.reconciler);
                 Flow::Continue
             }
             Command::Secrets => {
-                self.take_changed_secrets();
+                self.reconciler.take_changed_secrets();
                 Flow::Continue
             }
+            // They are taken by now.
+            Command::Updates => Flow::Continue,
             Command::Release(release) => self.release(&release),
             Command::Task(task) => {
                 (task.0)(self);
                 Flow::Continue
             }
             Command::Stop => Flow::Stop,
-            Command::Write(..) | Command::Etcd(_) => unreachable!("the caller has served them"),
+            Command::Write(..) => unreachable!("the caller has served them"),
         }
     }
 
@@ -369,55 +360,30 @@ impl Reconciler {
         }
     }
 
-    /// Loads the first configuration.
-    fn load(&mut self, commands: &SyncSender<Command>) -> Result<(), LoadError> {
-        match &mut self.parts.source {
-            Source::Etcd(_) => self.load_from_etcd(commands),
-            Source::Store(store) => {
-                let revision = store.revision();
-                let mut changes: Vec<Change> = Vec::new();
-                for (path, record) in store.load()? {
-                    match stored_key::parse(&path) {
-                        Some(key) => {
-                            changes.push(stored_key::change(&self.parts.sealer, Medium::Store, key, record))
-                        }
-                        None => {
-                            let fault =
-                                format!("the store holds {path}, which is no object this version knows");
-                            tracing::error!("{fault}");
-                            self.faults.push(fault);
-                        }
-                    }
-                }
-                self.configs = Configs::load(store)?;
-                self.apply_first(changes, revision);
-                Ok(())
-            }
-            Source::File { strict, .. } => {
-                let strict = *strict;
-                let faults = self.reload();
-                // A file that cannot be taken over has no last good form yet, so that the gateway would serve an empty
-                // configuration.
-                if self.snapshot.revision() == 0 || (strict && !faults.is_empty()) {
-                    return Err(LoadError::File(faults.join("\n")));
-                }
-                Ok(())
-            }
+    /// Does the writes, in order, as far as they are allowed; one result each.
+    fn write(&mut self, writes: Vec<Signed>) -> Vec<Result<Done, Refused>> {
+        // Updates come first: a write is answered when its own has been taken.
+        self.source.take_updates(&mut self.reconciler);
+        match self.source.catch_up(&mut self.reconciler) {
+            Ok(()) => self.source.write(&mut self.reconciler, writes),
+            Err(fault) => vec![Err(Refused::Store(fault.to_string())); writes.len()],
         }
     }
 
     /// Periodic work, each second.
     fn tick(&mut self) {
-        self.parts.catalog.release_unused();
-        self.take_changed_secrets();
-        match &mut self.parts.source {
-            Source::Store(_) => self.sweep(),
-            Source::File { file, .. } => {
-                if file.changed() {
-                    self.reload();
-                }
-            }
-            Source::Etcd(etcd) => etcd.tick(),
+        self.reconciler.parts.catalog.release_unused();
+        self.reconciler.take_changed_secrets();
+        self.source.take_updates(&mut self.reconciler);
+        self.source.tick(&mut self.reconciler);
+    }
+}
+
+impl Reconciler {
+    fn written(&self, key: &Key) -> Option<&Written> {
+        match self.snapshot.faulty_at(key) {
+            Some(faulty) => Some(&faulty.written),
+            None => self.snapshot.get(key).map(|object| &object.written),
         }
     }
 
@@ -451,21 +417,11 @@ impl Reconciler {
         self.snapshot = applied.snapshot;
         let touched = applied.faults.into_iter().chain(self.compile_faults.iter().cloned());
         let touched = touched.filter_map(|fault| fault.key).collect();
-        // Faults of objects in a file are logged elsewhere, with their lines.
-        let elsewhere = matches!(self.parts.source, Source::File { .. });
         told::tell_skipped(&applied.diff);
         self.start_faults.settle(&self.snapshot, &self.compile_faults);
         let view = self.view();
-        self.told.tell(&view, touched, elsewhere);
+        self.told.tell(&view, touched, self.facts.logs_faults);
         self.parts.view.store(view);
-    }
-
-    /// The newest known change, and its time in milliseconds.
-    fn changed(&self) -> Option<(u64, u64)> {
-        match &self.parts.source {
-            Source::Store(store) => store.latest_change(),
-            Source::File { .. } | Source::Etcd(_) => None,
-        }
     }
 
     /// Replaces the view for readers.
@@ -481,12 +437,9 @@ impl Reconciler {
             faults: self.faults.clone(),
             compile_faults: self.compile_faults.clone(),
             reference_faults: self.reference_faults.clone(),
-            etcd: match &self.parts.source {
-                Source::Etcd(etcd) => Some(etcd.status.clone()),
-                Source::Store(_) | Source::File { .. } => None,
-            },
+            etcd: self.etcd.clone(),
             configs: Arc::clone(&self.configs),
-            changed: self.changed(),
+            changed: self.changed,
         };
         view.unready = self.start_faults.reasons(&view);
         view
@@ -500,7 +453,7 @@ impl Drop for Reconciler {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Flow {
+pub(crate) enum Flow {
     Continue,
     Stop,
 }

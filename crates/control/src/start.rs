@@ -2,7 +2,7 @@
 //! settings files and flags; boot passes their values.
 
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -17,7 +17,10 @@ use crate::admin::{Admin, AdminParts, ApiHeaders, max_set_bytes};
 use crate::clock::Clock;
 use crate::control_api::{ControlApi, ControlParts};
 use crate::metrics_server::Metrics;
-use crate::reconcile::{HandOver, LoadError, Parts, Publisher, Reconcile, Source, WriteGate};
+use crate::reconcile::file::DeclarativeFile;
+use crate::reconcile::source::Source;
+use crate::reconcile::store::EmbeddedStore;
+use crate::reconcile::{HandOver, LoadError, Parts, Publisher, Reconcile, WriteGate};
 use crate::report::Reports;
 use crate::sealing::Sealer;
 use crate::secret::Secrets;
@@ -75,6 +78,40 @@ pub enum SourceConfig {
         /// The data directory; made if it is missing.
         directory: PathBuf,
     },
+}
+
+impl SourceConfig {
+    /// The data directory.
+    fn directory(&self) -> &Path {
+        match self {
+            SourceConfig::Store { directory }
+            | SourceConfig::File { directory, .. }
+            | SourceConfig::Etcd { directory, .. } => directory,
+        }
+    }
+
+    /// The source; this is the one place that names them all.
+    fn open(self, lock: Option<DirectoryLock>) -> Result<Box<dyn Source>, LoadError> {
+        Ok(match self {
+            SourceConfig::Store { directory } => {
+                let store = match lock {
+                    Some(lock) => Store::open_locked(lock)?,
+                    None => Store::open(&directory)?,
+                };
+                Box::new(EmbeddedStore::new(store))
+            }
+            SourceConfig::File { path, strict, .. } => {
+                Box::new(DeclarativeFile::new(FileSource::new(path), strict))
+            }
+            SourceConfig::Etcd { config, directory } => {
+                let lock = match lock {
+                    Some(lock) => lock,
+                    None => DirectoryLock::take(&directory).map_err(StoreError::from)?,
+                };
+                Box::new(EtcdSource::new(*config, &lock)?)
+            }
+        })
+    }
 }
 
 /// Bound sockets; none means that the listener is off.
@@ -152,44 +189,22 @@ impl Control {
     /// # Errors
     /// See [`StartError`]; no thread is left running.
     pub fn start(config: ControlConfig) -> Result<Control, StartError> {
-        let config_lock = config.lock;
-        let data = match &config.source {
-            SourceConfig::Store { directory }
-            | SourceConfig::File { directory, .. }
-            | SourceConfig::Etcd { directory, .. } => Some(directory.clone()),
-        };
-        let source = match config.source {
-            SourceConfig::Store { directory } => {
-                let opened = match config_lock {
-                    Some(lock) => Store::open_locked(lock),
-                    None => Store::open(&directory),
-                };
-                Source::Store(opened.map_err(LoadError::Store)?)
-            }
-            SourceConfig::File { path, strict, .. } => Source::File { file: FileSource::new(path), strict },
-            SourceConfig::Etcd { config, directory } => {
-                let lock = match config_lock {
-                    Some(lock) => lock,
-                    None => {
-                        DirectoryLock::take(&directory).map_err(StoreError::from).map_err(LoadError::Store)?
-                    }
-                };
-                let etcd = EtcdSource::new(*config, &lock).map_err(LoadError::EtcdSource)?;
-                Source::Etcd(Box::new(etcd))
-            }
-        };
+        let data = Some(config.source.directory().to_owned());
+        let source = config.source.open(config.lock)?;
         let view = SharedView::default();
         let sealer = config.sealer.clone();
-        let (reconcile, thread) = Reconcile::start(Parts {
+        let (reconcile, thread) = Reconcile::start(
             source,
-            catalog: Arc::clone(&config.catalog),
-            publisher: config.publisher,
-            clock: config.clock,
-            view: view.clone(),
-            sealer: config.sealer,
-            secrets: config.secrets,
-            data,
-        })?;
+            Parts {
+                catalog: Arc::clone(&config.catalog),
+                publisher: config.publisher,
+                clock: config.clock,
+                view: view.clone(),
+                sealer: config.sealer,
+                secrets: config.secrets,
+                data,
+            },
+        )?;
         let (stop, admin_paused) = (watch::Sender::new(false), watch::Sender::new(false));
         let status_view = (!config.ready_with_faults).then(|| view.clone());
         let status = Status::new(Arc::clone(&config.reports.readiness), status_view);

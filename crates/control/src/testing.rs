@@ -22,7 +22,10 @@ use crate::admin::auth::{AdminKey, Gate, Role};
 use crate::admin::{Admin, AdminParts, ApiHeaders};
 use crate::clock::Clock;
 use crate::control_api::{ControlApi, ControlParts};
-use crate::reconcile::{LoadError, Parts, Publisher, Reconcile, Source};
+use crate::reconcile::file::DeclarativeFile;
+use crate::reconcile::source::Source;
+use crate::reconcile::store::EmbeddedStore;
+use crate::reconcile::{LoadError, Parts, Publisher, Reconcile};
 use crate::report::Reports;
 use crate::sealing::Sealer;
 use crate::secret::{SecretOptions, Secrets};
@@ -231,6 +234,11 @@ pub(crate) static CHECKS: AtomicU64 = AtomicU64::new(0);
 /// The longest body of a whole set in tests: longer than the one of an object.
 pub(crate) const MAX_SET_BYTES: usize = 4 << 20;
 
+/// The store as a source.
+pub(crate) fn embedded(store: Store) -> Box<dyn Source> {
+    Box::new(EmbeddedStore::new(store))
+}
+
 /// A whole control side over a source, without listeners.
 pub(crate) struct Rig {
     pub(crate) admin: Admin,
@@ -250,43 +258,45 @@ impl Rig {
 
     /// A rig over the store in `directory`, with a keyring.
     pub(crate) fn sealed_store(directory: &Path, keyring: &[&str]) -> Rig {
-        Rig::start(Source::Store(Store::open(directory).unwrap()), keyring).unwrap()
+        Rig::start(embedded(Store::open(directory).unwrap()), keyring).unwrap()
     }
 
     /// A rig over the store in a directory that is locked already.
     pub(crate) fn locked_store(lock: DirectoryLock) -> Rig {
-        Rig::start(Source::Store(Store::open_locked(lock).unwrap()), &[]).unwrap()
+        Rig::start(embedded(Store::open_locked(lock).unwrap()), &[]).unwrap()
     }
 
     /// A rig over a resource file.
     pub(crate) fn file(path: &Path, strict: bool) -> Result<Rig, LoadError> {
-        Rig::start(Source::File { file: FileSource::new(path.to_owned()), strict }, &[])
+        Rig::start(Box::new(DeclarativeFile::new(FileSource::new(path.to_owned()), strict)), &[])
     }
 
     /// As `store`, with stream routes refused.
     pub(crate) fn store_without_stream_routes(directory: &Path) -> Rig {
-        Rig::start_with(Source::Store(Store::open(directory).unwrap()), &[], false).unwrap()
+        Rig::start_with(embedded(Store::open(directory).unwrap()), &[], false).unwrap()
     }
 
-    fn start(source: Source, keyring: &[&str]) -> Result<Rig, LoadError> {
+    fn start(source: Box<dyn Source>, keyring: &[&str]) -> Result<Rig, LoadError> {
         Rig::start_with(source, keyring, true)
     }
 
-    fn start_with(source: Source, keyring: &[&str], stream_routes: bool) -> Result<Rig, LoadError> {
+    fn start_with(source: Box<dyn Source>, keyring: &[&str], stream_routes: bool) -> Result<Rig, LoadError> {
         let (view, clock, published, catalog) =
             (SharedView::default(), Arc::new(HandClock::default()), Recorder::default(), catalog());
         // 2026-01-01, in milliseconds.
         clock.advance(1_767_225_600_000);
-        let (reconcile, thread) = Reconcile::start(Parts {
+        let (reconcile, thread) = Reconcile::start(
             source,
-            catalog: Arc::clone(&catalog),
-            publisher: Box::new(published.clone()),
-            clock: Arc::clone(&clock) as Arc<dyn Clock>,
-            view: view.clone(),
-            sealer: sealer(keyring),
-            secrets: secrets(),
-            data: None,
-        })?;
+            Parts {
+                catalog: Arc::clone(&catalog),
+                publisher: Box::new(published.clone()),
+                clock: Arc::clone(&clock) as Arc<dyn Clock>,
+                view: view.clone(),
+                sealer: sealer(keyring),
+                secrets: secrets(),
+                data: None,
+            },
+        )?;
         let key = |key: &str, role| AdminKey { key: key.to_owned(), role };
         let admin = Admin::new(AdminParts {
             gate: Gate::new(vec![key("boss", Role::Admin), key("guest", Role::Viewer)], true, Vec::new()),

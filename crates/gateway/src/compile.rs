@@ -49,7 +49,7 @@ pub struct CompileFault {
 /// Compiles changes and keeps what did not change.
 pub struct Compiler {
     kinds: FastMap<&'static str, &'static PluginKind>,
-    states: StateRegistry,
+    states: Arc<StateRegistry>,
     services: Arc<Services>,
     secrets: Arc<dyn SecretValues>,
     default_timeouts: Timeouts,
@@ -106,7 +106,7 @@ impl Compiler {
         };
         Compiler {
             kinds: kinds.iter().map(|kind| (kind.name, *kind)).collect(),
-            states: StateRegistry::default(),
+            states: Arc::default(),
             services,
             secrets: Arc::new(reference::NoValues),
             default_timeouts,
@@ -128,6 +128,11 @@ impl Compiler {
     pub fn with_secrets(mut self, values: Arc<dyn SecretValues>) -> Compiler {
         self.secrets = values;
         self
+    }
+
+    /// Where instances keep state that outlives configurations; checks of plugins look at it.
+    pub fn states(&self) -> &Arc<StateRegistry> {
+        &self.states
     }
 
     /// The generation compiled last.

@@ -47,6 +47,7 @@ static STANDS: PluginKind = PluginKind {
     consumer_schema: None,
     metadata_schema: None,
     check: |_| Ok(()),
+    check_running: None,
     consumer_key: &[],
     check_consumer: |_| Ok(()),
     check_metadata: |_| Ok(()),

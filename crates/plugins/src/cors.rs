@@ -42,70 +42,49 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply, Step};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::substitution::{Matcher, PatternOptions};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("cors", 4000, &[Phase::Rewrite, Phase::ResponseHead], schema, build)
+    PluginKind::new("cors", 4000, &[Phase::Rewrite, Phase::ResponseHead], Config::schema, build)
         .checked(|config| compile(config, None).map(drop))
         .with_metadata(metadata_schema)
         .documented(include_str!("cors.rs"));
 
-fn schema() -> Value {
-    let patterns = |description: &str| {
-        json!({
-            "type": "array",
-            "description": description,
-            "items": {"type": "string", "minLength": 1, "maxLength": 4096},
-            "minItems": 1,
-            "uniqueItems": true
-        })
-    };
-    let list = |description: &str| json!({"type": "string", "description": description, "default": "*"});
-    json!({
-        "type": "object",
-        "title": "Let pages of other origins use this",
-        "properties": {
-            "allow_origins": {
-                "type": "string",
-                "description": "Allowed origins, separated by commas; * is any, ** any even with credentials.",
-                "pattern": ORIGINS_PATTERN,
-                "default": "*"
-            },
-            "allow_methods": list("Allowed methods, separated by commas; * is any, ** any even with credentials."),
-            "allow_headers": list(
-                "Request fields a page may set, separated by commas; * is any, ** any even with credentials."
-            ),
-            "expose_headers": {
-                "type": "string",
-                "description": "Response fields a page may read, separated by commas; * is any without credentials."
-            },
-            "max_age": {
-                "type": "integer",
-                "description": "Seconds a browser may rely on an answer to OPTIONS; -1: it asks each time.",
-                "default": MAX_AGE_DEFAULT_S
-            },
-            "allow_credential": {
-                "type": "boolean",
-                "description": "Whether pages may send cookies and credentials; then no list may be *.",
-                "default": false
-            },
-            "allow_origins_by_regex": patterns("Patterns of allowed origins, in place of allow_origins."),
-            "allow_origins_by_metadata": patterns("Names of lists of origins in this plugin's metadata."),
-            "timing_allow_origins": {
-                "type": "string",
-                "description": "Origins that may read timings, separated by commas; * is any, ** any by its name.",
-                "pattern": ORIGINS_PATTERN
-            },
-            "timing_allow_origins_by_regex": patterns(
-                "Patterns of origins that may read timings, in place of timing_allow_origins."
-            )
-        }
-    })
+attributes! {
+    struct Config {
+        /// Allowed origins, separated by commas; * is any, ** any even with credentials.
+        allow_origins: String = "*".into(), {"pattern": ORIGINS_PATTERN};
+        /// Allowed methods, separated by commas; * is any, ** any even with credentials.
+        allow_methods: String = "*".into();
+        /// Request fields a page may set, separated by commas; * is any, ** any even with credentials.
+        allow_headers: String = "*".into();
+        /// Response fields a page may read, separated by commas; * is any without credentials.
+        expose_headers: Option<String>;
+        /// Seconds a browser may rely on an answer to OPTIONS; -1: it asks each time.
+        max_age: i64 = 5;
+        /// Whether pages may send cookies and credentials; then no list may be *.
+        allow_credential: bool = false;
+        /// Patterns of allowed origins, in place of allow_origins.
+        allow_origins_by_regex: Option<Vec<String>>, {"items": pattern(), "minItems": 1, "uniqueItems": true};
+        /// Names of lists of origins in this plugin's metadata.
+        allow_origins_by_metadata: Option<Vec<String>>, {"items": pattern(), "minItems": 1, "uniqueItems": true};
+        /// Origins that may read timings, separated by commas; * is any, ** any by its name.
+        timing_allow_origins: Option<String>, {"pattern": ORIGINS_PATTERN};
+        /// Patterns of origins that may read timings, in place of timing_allow_origins.
+        timing_allow_origins_by_regex: Option<Vec<String>>, {
+            "items": pattern(), "minItems": 1, "uniqueItems": true
+        };
+    }
+    {"title": "Let pages of other origins use this"}
+}
+
+fn pattern() -> Value {
+    json!({"type": "string", "minLength": 1, "maxLength": 4096})
 }
 
 fn metadata_schema() -> Value {
@@ -120,35 +99,6 @@ fn metadata_schema() -> Value {
             }
         }
     })
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Config {
-    #[serde(default = "any")]
-    allow_origins: String,
-    #[serde(default = "any")]
-    allow_methods: String,
-    #[serde(default = "any")]
-    allow_headers: String,
-    #[serde(default)]
-    expose_headers: Option<String>,
-    #[serde(default)]
-    max_age: Option<i64>,
-    #[serde(default)]
-    allow_credential: bool,
-    #[serde(default)]
-    allow_origins_by_regex: Option<Vec<String>>,
-    #[serde(default)]
-    allow_origins_by_metadata: Option<Vec<String>>,
-    #[serde(default)]
-    timing_allow_origins: Option<String>,
-    #[serde(default)]
-    timing_allow_origins_by_regex: Option<Vec<String>>,
-}
-
-fn any() -> String {
-    "*".to_owned()
 }
 
 struct Cors {
@@ -227,7 +177,7 @@ fn allowed_origins(config: &Config, metadata: Option<&Value>) -> Result<Vec<Orig
 
 fn fields(config: &Config) -> Vec<(&'static str, String)> {
     let methods = if config.allow_methods == "**" { ALL_METHODS } else { &config.allow_methods };
-    let max_age_s = config.max_age.unwrap_or(MAX_AGE_DEFAULT_S);
+    let max_age_s = config.max_age;
     let mut fields = vec![
         ("Access-Control-Allow-Methods", methods.to_owned()),
         ("Access-Control-Max-Age", max_age_s.to_string()),
@@ -324,7 +274,6 @@ fn varies_by_origin(value: &[u8]) -> bool {
     elements.any(|element| element == b"*" || element.eq_ignore_ascii_case(b"origin"))
 }
 
-const MAX_AGE_DEFAULT_S: i64 = 5;
 /// `*`, `**`, `null`, or origins separated by commas.
 const ORIGINS_PATTERN: &str = r"^(\*|\*\*|null|\w+://[^,]+(,\w+://[^,]+)*)$";
 const ALL_METHODS: &str = "GET,POST,PUT,DELETE,PATCH,HEAD,OPTIONS,CONNECT,TRACE";

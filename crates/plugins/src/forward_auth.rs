@@ -50,20 +50,18 @@ use net::endpoint::KeepAlive;
 use router::vars::Template;
 use serde_json::Value;
 
+use crate::shared::attributes::Attribute;
 use crate::shared::config;
 use crate::shared::consumer::set_consumer_headers;
 use crate::shared::uri::encode_path;
-use settings::{
-    Config, KEEPALIVE_POOL_DEFAULT, KEEPALIVE_TIMEOUT_DEFAULT_MS, MAX_REQ_BODY_SIZE_DEFAULT, RequestMethod,
-    STATUS_ON_ERROR_DEFAULT, TIMEOUT_DEFAULT_MS, check, extra_headers, schema,
-};
+use settings::{Config, RequestMethod, check, extra_headers};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new(
     "forward-auth",
     2002,
     &[Phase::Rewrite, Phase::RequestBody, Phase::Access],
-    schema,
+    Config::schema,
     build,
 )
 .checked(check)
@@ -89,16 +87,11 @@ struct ForwardAuth {
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let config: Config = config::parse(config)?;
     let keep_alive = KeepAlive {
-        size: if config.keepalive == Some(false) {
-            0
-        } else {
-            config.keepalive_pool.unwrap_or(KEEPALIVE_POOL_DEFAULT)
-        },
-        idle_timeout_ms: config.keepalive_timeout.unwrap_or(KEEPALIVE_TIMEOUT_DEFAULT_MS),
+        size: if config.keepalive { config.keepalive_pool } else { 0 },
+        idle_timeout_ms: config.keepalive_timeout,
         ..KeepAlive::default()
     };
-    let timeout_ms = config.timeout.unwrap_or(TIMEOUT_DEFAULT_MS);
-    let status = config.status_on_error.unwrap_or(STATUS_ON_ERROR_DEFAULT);
+    let timeout_ms = config.timeout;
     Ok(Arc::new(ForwardAuth {
         destination: build.services.destination(&config.uri, keep_alive)?,
         limits: OutboundLimits {
@@ -107,13 +100,13 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
             max_body_bytes: ANSWER_MAX_BYTES,
         },
         method: config.request_method,
-        max_body_bytes: config.max_req_body_size.unwrap_or(MAX_REQ_BODY_SIZE_DEFAULT),
+        max_body_bytes: config.max_req_body_size,
         request_headers: config.request_headers,
-        extra_headers: extra_headers(&config.extra_headers)?,
+        extra_headers: extra_headers(config.extra_headers.as_ref())?,
         upstream_headers: config.upstream_headers,
         client_headers: config.client_headers,
         consumer_header: config.consumer_header,
-        on_error: (!config.allow_degradation).then(|| Reply::status(status)),
+        on_error: (!config.allow_degradation).then(|| Reply::status(config.status_on_error)),
         pace: Pace::every_ms(LOG_INTERVAL_MS),
     }))
 }

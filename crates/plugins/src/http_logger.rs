@@ -42,9 +42,9 @@ use exchange::plugin::batch::BatchQueue;
 use exchange::plugin::outbound::check_uri;
 use exchange::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind};
 use router::vars::Expression;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::shared::attributes::{Attribute, Fields, attributes};
 use crate::shared::log_entry::{self, Bodies, BodyPart, LogFormat};
 use crate::shared::{batch, config};
 use sink::{ConcatMethod, LogServer};
@@ -61,48 +61,40 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
 .with_metadata(metadata_schema)
 .documented(include_str!("http_logger.rs"));
 
+attributes! {
+    struct Config {
+        /// The log server.
+        uri: String, { "pattern": URI_PATTERN };
+        /// What Authorization says to the log server.
+        auth_header: Option<String>;
+        /// Seconds until the log server has to have answered.
+        timeout: u64 = 3, { "minimum": 1 };
+        /// The fields of an entry, in place of everything.
+        log_format: Option<Map<String, Value>>;
+        /// Further fields of an entry that holds everything.
+        log_format_extra: Option<Map<String, Value>>;
+        /// Adds the request's body.
+        include_req_body: bool = false;
+        /// Adds the request's body only where this holds.
+        include_req_body_expr: Option<Value>, { "type": "array", "minItems": 1, "items": { "type": "array" } };
+        /// Adds the response's body.
+        include_resp_body: bool = false;
+        /// Adds the response's body only where this holds.
+        include_resp_body_expr: Option<Value>, { "type": "array", "minItems": 1, "items": { "type": "array" } };
+        /// How much of the request's body is added.
+        max_req_body_bytes: usize = 512 * 1024, { "minimum": 1 };
+        /// How much of the response's body is added.
+        max_resp_body_bytes: usize = 512 * 1024, { "minimum": 1 };
+        /// How the entries of a batch are put together.
+        concat_method: ConcatMethod = ConcatMethod::Json;
+        /// Whether the log server's certificate is checked.
+        ssl_verify: bool = false;
+    }
+    { "encrypt_fields": ["auth_header"] }
+}
+
 fn schema() -> Value {
-    let condition = |description: &str| json!({ "description": description, "type": "array", "minItems": 1, "items": { "type": "array" } });
-    let bytes = |description: &str| json!({ "description": description, "type": "integer", "minimum": 1, "default": BODY_DEFAULT_BYTES });
-    let mut schema = json!({
-        "type": "object",
-        "properties": {
-            "uri": { "description": "The log server.", "type": "string", "pattern": URI_PATTERN },
-            "auth_header": { "description": "What Authorization says to the log server.", "type": "string" },
-            "timeout": {
-                "description": "Seconds until the log server has to have answered.",
-                "type": "integer", "minimum": 1, "default": TIMEOUT_DEFAULT_S,
-            },
-            "log_format": {
-                "description": "The fields of an entry, in place of everything.",
-                "type": "object",
-            },
-            "log_format_extra": {
-                "description": "Further fields of an entry that holds everything.",
-                "type": "object",
-            },
-            "include_req_body": {
-                "description": "Adds the request's body.", "type": "boolean", "default": false,
-            },
-            "include_req_body_expr": condition("Adds the request's body only where this holds."),
-            "include_resp_body": {
-                "description": "Adds the response's body.", "type": "boolean", "default": false,
-            },
-            "include_resp_body_expr": condition("Adds the response's body only where this holds."),
-            "max_req_body_bytes": bytes("How much of the request's body is added."),
-            "max_resp_body_bytes": bytes("How much of the response's body is added."),
-            "concat_method": {
-                "description": "How the entries of a batch are put together.",
-                "type": "string", "enum": ["json", "new_line"], "default": "json",
-            },
-            "ssl_verify": {
-                "description": "Whether the log server's certificate is checked.",
-                "type": "boolean", "default": false,
-            },
-        },
-        "encrypt_fields": ["auth_header"],
-        "required": ["uri"],
-    });
+    let mut schema = Config::schema();
     batch::add_to_schema(&mut schema, NAME_DEFAULT);
     schema
 }
@@ -124,28 +116,6 @@ fn metadata_schema() -> Value {
     })
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Config {
-    uri: String,
-    auth_header: Option<String>,
-    timeout: Option<u64>,
-    log_format: Option<Map<String, Value>>,
-    log_format_extra: Option<Map<String, Value>>,
-    #[serde(default)]
-    include_req_body: bool,
-    include_req_body_expr: Option<Value>,
-    #[serde(default)]
-    include_resp_body: bool,
-    include_resp_body_expr: Option<Value>,
-    max_req_body_bytes: Option<usize>,
-    max_resp_body_bytes: Option<usize>,
-    #[serde(default)]
-    concat_method: ConcatMethod,
-    #[serde(rename = "ssl_verify", default)]
-    _ssl_verify: Option<bool>,
-}
-
 /// The compiled plugin.
 struct HttpLogger {
     contents: Contents,
@@ -163,26 +133,28 @@ struct Contents {
 }
 
 fn read(config: &Value) -> Result<(Config, batch::BatchFields), String> {
-    let mut fields = config.as_object().cloned().unwrap_or_default();
-    let batch = batch::take(&mut fields)?;
-    Ok((config::parse_among(&Value::Object(fields), &batch::NAMES)?, batch))
+    let mut fields = Fields::of(config.clone())?;
+    let (own, batch) = (Config::take(&mut fields)?, batch::BatchFields::take(&mut fields)?);
+    fields.finish(&[Config::NAMES, batch::BatchFields::NAMES])?;
+    Ok((own, batch))
 }
 
 fn compile(config: &Config, metadata: Option<&Value>) -> Result<Contents, String> {
     if !config::is_reference(&config.uri) {
         check_uri(&config.uri)?;
     }
+    // The outbound client has no TLS yet, and refuses such an address by itself.
+    let _ = config.ssl_verify;
     let of_metadata =
         |name: &str| metadata.and_then(|metadata| metadata.get(name)).and_then(Value::as_object);
     let format = |own: &Option<Map<String, Value>>, name: &str| {
         let written = own.as_ref().or(of_metadata(name)).filter(|fields| !fields.is_empty());
         written.map(LogFormat::compile).transpose()
     };
-    let part = |included: bool, written: &Option<Value>, name: &str, max_bytes: Option<usize>| {
+    let part = |included: bool, written: &Option<Value>, name: &str, max_bytes: usize| {
         let condition = written.as_ref().map(Expression::compile).transpose();
         let condition =
             condition.map_err(|error| format!("failed to validate the '{name}' expression: {error}"))?;
-        let max_bytes = max_bytes.unwrap_or(BODY_DEFAULT_BYTES);
         Ok::<_, String>(included.then_some(BodyPart { condition, max_bytes }))
     };
     let request = part(
@@ -203,8 +175,8 @@ fn compile(config: &Config, metadata: Option<&Value>) -> Result<Contents, String
         None => format_extra(config, of_metadata("log_format_extra"))?,
     };
     let any = |uses: fn(&LogFormat) -> bool| format.iter().chain(&extra).any(uses);
-    let kept = |named: bool, part: &Option<BodyPart>, max_bytes: Option<usize>| {
-        let named = if named { max_bytes.unwrap_or(BODY_DEFAULT_BYTES) } else { 0 };
+    let kept = |named: bool, part: &Option<BodyPart>, max_bytes: usize| {
+        let named = if named { max_bytes } else { 0 };
         part.as_ref().filter(|_| format.is_none()).map_or(named, |part| part.max_bytes)
     };
     Ok(Contents {
@@ -234,7 +206,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         build.services,
         &parsed.uri,
         parsed.auth_header.as_deref(),
-        parsed.timeout.unwrap_or(TIMEOUT_DEFAULT_S).saturating_mul(1_000),
+        parsed.timeout.saturating_mul(1_000),
         parsed.concat_method,
         settings.batch_max_entries == 1,
     )?;
@@ -286,8 +258,6 @@ fn copy(limit_bytes: usize) -> BodyNeed {
 }
 
 const NAME_DEFAULT: &str = "http logger";
-const TIMEOUT_DEFAULT_S: u64 = 3;
-const BODY_DEFAULT_BYTES: usize = 512 * 1024;
 /// A scheme, then a name or an address, and perhaps a port; the plugin's own check decides which of these can be
 /// reached.
 const URI_PATTERN: &str = r"^[^/]+://([0-9a-zA-Z.-]+|\[[0-9a-fA-F:]+\])(:[0-9]+)?";

@@ -47,59 +47,35 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::exchange::Consumer;
 use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config::{self, is_reference};
 use crate::shared::consumer::set_consumer_headers;
 use crate::shared::query::{arguments, decode};
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2500, &[Phase::Rewrite], schema, build)
+pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2500, &[Phase::Rewrite], Config::schema, build)
     .checked(|config| compile(config).map(drop))
     .authenticates(consumer_schema, &["key"])
     .documented(include_str!("key_auth.rs"));
 
-fn schema() -> Value {
-    json!({
-        "type": "object",
-        "title": "Let in who presents a consumer's key",
-        "properties": {
-            "header": {
-                "type": "string",
-                "description": "The request field that holds the key.",
-                "default": PLACE_DEFAULT
-            },
-            "query": {
-                "type": "string",
-                "description": "The query argument that holds the key where the field is missing.",
-                "default": PLACE_DEFAULT
-            },
-            "realm": {
-                "type": "string",
-                "description": "What WWW-Authenticate names as the realm.",
-                "pattern": REALM_PATTERN,
-                "minLength": 1,
-                "maxLength": 128,
-                "default": REALM_DEFAULT
-            },
-            "hide_credentials": {
-                "type": "boolean",
-                "description": "Whether the node is kept from seeing the key.",
-                "default": false
-            },
-            "bearer_token": {
-                "type": "boolean",
-                "description": "Takes the key from Authorization, behind the word Bearer, instead of from header.",
-                "default": false
-            },
-            "anonymous_consumer": {
-                "type": "string",
-                "description": "The consumer that requests without a good key count as; without it they are refused.",
-                "minLength": 1
-            }
-        }
-    })
+attributes! {
+    struct Config {
+        /// The request field that holds the key.
+        header: Box<str> = "apikey".into();
+        /// The query argument that holds the key where the field is missing.
+        query: Box<str> = "apikey".into();
+        /// What WWW-Authenticate names as the realm.
+        realm: String = "key".into(), {"pattern": REALM_PATTERN, "minLength": 1, "maxLength": 128};
+        /// Whether the node is kept from seeing the key.
+        hide_credentials: bool = false;
+        /// Takes the key from Authorization, behind the word Bearer, instead of from header.
+        bearer_token: bool = false;
+        /// The consumer that requests without a good key count as; without it they are refused.
+        anonymous_consumer: Option<Box<str>>, {"minLength": 1};
+    }
+    {"title": "Let in who presents a consumer's key"}
 }
 
 fn consumer_schema() -> Value {
@@ -115,23 +91,6 @@ fn consumer_schema() -> Value {
         "encrypt_fields": ["key"],
         "required": ["key"]
     })
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Config {
-    #[serde(default)]
-    header: Option<String>,
-    #[serde(default)]
-    query: Option<String>,
-    #[serde(default)]
-    realm: Option<String>,
-    #[serde(default)]
-    hide_credentials: bool,
-    #[serde(default)]
-    bearer_token: bool,
-    #[serde(default)]
-    anonymous_consumer: Option<String>,
 }
 
 struct KeyAuth {
@@ -176,16 +135,15 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 
 fn compile(config: &Value) -> Result<KeyAuth, String> {
     let config: Config = config::parse(config)?;
-    let header =
-        if config.bearer_token { "Authorization" } else { config.header.as_deref().unwrap_or(PLACE_DEFAULT) };
+    let header = if config.bearer_token { "Authorization".into() } else { config.header };
     let scheme = if config.bearer_token { "Bearer" } else { "apikey" };
-    let realm = config.realm.as_deref().unwrap_or(REALM_DEFAULT);
+    let realm = config.realm;
     Ok(KeyAuth {
-        header: header.into(),
-        query: config.query.as_deref().unwrap_or(PLACE_DEFAULT).into(),
+        header,
+        query: config.query,
         hide_credentials: config.hide_credentials,
         bearer_token: config.bearer_token,
-        anonymous_consumer: config.anonymous_consumer.map(Into::into),
+        anonymous_consumer: config.anonymous_consumer,
         challenge: format!("{scheme} realm=\"{realm}\"").into(),
     })
 }
@@ -279,8 +237,6 @@ impl KeyAuth {
 }
 
 const NAME: &str = "key-auth";
-const PLACE_DEFAULT: &str = "apikey";
-const REALM_DEFAULT: &str = "key";
 /// Printable ASCII that needs no escape in a quoted string (RFC 9110 section 5.6.4).
 const REALM_PATTERN: &str = r"^[\x20-\x21\x23-\x5B\]-\x7E]+$";
 

@@ -12,6 +12,7 @@ mod mocking;
 mod prometheus;
 mod proxy_rewrite;
 mod redirect;
+mod referer_restriction;
 mod request_id;
 mod response_rewrite;
 mod shared;
@@ -24,6 +25,7 @@ pub const ALL: &[&PluginKind] = &[
     &mocking::KIND,
     &cors::KIND,
     &ip_restriction::KIND,
+    &referer_restriction::KIND,
     &key_auth::KIND,
     &forward_auth::KIND,
     &proxy_rewrite::KIND,

@@ -48,18 +48,19 @@ use exchange::Exchange;
 use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
 use router::path::{PathScratch, canonicalize};
 use router::vars::{Template, VariableSource};
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::fields::{self, FieldOperations, Operation};
 use crate::shared::substitution::{Groups, PatternOptions, Substitution};
 use crate::shared::uri::{encode_path, location};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new("proxy-rewrite", 1008, &[Phase::Rewrite], schema, build)
-    .checked(check)
-    .documented(include_str!("proxy_rewrite.rs"));
+pub(crate) const KIND: PluginKind =
+    PluginKind::new("proxy-rewrite", 1008, &[Phase::Rewrite], Config::schema, build)
+        .checked(check)
+        .documented(include_str!("proxy_rewrite.rs"));
 
 /// The methods APISIX lists.
 const METHODS: [&str; 14] = [
@@ -67,7 +68,28 @@ const METHODS: [&str; 14] = [
     "PATCH", "TRACE",
 ];
 
-fn schema() -> Value {
+attributes! {
+    struct Config {
+        /// The new path, with variables and possibly a query.
+        uri: Option<String>, { "minLength": 1, "maxLength": 4096, "pattern": "^\\/.*" };
+        /// The new method.
+        method: Option<Box<str>>, { "enum": METHODS };
+        /// Pairs of a pattern for the path and a template for the new one.
+        regex_uri: Option<Vec<String>>, {
+            "minItems": 2,
+            "items": { "description": "A pattern or a template.", "type": "string" },
+        };
+        /// The new Host, with a port if need be.
+        host: Option<Box<str>>, { "pattern": "^[0-9a-zA-Z-.]+(:\\d{1,5})?$" };
+        /// What is done to the fields of the request.
+        headers: Option<Value>, { "oneOf": header_forms() };
+        /// Works on the target as the client sent it, which no check has seen.
+        use_real_request_uri_unsafe: bool = false;
+    }
+    { "minProperties": 1 }
+}
+
+fn header_forms() -> Value {
     let fields = |description: &str, kinds: Value| {
         json!({
             "description": description,
@@ -86,63 +108,23 @@ fn schema() -> Value {
             "items": { "description": "A value.", "oneOf": one },
         },
     ]);
-    json!({
-        "type": "object",
-        "properties": {
-            "uri": {
-                "description": "The new path, with variables and possibly a query.",
-                "type": "string", "minLength": 1, "maxLength": 4096, "pattern": "^\\/.*",
-            },
-            "method": { "description": "The new method.", "type": "string", "enum": METHODS },
-            "regex_uri": {
-                "description": "Pairs of a pattern for the path and a template for the new one.",
-                "type": "array", "minItems": 2,
-                "items": { "description": "A pattern or a template.", "type": "string" },
-            },
-            "host": {
-                "description": "The new Host, with a port if need be.",
-                "type": "string", "pattern": "^[0-9a-zA-Z-.]+(:\\d{1,5})?$",
-            },
-            "headers": {
-                "description": "What is done to the fields of the request.",
-                "oneOf": [
-                    {
-                        "type": "object",
-                        "minProperties": 1,
-                        "additionalProperties": false,
-                        "properties": {
-                            "add": fields("Fields that are appended.", lists.clone()),
-                            "set": fields("Fields that replace those of the same name.", lists),
-                            "remove": {
-                                "description": "Names of fields that are taken away.",
-                                "type": "array", "minItems": 1,
-                                "items": { "type": "string", "pattern": "^[^:]+$" },
-                            },
-                        },
-                    },
-                    fields("Fields that replace those of the same name.", one),
-                ],
-            },
-            "use_real_request_uri_unsafe": {
-                "description": "Works on the target as the client sent it, which no check has seen.",
-                "type": "boolean", "default": false,
+    json!([
+        {
+            "type": "object",
+            "minProperties": 1,
+            "additionalProperties": false,
+            "properties": {
+                "add": fields("Fields that are appended.", lists.clone()),
+                "set": fields("Fields that replace those of the same name.", lists),
+                "remove": {
+                    "description": "Names of fields that are taken away.",
+                    "type": "array", "minItems": 1,
+                    "items": { "type": "string", "pattern": "^[^:]+$" },
+                },
             },
         },
-        "minProperties": 1,
-    })
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Config {
-    uri: Option<String>,
-    method: Option<String>,
-    #[serde(default)]
-    regex_uri: Vec<String>,
-    host: Option<String>,
-    headers: Option<Map<String, Value>>,
-    #[serde(default)]
-    use_real_request_uri_unsafe: bool,
+        fields("Fields that replace those of the same name.", one),
+    ])
 }
 
 /// The compiled plugin.
@@ -191,11 +173,17 @@ fn compile(config: &Value) -> Result<ProxyRewrite, String> {
         ));
     }
     Ok(ProxyRewrite {
-        path: path(config.uri.as_deref(), &config.regex_uri)?,
+        path: path(config.uri.as_deref(), config.regex_uri.as_deref().unwrap_or_default())?,
         raw: config.use_real_request_uri_unsafe,
-        method: config.method.map(Into::into),
-        host: config.host.map(Into::into),
-        fields: config.headers.as_ref().map(field_operations).transpose()?.unwrap_or_default(),
+        method: config.method,
+        host: config.host,
+        fields: config
+            .headers
+            .as_ref()
+            .and_then(Value::as_object)
+            .map(field_operations)
+            .transpose()?
+            .unwrap_or_default(),
     })
 }
 

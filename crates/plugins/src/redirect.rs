@@ -27,49 +27,44 @@ use exchange::Exchange;
 use exchange::exchange::Scheme;
 use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
 use router::vars::{Template, VariableSource};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::substitution::{PatternOptions, Substitution};
 use crate::shared::uri::{encode_path, location};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new("redirect", 900, &[Phase::Rewrite], schema, build)
-    .checked(check)
-    .with_metadata(metadata_schema)
-    .documented(include_str!("redirect.rs"));
+pub(crate) const KIND: PluginKind =
+    PluginKind::new("redirect", 900, &[Phase::Rewrite], Config::schema, build)
+        .checked(check)
+        .with_metadata(metadata_schema)
+        .documented(include_str!("redirect.rs"));
 
 /// The port that `https` implies.
 const HTTPS_PORT_IMPLIED: u16 = 443;
 
-fn schema() -> Value {
-    json!({
-        "type": "object",
-        "properties": {
-            "ret_code": {
-                "description": "The status of the redirection.",
-                "type": "integer", "minimum": 200, "default": 302,
-            },
-            "uri": {
-                "description": "Where to, with variables.",
-                "type": "string", "minLength": 2,
-                "pattern": "(\\\\\\$[0-9a-zA-Z_]+)|\\$\\{([0-9a-zA-Z_]+)\\}|\\$([0-9a-zA-Z_]+)|(\\$|[^$\\\\]+)",
-            },
-            "regex_uri": {
-                "description": "A pattern for the path, and a template of where to.",
-                "type": "array", "minItems": 2, "maxItems": 2,
-                "items": { "description": "The pattern or the template.", "type": "string" },
-            },
-            "http_to_https": { "description": "Sends plain requests to HTTPS.", "type": "boolean" },
-            "encode_uri": { "description": "Percent-encodes the path of where to.", "type": "boolean", "default": false },
-            "append_query_string": {
-                "description": "Adds the query of the request.",
-                "type": "boolean", "default": false,
-            },
-        },
-        "oneOf": [{ "required": ["uri"] }, { "required": ["regex_uri"] }, { "required": ["http_to_https"] }],
-    })
+attributes! {
+    struct Config {
+        /// The status of the redirection.
+        ret_code: u16 = 302, { "minimum": 200 };
+        /// Where to, with variables.
+        uri: Option<String>, {
+            "minLength": 2,
+            "pattern": "(\\\\\\$[0-9a-zA-Z_]+)|\\$\\{([0-9a-zA-Z_]+)\\}|\\$([0-9a-zA-Z_]+)|(\\$|[^$\\\\]+)",
+        };
+        /// A pattern for the path, and a template of where to.
+        regex_uri: Option<[String; 2]>, {
+            "items": { "description": "The pattern or the template.", "type": "string" },
+        };
+        /// Sends plain requests to HTTPS.
+        http_to_https: Option<bool>;
+        /// Percent-encodes the path of where to.
+        encode_uri: bool = false;
+        /// Adds the query of the request.
+        append_query_string: bool = false;
+    }
+    { "oneOf": [{ "required": ["uri"] }, { "required": ["regex_uri"] }, { "required": ["http_to_https"] }] }
 }
 
 fn metadata_schema() -> Value {
@@ -82,24 +77,6 @@ fn metadata_schema() -> Value {
             },
         },
     })
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Config {
-    #[serde(default = "found")]
-    ret_code: u16,
-    uri: Option<String>,
-    regex_uri: Option<[String; 2]>,
-    http_to_https: Option<bool>,
-    #[serde(default)]
-    encode_uri: bool,
-    #[serde(default)]
-    append_query_string: bool,
-}
-
-fn found() -> u16 {
-    302
 }
 
 /// The compiled plugin.

@@ -35,93 +35,49 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Step};
 use net::env::random_u64;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use crate::shared::attributes::{Attribute, attributes, words};
 use crate::shared::config;
 use crate::shared::fields::is_token;
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("request-id", 12015, &[Phase::Rewrite, Phase::ResponseHead], schema, build)
+    PluginKind::new("request-id", 12015, &[Phase::Rewrite, Phase::ResponseHead], Config::schema, build)
         .checked(|config| compile(config).map(drop))
         .documented(include_str!("request_id.rs"));
 
-fn schema() -> Value {
-    json!({
-        "type": "object",
-        "title": "Give each request an id",
-        "properties": {
-            "header_name": {
-                "type": "string",
-                "description": "The field that carries the id, in requests and responses.",
-                "default": HEADER_NAME_DEFAULT
-            },
-            "include_in_response": {
-                "type": "boolean",
-                "description": "Whether the client is told the id.",
-                "default": true
-            },
-            "algorithm": {
-                "type": "string",
-                "description": "How an id is made where the request brings none.",
-                "enum": ["uuid", "nanoid", "range_id", "ksuid", "uuidv7"],
-                "default": "uuid"
-            },
-            "range_id": {
-                "type": "object",
-                "description": "What ids of the algorithm range_id are made of.",
-                "properties": {
-                    "length": {
-                        "type": "integer",
-                        "description": "The number of characters.",
-                        "minimum": 6,
-                        "default": RANGE_LENGTH_DEFAULT
-                    },
-                    "char_set": {
-                        "type": "string",
-                        "description": "The characters to draw from; one that is there twice is drawn twice as often.",
-                        "minLength": 6,
-                        "default": RANGE_CHAR_SET_DEFAULT
-                    }
-                },
-                "default": {"length": RANGE_LENGTH_DEFAULT, "char_set": RANGE_CHAR_SET_DEFAULT}
-            }
-        }
-    })
+attributes! {
+    struct Config {
+        /// The field that carries the id, in requests and responses.
+        header_name: Box<str> = HEADER_NAME_DEFAULT.into();
+        /// Whether the client is told the id.
+        include_in_response: bool = true;
+        /// How an id is made where the request brings none.
+        algorithm: AlgorithmName = AlgorithmName::Uuid;
+        /// What ids of the algorithm range_id are made of.
+        range_id: RangeConfig = RangeConfig { length: 16, char_set: RANGE_CHAR_SET_DEFAULT.into() };
+    }
+    {"title": "Give each request an id"}
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Config {
-    #[serde(default)]
-    header_name: Option<String>,
-    #[serde(default)]
-    include_in_response: Option<bool>,
-    #[serde(default)]
-    algorithm: AlgorithmName,
-    #[serde(default)]
-    range_id: RangeConfig,
+words! {
+    enum AlgorithmName {
+        Uuid = "uuid",
+        Nanoid = "nanoid",
+        RangeId = "range_id",
+        Ksuid = "ksuid",
+        Uuidv7 = "uuidv7",
+    }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum AlgorithmName {
-    #[default]
-    Uuid,
-    Nanoid,
-    RangeId,
-    Ksuid,
-    Uuidv7,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RangeConfig {
-    #[serde(default)]
-    length: Option<usize>,
-    #[serde(default)]
-    char_set: Option<String>,
+attributes! {
+    struct RangeConfig {
+        /// The number of characters.
+        length: usize = 16, {"minimum": 6};
+        /// The characters to draw from; one that is there twice is drawn twice as often.
+        char_set: String = RANGE_CHAR_SET_DEFAULT.into(), {"minLength": 6};
+    }
 }
 
 struct RequestId {
@@ -147,28 +103,26 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<RequestId, String> {
-    let config: Config = config::parse(config)?;
-    let header_name = config.header_name.unwrap_or_else(|| HEADER_NAME_DEFAULT.to_owned());
+    let Config { header_name, include_in_response, algorithm, range_id } = config::parse(config)?;
     if !is_token(&header_name) {
         return Err(format!("header_name `{header_name}` cannot be the name of a field"));
     }
-    let algorithm = match config.algorithm {
+    let algorithm = match algorithm {
         AlgorithmName::Uuid => Algorithm::Uuid,
         AlgorithmName::Nanoid => Algorithm::Nanoid,
         AlgorithmName::Ksuid => Algorithm::Ksuid,
         AlgorithmName::Uuidv7 => Algorithm::UuidV7,
-        AlgorithmName::RangeId => range(config.range_id)?,
+        AlgorithmName::RangeId => range(range_id)?,
     };
-    let include_in_response = config.include_in_response.unwrap_or(true);
-    Ok(RequestId { header_name: header_name.into(), include_in_response, algorithm })
+    Ok(RequestId { header_name, include_in_response, algorithm })
 }
 
 fn range(config: RangeConfig) -> Result<Algorithm, String> {
-    let length = config.length.unwrap_or(RANGE_LENGTH_DEFAULT);
+    let length = config.length;
     if length > RANGE_LENGTH_MAX {
         return Err(format!("range_id.length is {length}, the most is {RANGE_LENGTH_MAX}"));
     }
-    let characters = config.char_set.unwrap_or_else(|| RANGE_CHAR_SET_DEFAULT.to_owned()).into_bytes();
+    let characters = config.char_set.into_bytes();
     if !characters.iter().all(u8::is_ascii_graphic) {
         return Err("range_id.char_set may hold visible ASCII characters only".to_owned());
     }
@@ -263,7 +217,6 @@ fn random_bytes() -> [u8; 16] {
 }
 
 const HEADER_NAME_DEFAULT: &str = "X-Request-Id";
-const RANGE_LENGTH_DEFAULT: usize = 16;
 /// Limited, because an id is a field of request and response and must leave room for other fields.
 const RANGE_LENGTH_MAX: usize = 1024;
 /// The contract's default, which has a second `G` in the place of the `J`.
@@ -278,22 +231,15 @@ const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::{Scene, accepts, decide, lines, respond};
+    use exchange::testing::{Scene, check_configuration, decide, lines, respond};
     use model::catalog::SchemaType;
+    use serde_json::json;
 
     use super::*;
 
     #[test]
     fn configurations() {
-        let check = |config: Value, fault: Option<&str>| {
-            let got = accepts(&KIND, SchemaType::Plugin, &config);
-            match fault {
-                None => assert_eq!(got, Ok(()), "{config}"),
-                Some(fault) => {
-                    assert!(got.as_ref().is_err_and(|reason| reason.contains(fault)), "{config}: {got:?}");
-                }
-            }
-        };
+        let check = |config, fault| check_configuration(&KIND, SchemaType::Plugin, &config, fault);
         check(json!({}), None);
         check(json!({"header_name": "X-Id", "include_in_response": false, "algorithm": "ksuid"}), None);
         check(json!({"algorithm": "range_id", "range_id": {"char_set": "aeiou1", "length": 6}}), None);

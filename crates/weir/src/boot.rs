@@ -33,7 +33,7 @@ use crate::cli::explain::Question;
 use crate::settings::{Settings, SettingsSource, Source};
 use crate::terminal::print_error_bounded;
 
-pub(crate) use catalog::{catalog, catalog_for, catalog_with};
+pub(crate) use catalog::{catalog, catalog_for, catalog_with, running_catalog};
 pub(crate) use options::cgroup_memory_bytes;
 
 use node::Node;

@@ -5,100 +5,17 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use model::{Catalog, Change, Difference, Fault, Key, Kind, Policy, Snapshot, Written};
+use model::{Applied, Catalog, Change, Difference, Fault, Key, Kind, Policy, Snapshot, Written};
 use serde_json::{Map, Value};
 
 use super::journal::{Indices, Journal, Put};
-use super::write::{Author, Done, Part, Refused, Write, forbid_times, set_times};
-use super::{Reconciler, Source};
-use crate::source::etcd::Operation;
-use crate::source::store::{Expect, Label, StoreError, VersionSource};
+use super::write::{Done, Part, Refused, Write, forbid_times, set_times};
+use crate::source::store::Expect;
 use crate::stored_key;
 
-impl Reconciler {
-    /// Does the allowed writes in order; returns one result for each write.
-    pub(super) fn write(&mut self, writes: Vec<(Write, Author)>) -> Vec<Result<Done, Refused>> {
-        let now_ms = self.parts.clock.unix_ms();
-        let count = writes.len();
-        if let Err(fault) = self.catch_up() {
-            return vec![Err(Refused::Store(fault.to_string())); count];
-        }
-        let store = match &mut self.parts.source {
-            Source::Store(store) => store,
-            Source::File { .. } => return vec![Err(self.read_only()); count],
-            Source::Etcd(_) => return self.write_to_etcd(writes),
-        };
-        let transaction = match store.begin() {
-            Ok(transaction) => transaction,
-            Err(fault) => return vec![Err(Refused::Store(fault.to_string())); count],
-        };
-        let journal = Journal::Store(Box::new(transaction), &self.parts.sealer);
-        let mut batch = Batch::new(journal, &self.parts.catalog, self.snapshot.clone(), now_ms);
-        let mut results: Vec<Result<Done, Refused>> = writes
-            .into_iter()
-            .map(|(write, author)| batch.signed(VersionSource::Admin, author).write(write))
-            .collect();
-        match batch.commit() {
-            Ok(Committed { applied: Some(applied), .. }) => self.publish(applied),
-            Ok(Committed { applied: None, .. }) => {}
-            Err(fault) => {
-                tracing::error!(%fault, "writes were lost before they were acknowledged");
-                let refusal = Refused::Store(fault.to_string());
-                results
-                    .iter_mut()
-                    .filter(|result| result.is_ok())
-                    .for_each(|result| *result = Err(refusal.clone()));
-            }
-        }
-        results
-    }
-
-    /// Removes expired objects.
-    pub(super) fn sweep(&mut self) {
-        let now_ms = self.parts.clock.unix_ms();
-        if let Err(fault) = self.catch_up() {
-            tracing::error!(%fault, "the store cannot be taken back; it is tried again");
-            return;
-        }
-        let Source::Store(store) = &mut self.parts.source else { return };
-        let expired = store.expired(now_ms, MAX_SWEPT);
-        if expired.is_empty() {
-            return;
-        }
-        let transaction = match store.begin() {
-            Ok(transaction) => transaction,
-            Err(fault) => {
-                tracing::warn!(%fault, "objects whose time is up cannot be removed");
-                return;
-            }
-        };
-        let journal = Journal::Store(Box::new(transaction), &self.parts.sealer);
-        let mut batch = Batch::new(journal, &self.parts.catalog, self.snapshot.clone(), now_ms);
-        batch.signed(VersionSource::Expiry, THE_CLOCK.into());
-        for path in expired {
-            if let Err(refusal) = batch.expire(&path) {
-                tracing::warn!(path, ?refusal, "an object whose time is up cannot be removed");
-            }
-        }
-        match batch.commit() {
-            Ok(Committed { applied: Some(applied), .. }) => self.publish(applied),
-            Ok(Committed { applied: None, .. }) => {}
-            Err(fault) => tracing::warn!(%fault, "objects whose time is up cannot be removed"),
-        }
-    }
-}
-
-/// The result of a batch.
-pub(super) struct Committed {
-    /// The change of the configuration, if there is any.
-    pub(super) applied: Option<model::Applied>,
-    /// The operations that etcd has to carry out before the change is in force; empty with the store.
-    pub(super) operations: Vec<Operation>,
-}
-
 /// The writes of one transaction so far.
-pub(super) struct Batch<'a> {
-    journal: Journal<'a>,
+pub(super) struct Batch<'a, J> {
+    pub(super) journal: J,
     catalog: &'a Catalog,
     snapshot: Snapshot,
     /// The changes of all writes so far, each object once, kinds in resolving order.
@@ -109,13 +26,8 @@ pub(super) struct Batch<'a> {
     dirty: bool,
 }
 
-impl<'a> Batch<'a> {
-    pub(super) fn new(
-        journal: Journal<'a>,
-        catalog: &'a Catalog,
-        snapshot: Snapshot,
-        now_ms: u64,
-    ) -> Batch<'a> {
+impl<'a, J: Journal> Batch<'a, J> {
+    pub(super) fn new(journal: J, catalog: &'a Catalog, snapshot: Snapshot, now_ms: u64) -> Batch<'a, J> {
         Batch {
             journal,
             catalog,
@@ -127,26 +39,11 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// With the store, makes the writes durable.
-    pub(super) fn commit(self) -> Result<Committed, StoreError> {
-        if !self.dirty {
-            return Ok(Committed { applied: None, operations: Vec::new() });
-        }
-        let operations = self.journal.commit()?;
+    /// The journal, to be made durable, and what that brings into force; none if nothing was written.
+    pub(super) fn finish(self) -> Option<(J, Applied)> {
         let diff = self.differences.into_values().collect();
-        let applied = model::Applied { snapshot: self.snapshot, diff, faults: self.faults };
-        Ok(Committed { applied: Some(applied), operations })
-    }
-
-    /// Count of operations for etcd so far.
-    pub(super) fn planned(&self) -> usize {
-        self.journal.planned()
-    }
-
-    /// Sets the author of the writes that follow.
-    fn signed(&mut self, source: VersionSource, by: Author) -> &mut Self {
-        self.journal.sign(Label { at_ms: self.now_ms, source, by });
-        self
+        let applied = Applied { snapshot: self.snapshot, diff, faults: self.faults };
+        self.dirty.then_some((self.journal, applied))
     }
 
     pub(super) fn write(&mut self, write: Write) -> Result<Done, Refused> {
@@ -251,7 +148,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Removes an expired object, even if other objects refer to it.
-    fn expire(&mut self, path: &str) -> Result<(), Refused> {
+    pub(super) fn expire(&mut self, path: &str) -> Result<(), Refused> {
         match stored_key::parse(path) {
             Some(key) => self.delete(&key, true).map(drop),
             None => {
@@ -271,7 +168,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Adds the changes of a write to those of the batch.
-    fn take(&mut self, applied: model::Applied) {
+    fn take(&mut self, applied: Applied) {
         self.snapshot = applied.snapshot;
         self.faults.extend(applied.faults);
         for difference in applied.diff {
@@ -311,8 +208,3 @@ fn settle_id(key: &Key, object: &mut Map<String, Value>) {
         object.insert("id".to_owned(), own.into());
     }
 }
-
-/// The author of removals of expired objects.
-const THE_CLOCK: &str = "weir";
-/// Limit of objects that are removed in one sweep; the next sweep removes the rest.
-const MAX_SWEPT: usize = 10_000;

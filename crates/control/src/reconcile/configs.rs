@@ -7,9 +7,10 @@ use std::sync::Arc;
 use model::{Key, Kind};
 use serde::{Deserialize, Serialize};
 
-use super::Reconciler;
-use super::whole::{Set, Terms, Wanted, WholeRefused};
+use super::store::EmbeddedStore;
+use super::whole::{Set, Terms, WholeRefused, differences};
 use super::write::Author;
+use super::{ControlLoop, Reconciler};
 use crate::source::store::{Store, StoreError, VersionSource};
 use crate::stored_key;
 use crate::view::View;
@@ -110,16 +111,27 @@ impl View {
     }
 }
 
-impl Reconciler {
+impl ControlLoop {
     /// Replaces the objects of the set's collections. Faulty objects are reported and keep their last good form. The
     /// change is one revision, durable together with the statement of the set.
     pub(crate) fn put_configs(&mut self, put: Put) -> Result<Result<(), Overtaken>, WholeRefused> {
-        self.catch_up()?;
-        if !Arc::ptr_eq(&self.configs, &put.follows) {
+        self.source.catch_up(&mut self.reconciler)?;
+        self.source.put_configs(&mut self.reconciler, put)
+    }
+}
+
+impl EmbeddedStore {
+    /// Puts the set in one revision, durable together with what the set says of itself.
+    pub(super) fn change_configs(
+        &mut self,
+        reconciler: &mut Reconciler,
+        put: Put,
+    ) -> Result<Result<(), Overtaken>, WholeRefused> {
+        if !Arc::ptr_eq(&reconciler.configs, &put.follows) {
             return Ok(Err(Overtaken));
         }
-        let view = self.parts.view.load();
-        let mut next = Configs { digest: put.digest, ..(*self.configs).clone() };
+        let view = reconciler.parts.view.load();
+        let mut next = Configs { digest: put.digest, ..(*reconciler.configs).clone() };
         let mut set = Set::default();
         for collection in &put.collections {
             next.versions.insert(collection.kind.collection().to_owned(), collection.version);
@@ -130,16 +142,16 @@ impl Reconciler {
             for (key, text, index) in &collection.items {
                 // An object with the same index is unchanged, whatever its text.
                 let kept = view.written(key).filter(|written| {
-                    index.is_some() && self.configs.index(key, written.modified_index) == *index
+                    index.is_some() && reconciler.configs.index(key, written.modified_index) == *index
                 });
                 let text = kept.map_or(text, |written| &written.text);
                 set.objects.push((key.clone(), Arc::clone(text)));
             }
         }
-        let differing = self.wanted_changes(&Wanted::Set(set.clone()))?;
-        let revision = self.snapshot.revision();
+        let differing = differences(&view, &set);
+        let revision = reconciler.snapshot.revision();
         let is_new: HashSet<&Key> = differing.iter().map(|differing| &differing.key).collect();
-        next.last_modified_s = self.parts.clock.unix_ms() / 1000;
+        next.last_modified_s = reconciler.parts.clock.unix_ms() / 1000;
         // Known only after the transaction has its revision.
         let given: Vec<(&Key, u64)> = put
             .collections
@@ -148,10 +160,10 @@ impl Reconciler {
             .filter_map(|(key, _, index)| Some((key, (*index)?)))
             .collect();
         next.forget(&set.complete);
-        let latest = self.changed().map_or(0, |(revision, _)| revision);
+        let latest = reconciler.changed.map_or(0, |(revision, _)| revision);
         let terms = Terms { source: VersionSource::Configs, author: &put.author, strict: None };
         let kept = &mut next;
-        self.change_all(&differing, &terms, |transaction| {
+        self.change_all(reconciler, &differing, &terms, |transaction| {
             let now = transaction.revision();
             kept.as_of = if differing.is_empty() { latest } else { now };
             for (key, index) in given {
@@ -162,8 +174,8 @@ impl Reconciler {
             let bytes = serde_json::to_vec(kept).expect("numbers and texts always serialize");
             transaction.keep(NAME, &bytes)
         })?;
-        self.configs = Arc::new(next);
-        self.show();
+        reconciler.configs = Arc::new(next);
+        reconciler.show();
         Ok(Ok(()))
     }
 }

@@ -2,35 +2,76 @@
 //! does not know the file's format.
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use model::{Change, Fault, Key, Kind, Policy, Snapshot, Written};
 
-use super::{Reconciler, Refused, Source};
-use crate::source::file::{Document, FileFault};
+use super::source::{Source, SourceFacts, Wake};
+use super::{LoadError, Reconciler, Refused};
+use crate::source::file::{Document, FileFault, FileSource};
 
-impl Reconciler {
-    /// Reads the file and applies it; returns every fault, each as one line. With etcd, starts reading everything
-    /// again. With the store it does nothing.
-    pub(super) fn reload(&mut self) -> Vec<String> {
-        self.read_etcd_again(false);
-        let Source::File { file, strict } = &mut self.parts.source else { return Vec::new() };
-        let strict = *strict;
-        let faults = match file.read() {
-            Ok(document) => self.take_over(&document, strict),
+/// A declarative file; the Admin API only reads.
+pub(crate) struct DeclarativeFile {
+    file: FileSource,
+    /// A file with any fault changes nothing.
+    strict: bool,
+}
+
+impl DeclarativeFile {
+    pub(crate) fn new(file: FileSource, strict: bool) -> DeclarativeFile {
+        DeclarativeFile { file, strict }
+    }
+}
+
+impl Source for DeclarativeFile {
+    fn facts(&self) -> SourceFacts {
+        let path = self.file.path();
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        SourceFacts { identity: format!("file {}", path.display()), has_revisions: false, logs_faults: true }
+    }
+
+    fn load(&mut self, reconciler: &mut Reconciler, _wake: Wake) -> Result<(), LoadError> {
+        let faults = self.reload(reconciler);
+        // A file that cannot be taken over has no last good form yet: nothing would be served in its name.
+        if reconciler.snapshot.revision() == 0 || (self.strict && !faults.is_empty()) {
+            return Err(LoadError::File(faults.join("\n")));
+        }
+        Ok(())
+    }
+
+    fn tick(&mut self, reconciler: &mut Reconciler) {
+        if self.file.changed() {
+            self.reload(reconciler);
+        }
+    }
+
+    /// Reads the file and applies it.
+    fn reload(&mut self, reconciler: &mut Reconciler) -> Vec<String> {
+        let faults = match self.file.read() {
+            Ok(document) => reconciler.take_over(self.file.path(), &document, self.strict),
             Err(faults) => lines(faults),
         };
         // Faults that are not new were logged before.
-        let known: HashSet<&String> = self.faults.iter().collect();
+        let known: HashSet<&String> = reconciler.faults.iter().collect();
         for fault in faults.iter().filter(|fault| !known.contains(fault)) {
             tracing::error!("{fault}");
         }
-        self.faults.clone_from(&faults);
-        self.show();
+        reconciler.faults.clone_from(&faults);
+        reconciler.show();
         faults
     }
 
-    fn take_over(&mut self, document: &Document, strict: bool) -> Vec<String> {
+    fn refusal(&self) -> Refused {
+        Refused::ReadOnly(format!(
+            "the configuration comes from the file {}; change it there, it is read again at once",
+            self.file.path().display()
+        ))
+    }
+}
+
+impl Reconciler {
+    fn take_over(&mut self, path: &Path, document: &Document, strict: bool) -> Vec<String> {
         if strict && !document.faults.is_empty() {
             return lines(document.faults.clone());
         }
@@ -39,7 +80,7 @@ impl Reconciler {
         let changes = self.changes(document, revision);
         let policy = if strict { Policy::Strict } else { Policy::Lenient };
         if !strict && self.snapshot.revision() == 0 {
-            self.announce(revision, changes.len());
+            announce(path, revision, changes.len());
             self.apply_first(changes.clone(), revision);
             warn(document, &self.snapshot, &changes);
             return Self::faults_of(document, &self.snapshot.faults());
@@ -53,7 +94,7 @@ impl Reconciler {
             warn(document, &applied.snapshot, &changes);
         }
         if !refused && (!changes.is_empty() || self.snapshot.revision() == 0) {
-            self.announce(revision, changes.len());
+            announce(path, revision, changes.len());
             self.publish(applied);
         }
         faults
@@ -96,35 +137,10 @@ impl Reconciler {
         changes.extend(gone.map(|key| Change { key: key.clone(), written: None }));
         changes
     }
+}
 
-    /// The refusal of writes; its text names the source that can be changed instead.
-    pub(super) fn read_only(&self) -> Refused {
-        match &self.parts.source {
-            Source::File { file, .. } => Refused::ReadOnly(format!(
-                "the configuration comes from the file {}; change it there, it is read again at once",
-                file.path().display()
-            )),
-            Source::Etcd(_) => Refused::ReadOnly(
-                "the configuration comes from etcd, which has other owners too: write objects, or a set with \
-                 `weir apply`"
-                    .to_owned(),
-            ),
-            Source::Store(_) => Refused::Store("the store takes no writes".to_owned()),
-        }
-    }
-
-    pub(super) fn written(&self, key: &Key) -> Option<&Written> {
-        match self.snapshot.faulty_at(key) {
-            Some(faulty) => Some(&faulty.written),
-            None => self.snapshot.get(key).map(|object| &object.written),
-        }
-    }
-
-    fn announce(&self, revision: u64, changes: usize) {
-        let Source::File { file, .. } = &self.parts.source else { return };
-        let path = file.path().display();
-        tracing::info!(%path, revision, changes, "took over the resource file");
-    }
+fn announce(path: &Path, revision: u64, changes: usize) {
+    tracing::info!(path = %path.display(), revision, changes, "took over the resource file");
 }
 
 /// Logs the parts without effect in objects that are new or differ.

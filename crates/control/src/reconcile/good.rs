@@ -16,7 +16,7 @@ use model::{Change, Key, Policy, Snapshot, Written};
 use serde::{Deserialize, Serialize};
 use stdx::hash::crc32;
 
-use super::{Parts, Reconciler, Source};
+use super::Reconciler;
 use crate::sealing::{Medium, Sealer};
 use crate::source::store::Record;
 use crate::stored_key;
@@ -51,11 +51,10 @@ struct Document {
 
 impl GoodForms {
     /// Reads the forms that an earlier process has kept. A file that cannot be used is renamed and reported.
-    pub(super) fn load(parts: &Parts) -> GoodForms {
-        let Some(data) = &parts.data else { return GoodForms::default() };
-        let source = name(&parts.source);
+    pub(super) fn load(data: Option<&Path>, source: &str) -> GoodForms {
+        let Some(data) = data else { return GoodForms::default() };
         let path = data.join(format!("last-good-{:08x}.json", crc32(source.as_bytes())));
-        let kept = match read(&path, &source) {
+        let kept = match read(&path, source) {
             Ok(kept) => kept,
             Err(fault) => {
                 let aside = path.with_extension("json.unusable");
@@ -66,7 +65,7 @@ impl GoodForms {
                 BTreeMap::new()
             }
         };
-        GoodForms { place: Some((path, source)), kept, is_behind: false }
+        GoodForms { place: Some((path, source.to_owned())), kept, is_behind: false }
     }
 
     /// Returns the forms, decrypted, for the first configuration.
@@ -118,12 +117,9 @@ impl Reconciler {
     /// Whether a form on disk belongs to the present object, and not to one that was deleted in the meantime. A file
     /// has no revisions of its own, and a value of etcd that cannot be read has no known revision (0).
     fn is_one_object(&self, form: &Written, now: &Written) -> bool {
-        match self.parts.source {
-            Source::File { .. } => true,
-            Source::Store(_) | Source::Etcd(_) => {
-                [form.created_index, 0].contains(&now.created_index) || form.created_index == 0
-            }
-        }
+        !self.facts.has_revisions
+            || [form.created_index, 0].contains(&now.created_index)
+            || form.created_index == 0
     }
 
     /// Brings the first configuration into force: objects that an earlier process served in a good form get that form
@@ -153,18 +149,6 @@ impl Reconciler {
             let applied = self.snapshot.apply(&self.parts.catalog, &second, revision, Policy::Lenient);
             self.publish(applied);
         }
-    }
-}
-
-/// The name that distinguishes this source from others.
-fn name(source: &Source) -> String {
-    match source {
-        Source::Store(_) => "store".to_owned(),
-        Source::File { file, .. } => {
-            let path = file.path();
-            format!("file {}", path.canonicalize().unwrap_or_else(|_| path.to_owned()).display())
-        }
-        Source::Etcd(etcd) => format!("etcd {}", etcd.space.prefix()),
     }
 }
 

@@ -6,14 +6,14 @@ use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
-use model::{Change, Key, Kind, Policy};
+use model::{Change, Key, Kind};
 
 use tokio::sync::watch;
 
-use super::{Command, Configs, Flow, Reconcile, Reconciler, Source};
+use super::{Command, ControlLoop, Flow, Reconcile, Reconciler};
 use crate::sealing::Medium;
 use crate::serve::Busy;
-use crate::source::store::{Record, StoreError};
+use crate::source::store::Record;
 use crate::stored_key;
 
 /// Releases the source so that another process can take it over.
@@ -106,67 +106,29 @@ pub(super) struct Release {
     decided: Receiver<ForGood>,
 }
 
-impl Reconciler {
+impl ControlLoop {
     /// Releases the source until the verdict is known.
     pub(super) fn release(&mut self, release: &Release) -> Flow {
-        match &mut self.parts.source {
-            Source::Store(store) => {
-                store.close();
-                self.behind = true;
-            }
-            Source::Etcd(etcd) => etcd.last_good.close(),
-            Source::File { .. } => {}
-        }
+        self.source.release();
         // The caller may have given up; its verdict has then already arrived.
         let _ = release.released.send(());
         if release.decided.recv().is_ok() {
-            return self.give_away();
+            return self.source.give_away();
         }
-        if let Err(fault) = self.catch_up() {
+        if let Err(fault) = self.source.catch_up(&mut self.reconciler) {
             tracing::error!(%fault, "the store cannot be taken back; it is tried again");
         }
         Flow::Continue
     }
+}
 
-    /// Leaves the source to another process. A file or etcd is still followed, for the requests on kept connections.
-    /// The store cannot be followed, because only one process at a time can open it.
-    fn give_away(&mut self) -> Flow {
-        match &mut self.parts.source {
-            Source::Store(_) => Flow::Stop,
-            Source::Etcd(etcd) => {
-                etcd.last_good.give_away();
-                Flow::Continue
-            }
-            Source::File { .. } => Flow::Continue,
-        }
-    }
-
-    /// Opens the store again, if it was released, and brings the writes of the other process into force.
-    pub(super) fn catch_up(&mut self) -> Result<(), StoreError> {
-        let Source::Store(store) = &mut self.parts.source else { return Ok(()) };
-        if !self.behind {
-            return Ok(());
-        }
-        store.reopen()?;
-        let configs = Configs::load(store)?;
-        if configs != self.configs {
-            self.configs = configs;
-        }
-        let revision = store.revision();
-        if revision != self.snapshot.revision() {
-            let records = store.load()?;
-            // Records that are no objects were reported at the start.
-            let (changes, _) = self.differing(records);
-            let applied = self.snapshot.apply(&self.parts.catalog, &changes, revision, Policy::Lenient);
-            self.publish(applied);
-        }
-        self.behind = false;
-        self.show();
-        Ok(())
-    }
-
-    /// The changes after which the snapshot holds `entries` and nothing else, and the paths that are no objects.
-    pub(super) fn differing(&self, entries: Vec<(String, Record)>) -> (Vec<Change>, Vec<String>) {
+impl Reconciler {
+    /// What has to change for the snapshot to hold `entries` of `medium` and nothing else, and the paths that are no objects.
+    pub(super) fn differing(
+        &self,
+        medium: Medium,
+        entries: Vec<(String, Record)>,
+    ) -> (Vec<Change>, Vec<String>) {
         let mut gone: HashSet<Key> = Kind::ALL
             .into_iter()
             .flat_map(|kind| self.snapshot.iter(kind))
@@ -174,7 +136,6 @@ impl Reconciler {
             .chain(self.snapshot.faulty().map(|faulty| faulty.written.key.clone()))
             .collect();
         let (mut changes, mut unknown) = (Vec::new(), Vec::new());
-        let medium = if matches!(self.parts.source, Source::Etcd(_)) { Medium::Etcd } else { Medium::Store };
         for (path, record) in entries {
             let Some(key) = stored_key::parse(&path) else {
                 unknown.push(path);

@@ -98,9 +98,10 @@ fn concurrent_writes_get_distinct_revisions() {
 #[test]
 fn objects_are_removed_when_they_expire() {
     let directory = tempfile::tempdir().unwrap();
-    let mut reconciler = super::Reconciler {
+    let source = crate::testing::embedded(Store::open(directory.path()).unwrap());
+    let reconciler = super::Reconciler {
+        facts: source.facts(),
         parts: super::Parts {
-            source: super::Source::Store(crate::source::store::Store::open(directory.path()).unwrap()),
             catalog: crate::testing::catalog(),
             publisher: Box::new(crate::testing::Recorder::default()),
             clock: std::sync::Arc::new(crate::testing::HandClock::default()),
@@ -117,39 +118,39 @@ fn objects_are_removed_when_they_expire() {
         compile_faults: Vec::new(),
         reference_faults: Vec::new(),
         told: super::told::Told::default(),
-        behind: false,
         secrets_awaited: true,
-        inbox: std::sync::mpsc::sync_channel(1).1,
-        deferred: std::collections::VecDeque::new(),
         configs: std::sync::Arc::default(),
+        changed: None,
+        etcd: None,
     };
+    let inbox = std::sync::mpsc::sync_channel(1).1;
+    let mut control = super::ControlLoop { source, reconciler, inbox };
     let clock = std::sync::Arc::new(crate::testing::HandClock::default());
-    reconciler.parts.clock = std::sync::Arc::clone(&clock) as std::sync::Arc<dyn crate::clock::Clock>;
+    control.reconciler.parts.clock = std::sync::Arc::clone(&clock) as std::sync::Arc<dyn crate::clock::Clock>;
     let put = |id: &str, ttl_s| {
         let key = model::Key::new(model::Kind::Upstream, id).unwrap();
         let body = upstream().as_object().unwrap().clone();
         (super::Write::Put { key, body, ttl_s }, super::Author::from("somebody"))
     };
-    let results = reconciler.write(vec![put("short", Some(1.5)), put("long", Some(10.0)), put("kept", None)]);
+    let results = control.write(vec![put("short", Some(1.5)), put("long", Some(10.0)), put("kept", None)]);
     assert!(results.iter().all(Result::is_ok), "{results:?}");
-    let ids = |reconciler: &super::Reconciler| -> Vec<String> {
-        let view = reconciler.parts.view.load();
+    let ids = |control: &super::ControlLoop| -> Vec<String> {
+        let view = control.reconciler.parts.view.load();
         view.all_written(model::Kind::Upstream).iter().map(|written| written.key.id.to_string()).collect()
     };
-    let revision = |reconciler: &super::Reconciler| reconciler.parts.view.load().revision();
+    let revision = |control: &super::ControlLoop| control.reconciler.parts.view.load().revision();
     clock.advance(1499);
-    reconciler.tick();
-    assert_eq!(ids(&reconciler), ["kept", "long", "short"]);
+    control.tick();
+    assert_eq!(ids(&control), ["kept", "long", "short"]);
     clock.advance(1);
-    reconciler.tick();
-    assert_eq!((ids(&reconciler), revision(&reconciler)), (vec!["kept".to_owned(), "long".to_owned()], 4));
+    control.tick();
+    assert_eq!((ids(&control), revision(&control)), (vec!["kept".to_owned(), "long".to_owned()], 4));
     // A write without a time to live removes the expiry.
-    assert!(reconciler.write(vec![put("long", None)])[0].is_ok());
+    assert!(control.write(vec![put("long", None)])[0].is_ok());
     clock.advance(1_000_000);
-    reconciler.tick();
-    assert_eq!((ids(&reconciler), revision(&reconciler)), (vec!["kept".to_owned(), "long".to_owned()], 5));
-    let super::Source::Store(store) = &reconciler.parts.source else { panic!("it is a store") };
-    let kept = store.versions(u64::MAX, 2).unwrap();
+    control.tick();
+    assert_eq!((ids(&control), revision(&control)), (vec!["kept".to_owned(), "long".to_owned()], 5));
+    let kept = control.versions(u64::MAX, 2).unwrap().versions;
     let by: Vec<_> = kept.iter().map(|version| (version.label.source, &*version.label.by)).collect();
     use crate::source::store::VersionSource;
     assert_eq!(by, [(VersionSource::Admin, "somebody"), (VersionSource::Expiry, "weir")]);
@@ -172,16 +173,18 @@ impl super::Publisher for Clumsy {
 fn compile_fault_is_reported_and_thread_goes_on() {
     let directory = tempfile::tempdir().unwrap();
     let view = crate::view::SharedView::default();
-    let (reconcile, thread) = super::Reconcile::start(super::Parts {
-        source: super::Source::Store(crate::source::store::Store::open(directory.path()).unwrap()),
-        catalog: crate::testing::catalog(),
-        publisher: Box::new(Clumsy),
-        clock: std::sync::Arc::new(crate::testing::HandClock::default()),
-        view: view.clone(),
-        sealer: crate::testing::sealer(&[]),
-        secrets: crate::testing::secrets(),
-        data: None,
-    })
+    let (reconcile, thread) = super::Reconcile::start(
+        crate::testing::embedded(Store::open(directory.path()).unwrap()),
+        super::Parts {
+            catalog: crate::testing::catalog(),
+            publisher: Box::new(Clumsy),
+            clock: std::sync::Arc::new(crate::testing::HandClock::default()),
+            view: view.clone(),
+            sealer: crate::testing::sealer(&[]),
+            secrets: crate::testing::secrets(),
+            data: None,
+        },
+    )
     .unwrap();
     for revision in 1..=3 {
         let put = super::Write::Put {

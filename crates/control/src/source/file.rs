@@ -4,7 +4,6 @@
 pub(crate) mod compose;
 mod document;
 mod expand;
-mod yaml;
 
 use std::fmt;
 use std::fs::File;

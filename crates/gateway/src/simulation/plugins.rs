@@ -150,6 +150,7 @@ const fn kind(
         consumer_schema: None,
         metadata_schema: None,
         check: |_| Ok(()),
+        check_running: None,
         consumer_key: &[],
         check_consumer: |_| Ok(()),
         check_metadata: |_| Ok(()),

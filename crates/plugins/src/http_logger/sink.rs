@@ -5,22 +5,22 @@ use exchange::plugin::outbound::{Destination, HttpClient, OutboundLimits, Outbou
 use exchange::plugin::services::Services;
 use message::{Headers, Method};
 use net::endpoint::KeepAlive;
-use serde::Deserialize;
+
+use crate::shared::attributes::words;
 
 /// The longest response that is read; it only confirms that a batch has arrived.
 const ANSWER_MAX_BYTES: usize = 1024 * 1024;
 /// How many bytes of a refusal are logged.
 const TOLD_MAX_BYTES: usize = 200;
 
-/// How the entries of a batch are joined.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum ConcatMethod {
-    /// A JSON list.
-    #[default]
-    Json,
-    /// One line for each entry.
-    NewLine,
+words! {
+    /// How the entries of a batch are put together.
+    pub(super) enum ConcatMethod {
+        /// A JSON list.
+        Json = "json",
+        /// A line each.
+        NewLine = "new_line",
+    }
 }
 
 /// The log server of one plugin instance.

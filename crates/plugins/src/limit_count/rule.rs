@@ -4,9 +4,10 @@ use std::net::IpAddr;
 
 use exchange::Exchange;
 use router::vars::{BuiltinVariable, Template, to_number};
-use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::{Config, KeyType, WrittenRule};
+use crate::shared::attributes::Attribute;
 use crate::shared::fields::is_token;
 
 /// A limit.
@@ -38,12 +39,36 @@ pub(super) enum Key {
 }
 
 /// A number as written.
-#[derive(Deserialize)]
-#[serde(untagged)]
 pub(super) enum WrittenAmount {
     Number(f64),
     Text(String),
 }
+
+impl Attribute for WrittenAmount {
+    fn schema() -> Value {
+        json!({ "oneOf": [
+            { "type": "integer", "exclusiveMinimum": 0 },
+            { "type": "string", "pattern": "^[0-9]+$|\\$", "$comment": AMOUNT_TEXT },
+        ] })
+    }
+
+    fn read(written: Value) -> Result<Self, String> {
+        match written {
+            Value::String(text) => Ok(WrittenAmount::Text(text)),
+            other => other.as_f64().map(WrittenAmount::Number).ok_or_else(|| format!("{other} is no number")),
+        }
+    }
+
+    fn write(&self) -> Value {
+        match self {
+            WrittenAmount::Number(number) => json!(number),
+            WrittenAmount::Text(text) => json!(text),
+        }
+    }
+}
+
+/// The form of a count or a window that is a text: any other text could never come out as a number.
+const AMOUNT_TEXT: &str = "a whole number or a text with variables, such as ${http_x_quota}";
 
 /// Compiles the limits of a configuration; `names` are those of the response fields.
 ///

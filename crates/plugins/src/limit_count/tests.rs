@@ -1,16 +1,14 @@
-//! Configurations that `limit-count` accepts, and its effect on requests and responses.
+//! Configurations that `limit-count` check_configuration, and its effect on requests and responses.
 use super::*;
-use exchange::testing::{Scene, accepts, decide, lines, respond};
-use model::catalog::SchemaType;
+use exchange::testing::{Scene, check_configuration, decide, lines, respond};
+use model::catalog::{Catalog, SchemaType};
+use model::check::UnknownFields;
+use model::validate::SchemaFault;
 
 #[test]
 fn configurations() {
     let check = |config: Value, want: Result<(), &str>| {
-        let got = accepts(&KIND, SchemaType::Plugin, &config);
-        match want {
-            Ok(()) => assert_eq!(got, Ok(()), "{config}"),
-            Err(part) => assert!(got.as_ref().is_err_and(|got| got.contains(part)), "{config}: {got:?}"),
-        }
+        check_configuration(&KIND, SchemaType::Plugin, &config, want.err());
     };
     let with = |extra: Value| {
         let mut config = json!({ "count": 2, "time_window": 60 });
@@ -165,17 +163,34 @@ fn counters_survive_unrelated_changes() {
 
 #[test]
 fn group_shares_counters_and_configuration() {
-    let (mut one, mut other) = (Scene::new(), Scene::new());
-    let config = json!({ "count": 1, "time_window": 60, "group": "a_group_counts_together" });
-    let first = one.build(&KIND, &config);
-    let second = other.build(&KIND, &config);
-    assert_eq!(send(&mut one, &*first, PLAIN).0, 0);
-    assert_eq!(send(&mut other, &*second, PLAIN).0, 503);
+    let mut scene = Scene::new();
+    let (states, services) = (scene.states(), exchange::testing::services());
+    let config = json!({ "count": 1, "time_window": 60, "group": "g" });
+    let first = scene.build(&KIND, &config);
+    let second = build(&exchange::testing::build("routes/2", None, &states, &services), &config).unwrap();
+    assert_eq!(send(&mut scene, &*first, PLAIN).0, 0);
+    assert_eq!(send(&mut scene, &*second, PLAIN).0, 503);
     let mut changed = config.clone();
     changed["count"] = 2.into();
-    assert_eq!(check(&changed), Err("group conf mismatched".to_owned()));
+    let catalog = Catalog::new(vec![KIND.info_with(&states)]).unwrap();
+    let faults = |config: &Value| {
+        let plugin = catalog.get("limit-count").unwrap();
+        let checked = plugin.check(SchemaType::Plugin, config, UnknownFields::Refuse);
+        checked.faults.iter().map(SchemaFault::plugin_message).collect::<Vec<_>>()
+    };
+    assert_eq!(faults(&config), Vec::<String>::new());
+    assert_eq!(faults(&changed), ["group conf mismatched"]);
     drop((first, second));
-    assert_eq!(check(&changed), Ok(()));
+    assert_eq!(faults(&changed), Vec::<String>::new());
+}
+
+#[test]
+fn groups_of_two_gateways_are_apart() {
+    let (mut one, mut other) = (Scene::new(), Scene::new());
+    let config = |count: u32| json!({ "count": count, "time_window": 60, "group": "g" });
+    let (first, second) = (one.build(&KIND, &config(1)), other.build(&KIND, &config(2)));
+    assert_eq!(send(&mut one, &*first, PLAIN).0, 0);
+    assert_eq!(send(&mut other, &*second, PLAIN).0, 0);
 }
 
 #[test]

@@ -7,6 +7,8 @@
 use parking_lot::Mutex;
 use stdx::hash::{FastMap, hash_bytes};
 
+use crate::shared::attributes::words;
+
 /// Locks of a table: workers rarely meet at one.
 const SHARDS: usize = 16;
 /// Keys in all: what APISIX's shared dictionary of 10 MiB holds, roughly. Beyond that new keys replace the least
@@ -19,14 +21,14 @@ const GIVE_WAY: usize = SHARD_KEYS_MAX / 16;
 /// A shard smaller than this is not worth a sweep.
 const SWEEP_MIN: usize = 64;
 
-/// How time is divided into windows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WindowType {
-    /// A window begins with the first request after the last one ended.
-    Fixed,
-    /// Windows follow the clock; the count of the last window weighs on the present one by the share that still
-    /// overlaps.
-    Sliding,
+words! {
+    /// How time is cut into windows.
+    pub(super) enum WindowType {
+        /// A window begins with the first request after the last one ended.
+        Fixed = "fixed",
+        /// Windows follow the clock; what the last one counted weighs on this one by the share that still overlaps.
+        Sliding = "sliding",
+    }
 }
 
 /// The quota of a request.

@@ -15,7 +15,9 @@ use net::tls::server::ServerTls;
 use super::bridge::{self, Bridge, Gateway};
 use super::live::LiveSettings;
 use super::upgrade::{Executable, Offer, Predecessor};
-use super::{admin_keys, catalog_for, compiler, data, options, sealer, secrets, services, sockets, source};
+use super::{
+    admin_keys, compiler, data, options, running_catalog, sealer, secrets, services, sockets, source,
+};
 use crate::log::{self, LogControl};
 use crate::settings::{Loaded, Settings, SettingsSource};
 
@@ -77,7 +79,7 @@ impl Node {
             Some(inherited) => Some(inherited),
             None => data::lock(&settings)?,
         };
-        let catalog = Arc::new(catalog_for(&settings));
+        let catalog = Arc::new(running_catalog(&settings, compiler.states()));
         let sealer = sealer(&settings, &catalog)?;
         let control = Control::start(ControlConfig {
             source: source(&settings),

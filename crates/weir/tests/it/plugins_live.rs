@@ -76,6 +76,14 @@ fn each_plugin_in_its_plain_case() {
     let refused = stage.get("/ip", &[]);
     assert_eq!((refused.status, refused.json()), (403, json!({"message": "Your IP address is not allowed"})));
 
+    stage.route("4", "/page", json!({"referer-restriction": {"whitelist": ["*.a.example"]}}));
+    assert_eq!(stage.get("/page", &[("Referer", "https://www.a.example/")]).status, 200);
+    let refused = stage.get("/page", &[("Referer", "https://b.example/")]);
+    assert_eq!(
+        (refused.status, refused.json()),
+        (403, json!({"message": "Your referer host is not allowed"}))
+    );
+
     stage.route("5", "/rewrite", json!({"proxy-rewrite": {
         "uri": "/new/place?a=1", "host": "inside.example", "method": "POST", "headers": {"set": {"X-Set": "$remote_addr"}},
     }}));

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -38,6 +39,8 @@ pub struct EtcdSource {
     pub(crate) copy_again_at: Option<Instant>,
     /// Time that a start waits for etcd when the disk has no copy.
     pub(crate) start_timeout: Duration,
+    /// The updates of the follower, once it has been started.
+    pub(crate) updates: Option<Receiver<Update>>,
     runtime: Option<Runtime>,
 }
 
@@ -87,6 +90,7 @@ impl EtcdSource {
             max_operations,
             copy_again_at: None,
             start_timeout,
+            updates: None,
             runtime: Some(runtime),
         })
     }

@@ -9,9 +9,10 @@ use serde_json::{Map, Value};
 use model::{Change, Fault, Key, Kind, Written};
 use stdx::nearest::nearest;
 
+use yaml::Marked;
+
 use super::FileFault;
 use super::expand::{Expanded, Unset, expand};
-use super::yaml::{self, Marked};
 
 /// One object of a file.
 #[derive(Debug, Clone)]

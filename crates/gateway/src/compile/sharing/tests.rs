@@ -34,6 +34,7 @@ static COUNTED: PluginKind = PluginKind {
     consumer_schema: None,
     metadata_schema: Some(|| json!({"type": "object"})),
     check: |_| Ok(()),
+    check_running: None,
     consumer_key: &[],
     check_consumer: |_| Ok(()),
     check_metadata: |_| Ok(()),

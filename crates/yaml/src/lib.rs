@@ -2,6 +2,7 @@
 //!
 //! The value is built from the parser's events on an explicit stack, so that depth, number of nodes and the expansion
 //! of aliases are limited before memory or the call stack is used up.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod builder;
 
@@ -13,8 +14,9 @@ use builder::{Builder, Node, Tree};
 
 /// A parsed text.
 #[derive(Debug)]
-pub(super) struct Marked {
-    pub(super) value: Value,
+pub struct Marked {
+    /// Its value.
+    pub value: Value,
     shape: Shape,
 }
 
@@ -35,15 +37,16 @@ enum Below {
 
 /// The reason why a text is not one document of plain values.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Malformed {
+pub struct Malformed {
     /// Line of the text, from 1.
-    pub(super) line: usize,
-    pub(super) reason: String,
+    pub line: usize,
+    /// What is wrong.
+    pub reason: String,
 }
 
 impl Marked {
     /// The line of the node at `pointer` (RFC 6901), or of the nearest node above it that exists.
-    pub(super) fn line(&self, pointer: &str) -> usize {
+    pub fn line(&self, pointer: &str) -> usize {
         let mut shape = &self.shape;
         for step in pointer.split('/').skip(1) {
             match shape.step(&step.replace("~1", "/").replace("~0", "~")) {
@@ -69,7 +72,7 @@ impl Shape {
 ///
 /// # Errors
 /// The first fault of syntax, a duplicate key, a key that is no scalar, or an exceeded limit.
-pub(super) fn parse(text: &str) -> Result<Marked, Malformed> {
+pub fn parse(text: &str) -> Result<Marked, Malformed> {
     if text.trim_start().starts_with('{')
         && let Some(marked) = parse_json(text)
     {
