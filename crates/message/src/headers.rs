@@ -49,6 +49,11 @@ impl Headers {
         self.tail = 0;
     }
 
+    /// Bytes of heap memory.
+    pub fn memory(&self) -> usize {
+        self.bytes.capacity() + self.fields.capacity() * size_of::<Field>()
+    }
+
     /// Number of fields (lines), the hop-by-hop ones included.
     pub fn len(&self) -> usize {
         self.live as usize
@@ -182,14 +187,27 @@ impl Headers {
 
     /// Adds a line that the caller has checked.
     pub fn push_raw(&mut self, name: &[u8], value: &[u8]) {
+        self.push_identified(name, value, FieldId::of(name));
+    }
+
+    /// Adds a line that the caller has checked; `id` is the number of its name.
+    #[inline]
+    pub fn push_identified(&mut self, name: &[u8], value: &[u8], id: FieldId) {
         let follows =
             if !self.fields.is_empty() && self.tail as usize == self.bytes.len() { FOLLOWS } else { 0 };
-        let id = FieldId::of(name);
         let (name, value) = self.write_line(name, value);
         self.fields.push(Field { name, value, id, flags: follows | hop_by_hop_flag(id) });
         self.seen |= id.bit();
         self.live += 1;
         self.tail = Span::new(0, self.bytes.len()).end;
+    }
+
+    /// Marks the last field as one that no compression may put into a table (RFC 7541 section 7.1.3). An edit of the field
+    /// removes the mark.
+    pub fn mark_last_sensitive(&mut self) {
+        if let Some(field) = self.fields.last_mut() {
+            field.flags |= SENSITIVE;
+        }
     }
 
     /// Marks every field of this name as hop-by-hop unless the name is protected from nomination.
@@ -232,11 +250,13 @@ impl Headers {
 
     fn write_line(&mut self, name: &[u8], value: &[u8]) -> (Span, Span) {
         let start = self.bytes.len();
+        let value_start = start + name.len() + b": ".len();
+        let value_end = value_start + value.len();
+        // Growing once costs less than four times.
+        self.bytes.reserve(value_end + b"\r\n".len() - start);
         self.bytes.extend_from_slice(name);
         self.bytes.extend_from_slice(b": ");
-        let value_start = self.bytes.len();
         self.bytes.extend_from_slice(value);
-        let value_end = self.bytes.len();
         self.bytes.extend_from_slice(b"\r\n");
         (Span::new(start, start + name.len()), Span::new(value_start, value_end))
     }
@@ -258,3 +278,5 @@ const REMOVED: u8 = 1;
 const HOP_BY_HOP: u8 = 2;
 /// The field's line begins where the line of the field before it in the table ends.
 const FOLLOWS: u8 = 4;
+/// The sender of the field forbade to put it into a compression table.
+const SENSITIVE: u8 = 8;

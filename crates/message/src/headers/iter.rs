@@ -1,6 +1,6 @@
 //! Walking over a field list; it refuses to change it.
 
-use super::{Field, HOP_BY_HOP, Headers};
+use super::{Field, HOP_BY_HOP, Headers, SENSITIVE};
 use crate::FieldId;
 
 /// One field of a list.
@@ -14,6 +14,8 @@ pub struct FieldRef<'a> {
     pub id: FieldId,
     /// True when the field concerns one connection only and is not sent on.
     pub hop_by_hop: bool,
+    /// True when the sender forbade to put the field into a compression table (RFC 7541 section 7.1.3).
+    pub sensitive: bool,
 }
 
 /// Iterator over the fields that are not removed, in order.
@@ -39,6 +41,7 @@ impl<'a> Iterator for Fields<'a> {
             value: self.headers.text(field.value),
             id: field.id,
             hop_by_hop: field.flags & HOP_BY_HOP != 0,
+            sensitive: field.flags & SENSITIVE != 0,
         })
     }
 }
