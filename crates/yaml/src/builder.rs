@@ -22,7 +22,7 @@ impl Tree {
     }
 }
 
-/// What a node is.
+/// The content of a node.
 #[derive(Debug, Clone)]
 pub(super) enum Node {
     Scalar(Value),
@@ -36,11 +36,11 @@ struct Open {
     anchor: usize,
     line: usize,
     node: Node,
-    /// The key whose value comes next, in a mapping.
+    /// The key that the next value belongs to, in a mapping.
     key: Option<String>,
     /// The keys so far, in a mapping.
     keys: HashSet<String>,
-    /// What `<<` brought in, in order; own keys win over it, then the first (YAML 1.1 merge).
+    /// The entries that `<<` brought in, in order; own keys win over it, then the first (YAML 1.1 merge).
     merged: Vec<(String, Tree)>,
 }
 

@@ -288,7 +288,7 @@ impl EtcdSource {
 }
 
 impl Reconciler {
-    /// In place of a key whose value cannot be read: a record that makes a faulty object, so that it keeps its last good form
+    /// In place of an unreadable value: a record that makes a faulty object, so that it keeps its last good form
     /// or is answered 503. None where the key is of no kind of object.
     fn faulty_record(&self, stray: &Stray) -> Option<Record> {
         let key = stored_key::parse(&stray.path)?;
