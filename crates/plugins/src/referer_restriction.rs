@@ -38,11 +38,11 @@ pub(crate) const KIND: PluginKind =
 
 attributes! {
     struct Config {
-        /// Lets requests pass whose Referer is missing or no URL.
+        /// Lets requests without a Referer, or with one that is no URL, pass.
         bypass_missing: bool = false;
-        /// The only hosts whose pages may send requests; * at the beginning stands for any text.
+        /// The only hosts with pages that may send requests; * at the beginning stands for any text.
         whitelist: Option<Vec<String>>, {"minItems": 1, "items": host()};
-        /// The hosts whose pages may not send requests; * at the beginning stands for any text.
+        /// The hosts with pages that may not send requests; * at the beginning stands for any text.
         blacklist: Option<Vec<String>>, {"minItems": 1, "items": host()};
         /// The message of a refusal.
         message: String = "Your referer host is not allowed".into(), {"minLength": 1, "maxLength": 1024};
@@ -60,7 +60,7 @@ fn host() -> Value {
 struct RefererRestriction {
     /// In lower case.
     hosts: HashSet<Box<[u8]>>,
-    /// What hosts may end with, in lower case.
+    /// The endings of hosts, in lower case.
     suffixes: Vec<Box<[u8]>>,
     /// Whether the listed hosts are those that pass.
     listed_pass: bool,

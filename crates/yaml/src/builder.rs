@@ -22,7 +22,7 @@ impl Tree {
     }
 }
 
-/// The kinds of nodes.
+/// The content of a node.
 #[derive(Debug, Clone)]
 pub(super) enum Node {
     Scalar(Value),
@@ -36,11 +36,11 @@ struct Open {
     anchor: usize,
     line: usize,
     node: Node,
-    /// In a mapping, the key of the next value.
+    /// The key that the next value belongs to, in a mapping.
     key: Option<String>,
     /// In a mapping, the keys so far.
     keys: HashSet<String>,
-    /// The entries that `<<` added, in order. Own keys have priority over them, then the first entry (YAML 1.1 merge).
+    /// The entries that `<<` brought in, in order; own keys win over it, then the first (YAML 1.1 merge).
     merged: Vec<(String, Tree)>,
 }
 

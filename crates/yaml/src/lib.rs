@@ -40,7 +40,7 @@ enum Below {
 pub struct Malformed {
     /// Line of the text, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The fault, a sentence.
     pub reason: String,
 }
 
@@ -135,7 +135,7 @@ fn at(line: usize, reason: &str) -> Malformed {
     Malformed { line, reason: reason.to_owned() }
 }
 
-/// The last line of a complete file.
+/// The line that closes a completely written file.
 const END_MARK: &str = "#END";
 
 #[cfg(test)]

@@ -288,8 +288,8 @@ impl EtcdSource {
 }
 
 impl Reconciler {
-    /// A record for a key with a value that cannot be read. It makes a faulty object, so that the object keeps its last
-    /// good form or is answered 503. None where the key belongs to no kind of object.
+    /// In place of an unreadable value: a record that makes a faulty object, so that it keeps its last good form
+    /// or is answered 503. None where the key is of no kind of object.
     fn faulty_record(&self, stray: &Stray) -> Option<Record> {
         let key = stored_key::parse(&stray.path)?;
         let text = Written::unreadable(&stray.reason);

@@ -1,4 +1,4 @@
-//! The trait of the place that the writes of one batch go to. It refuses to know what is written and who may.
+//! The trait of the place that the writes of one batch go to. It refuses to know contents and permissions.
 
 use model::Key;
 

@@ -123,7 +123,7 @@ impl ControlLoop {
 }
 
 impl Reconciler {
-    /// What has to change for the snapshot to hold `entries` of `medium` and nothing else, and the paths that are no objects.
+    /// The changes that make the snapshot hold `entries` of `medium` and nothing else, and the paths that are no objects.
     pub(super) fn differing(
         &self,
         medium: Medium,

@@ -28,7 +28,7 @@ pub(crate) type Wake = Arc<dyn Fn() + Send + Sync>;
 /// A source of the configuration. Every method runs on the reconciling thread and brings what it reads or writes into
 /// force by the reconciler. A source that is only read keeps the defaults, which refuse with [`Source::refusal`].
 pub(crate) trait Source: Send {
-    /// What does not change about it.
+    /// Its facts that do not change.
     fn facts(&self) -> SourceFacts;
 
     /// Brings the first configuration into force. A source that is told of changes from other threads calls `wake`.

@@ -1,5 +1,5 @@
-//! The embedded store as the source: it is loaded once, written in durable transactions, swept of objects whose time is
-//! up, and lent to another process during an upgrade. It refuses to know how the store keeps things.
+//! The embedded store as the source: it is loaded once, written in durable transactions, swept of expired
+//! objects, and lent to another process during an upgrade. It refuses to know how the store keeps things.
 
 mod journal;
 mod whole;
@@ -125,7 +125,7 @@ impl Source for EmbeddedStore {
         let revision = store.revision();
         if revision != reconciler.snapshot.revision() {
             let records = store.load()?;
-            // What is no object was told of at the start.
+            // Paths of no object were reported at the start.
             let (changes, _) = reconciler.differing(Medium::Store, records);
             let catalog = &reconciler.parts.catalog;
             let applied = reconciler.snapshot.apply(catalog, &changes, revision, Policy::Lenient);
@@ -217,7 +217,7 @@ impl Source for EmbeddedStore {
     }
 }
 
-/// Who removes objects whose time is up.
+/// The author of the removal of expired objects.
 const THE_CLOCK: &str = "weir";
 /// Objects removed in one sweep; the rest goes with the next.
 const MAX_SWEPT: usize = 10_000;

@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 use stdx::nearest::nearest;
 
-/// A type whose values users write.
+/// A type of values that users write.
 pub(crate) trait Attribute: Sized {
     /// Its JSON Schema.
     fn schema() -> Value;
@@ -15,7 +15,7 @@ pub(crate) trait Attribute: Sized {
     /// Reads a written value.
     ///
     /// # Errors
-    /// What does not fit, as a sentence.
+    /// The misfit, as a sentence.
     fn read(written: Value) -> Result<Self, String>;
 
     /// The value as a user would write it.
@@ -51,7 +51,7 @@ macro_rules! attributes {
             /// Takes the attributes out of `fields` and leaves the rest.
             ///
             /// # Errors
-            /// What does not fit, as a sentence.
+            /// The misfit, as a sentence.
             $visibility fn take(fields: &mut $crate::shared::attributes::Fields) -> Result<Self, String> {
                 Ok($name {
                     $($field: fields.take(stringify!($field), attributes!(@value $type $(, $default)?))?,)*
@@ -213,7 +213,7 @@ impl Fields {
     /// Takes the attribute `name`; `absent` where it is not written.
     ///
     /// # Errors
-    /// What does not fit, as a sentence.
+    /// The misfit, as a sentence.
     pub(crate) fn take<T: Attribute>(&mut self, name: &str, absent: Option<T>) -> Result<T, String> {
         match self.0.shift_remove(name) {
             Some(written) => T::read(written).map_err(|reason| format!("{name}: {reason}")),
@@ -221,7 +221,7 @@ impl Fields {
         }
     }
 
-    /// Refuses what was not taken; `known` are the names of all attributes.
+    /// Refuses fields that were not taken; `known` are the names of all attributes.
     ///
     /// # Errors
     /// The first unknown field, with the name that was probably meant.

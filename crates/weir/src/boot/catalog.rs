@@ -20,7 +20,7 @@ pub(crate) fn catalog_with(settings: &Settings, options: CheckOptions) -> Catalo
     adjusted(settings, catalog(settings.plugins.as_deref(), options))
 }
 
-/// The catalog of a running instance, whose plugins keep their state in `states`.
+/// The catalog of a running instance; its plugins keep their state in `states`.
 pub(crate) fn running_catalog(settings: &Settings, states: &Arc<StateRegistry>) -> Catalog {
     let info = |kind: &PluginKind| kind.info_with(states);
     adjusted(settings, catalog_of(settings.plugins.as_deref(), settings.check_options(), info))

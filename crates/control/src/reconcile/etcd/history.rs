@@ -1,5 +1,5 @@
-//! Older versions of the configuration in etcd: notes say who made them, and etcd's own past what they changed. It changes
-//! nothing.
+//! Older versions of the configuration in etcd: notes name their authors, and etcd's own past holds their changes. It
+//! changes nothing.
 
 use model::Kind;
 
@@ -27,7 +27,7 @@ impl EtcdSource {
         Ok(VersionList { revision, oldest: self.oldest_known(reconciler), versions })
     }
 
-    /// One version of etcd: who made it is noted there, what it changed is in etcd's own past.
+    /// One version of etcd: its author is noted there, and its changes are in etcd's own past.
     pub(super) fn noted_version(
         &self,
         reconciler: &Reconciler,

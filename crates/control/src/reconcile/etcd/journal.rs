@@ -1,5 +1,5 @@
-//! The writes of one batch as operations that etcd is asked to do once all of them are checked. It refuses to know what is
-//! written and who may.
+//! The writes of one batch as operations that etcd is asked to do once all of them are checked. It refuses to know
+//! contents and permissions.
 
 use std::collections::HashSet;
 

@@ -164,7 +164,7 @@ impl EtcdSource {
 }
 
 impl Differing {
-    /// What etcd is asked to do: only if the object is what it is taken for.
+    /// The operation for etcd, under the condition that the object has not changed.
     fn operation(&self, view: &View, sealer: &Sealer) -> Operation {
         let text = self.after.as_ref();
         let text = text.map(|text| sealer.seal_for(Medium::Etcd, &self.key, text).into_owned());

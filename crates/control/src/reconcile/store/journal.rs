@@ -1,4 +1,4 @@
-//! The writes of one batch in a transaction of the embedded store. It refuses to know what is written and who may.
+//! The writes of one batch in a transaction of the embedded store. It refuses to know contents and permissions.
 
 use super::super::journal::{Indices, Journal, Put};
 use crate::sealing::{Medium, Sealer};
@@ -16,7 +16,7 @@ impl<'a> StoreJournal<'a> {
         StoreJournal { transaction, sealer }
     }
 
-    /// Says whose the writes are from now on.
+    /// Sets the author of the writes from now on.
     pub(super) fn sign(&mut self, label: Label) {
         self.transaction.sign(label);
     }

@@ -65,9 +65,9 @@ impl EmbeddedStore {
         let now_ms = reconciler.parts.clock.unix_ms();
         let mut differing = Vec::new();
         for (path, record) in store.since(version)?.ok_or_else(unknown)? {
-            // What is no object was told of at the start, and is left alone.
+            // Paths of no object were reported at the start, and are left alone.
             let Some(key) = stored_key::parse(&path) else { continue };
-            // An object whose time is up by now would only be removed again.
+            // An object that has expired by now would only be removed again.
             let record = record
                 .filter(|record| record.expires_at_ms.is_none_or(|expires_at_ms| expires_at_ms > now_ms));
             let expires_at_ms = record.as_ref().and_then(|record| record.expires_at_ms);
