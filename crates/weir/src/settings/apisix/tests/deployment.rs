@@ -1,10 +1,10 @@
-//! Tables: who may use the Admin API, where objects come from, with which keys and plugins.
+//! Tables: access to the Admin API, the source of objects, the keyring and the plugins.
 
 use super::super::parse;
 use super::{check, gives, read, refused, told};
 
 #[test]
-fn who_may_use_the_admin_api() {
+fn admin_keys_and_networks() {
     let admin = |text: &str| format!("deployment:\n  admin:\n    {text}\n");
     check(
         &admin(
@@ -180,7 +180,7 @@ fn secrets_are_encrypted_with_the_keyring() {
 }
 
 #[test]
-fn plugins_that_are_not_there_are_named() {
+fn missing_plugins_are_named() {
     check(
         "apisix: {}\nplugins:\n  - key-auth\n  - openid-connect\n  - cors\n  - my-own\n",
         &["plugins Some([\"key-auth\", \"cors\"])"],
