@@ -68,15 +68,15 @@ settings! {
         ssl_ciphers: Option<String> = parse::tls_ciphers("NAME:…", ""),
         /// Curves of the key exchange by OpenSSL's names, the preferred one first. Without it, all that are safe.
         ssl_curves: Option<String> = parse::tls_curves("NAME:…", ""),
-        /// The server name whose certificate is shown to clients that name none, or one without a certificate. Without it,
+        /// The server name of the certificate that is shown to clients that name none, or one without a certificate. Without it,
         /// they are refused with an alert.
         fallback_sni: Option<String> = parse::optional_text("NAME", ""),
         /// Let clients resume sessions by tickets, with keys that all workers share and that change twice a day.
         ssl_session_tickets: bool = parse::switch("true|false", "true"),
         /// Milliseconds that a client gets for its TLS handshake.
         tls_handshake_timeout_ms: u64 = parse::number::<10, 600_000>("MS", "10000"),
-        /// File that the secrets of every TLS connection are appended to, for debugging with captured packets. Whoever reads
-        /// it reads all traffic: never set it in production.
+        /// File that the secrets of every TLS connection are appended to, for debugging with captured packets. With it
+        /// all traffic can be read: never set it in production.
         tls_key_log: Option<PathBuf> = parse::optional_path("FILE", ""),
     }
     section "Configuration source" {

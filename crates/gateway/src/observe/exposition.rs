@@ -177,7 +177,7 @@ pub fn write_certificates(sites: &SiteTable, text: &mut String) {
     }
 }
 
-/// Sites whose certificates are in the metrics; a scrape of more would be megabytes.
+/// The most sites in the metrics; a scrape of more would be megabytes.
 const MAX_CERTIFICATES: usize = 10_000;
 
 fn write_stalls<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {

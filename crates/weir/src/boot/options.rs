@@ -47,7 +47,7 @@ pub(super) fn engine(settings: &Settings) -> Options {
 /// The port of HTTPS where nothing listens for TLS here: another gateway may end TLS in front.
 const HTTPS_PORT: u16 = 9443;
 
-/// What clients' handshakes are made under.
+/// The settings of clients' handshakes.
 pub(super) fn tls(settings: &Settings) -> ServerSettings {
     ServerSettings {
         versions: settings.ssl_protocols,

@@ -126,7 +126,9 @@ fn every_fault_of_a_file_has_its_line() {
     check("colour: blue", &["weir.yaml:1: colour: no such setting; `weir run --help` lists them"]);
     check(
         "ssl_protocols: TLSv1.1",
-        &["weir.yaml:1: ssl_protocols: TLSv1.1 is not supported because its protection is broken"],
+        &[
+            "weir.yaml:1: ssl_protocols: TLSv1.1 is not supported because its protection is broken (RFC 8996): write TLSv1.2, TLSv1.3",
+        ],
     );
     check(
         "admin_key: abc",
@@ -200,8 +202,8 @@ fn faults_of_environment_and_flags_name_source() {
     );
     check(
         &[],
-        &["--ssl-ciphers", "RC4-MD5"],
-        &["--ssl-ciphers: RC4-MD5 is no cipher suite that can be used"],
+        &["--ssl-curves", "P-521"],
+        &["--ssl-curves: P-521 is no curve that can be used: X25519MLKEM768, X25519, prime256v1, secp384r1"],
     );
     check(&[], &["--admin", "off", "--admin", "off"], &["--admin: takes one value, 2 were given"]);
 }

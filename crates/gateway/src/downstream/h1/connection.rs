@@ -27,7 +27,7 @@ pub(crate) struct Connection {
     pub(super) partial: Option<PartialHead>,
     /// The capacity of the client's socket as the last exchange left it.
     pub(super) room: KeptSendCapacity,
-    /// What TLS knows of it.
+    /// The facts of its TLS layer, if there is one.
     tls: Option<Rc<TlsContext>>,
     /// Its place in the worker's count, given back with it.
     counted: ConnectionGuard,

@@ -107,6 +107,7 @@ fn etcd_as_the_provider() {
          password: word-of-etcd\n    timeout: 3\n    watch_timeout: 50\n    \
          tls: {cert: /c.pem, key: /k.pem, verify: false, sni: etcd.example}\n",
         &[
+            "proxy_tls []",
             "admin None",
             "source Etcd",
             "etcd_endpoints [\"https://192.0.2.1:2379\", \"https://192.0.2.2:2379\"]",
@@ -126,7 +127,10 @@ fn etcd_as_the_provider() {
         &format!("{off}deployment: {{etcd: {{host: ['http://127.0.0.1:2379'], user: ''}}}}"),
         &["source Etcd"],
     );
-    gives(&format!("{off}deployment: {{role: control_plane, etcd: {{}}}}"), &["proxy []", "source Etcd"]);
+    gives(
+        &format!("{off}deployment: {{role: control_plane, etcd: {{}}}}"),
+        &["proxy []", "proxy_tls []", "source Etcd"],
+    );
     check(
         &format!("{off}deployment: {{etcd: {{hosts: []}}}}"),
         &["source Etcd"],

@@ -61,11 +61,11 @@ fn ssl_gives_the_listeners_and_settings_of_tls() {
         &[],
     );
     refused(
-        "apisix:\n  ssl:\n    ssl_protocols: TLSv1.1 TLSv1.2\n    ssl_ciphers: RC4-MD5\n    listen: [{port: x}]\n",
+        "apisix:\n  ssl:\n    ssl_protocols: TLSv1.1 TLSv1.2\n    ssl_ciphers: RC4-MD5\n    listen: [{port: x}, {port: 1}]\n",
         &[
+            "5: apisix.ssl.listen[0]: `0.0.0.0:x` is not `IP:PORT`",
             "3: apisix.ssl.ssl_protocols: TLSv1.1 is not supported because its protection is broken",
             "4: apisix.ssl.ssl_ciphers: RC4-MD5 is no cipher suite that can be used",
-            "5: apisix.ssl.listen[0]: `0.0.0.0:x` is not `IP:PORT`",
         ],
     );
     told(
