@@ -37,7 +37,7 @@ pub(super) async fn serve(link: Rc<Link>, key: StreamKey, connection: Connection
     exchange.connection = connection;
     let info = link.engine().take_request(key, &mut exchange.request);
     exchange.request.version = Version::Http2;
-    exchange.stats.request_bytes = exchange.request.headers.memory() as u64;
+    exchange.stats.request_bytes = info.map_or(0, |info| info.block_bytes as u64);
     let mut server = H2Stream::new(link, key, info, exchange);
     let refused = match arrival {
         Arrival::Whole => refusal(exchange),

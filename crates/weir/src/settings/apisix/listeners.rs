@@ -43,7 +43,7 @@ pub(super) fn node_listen(draft: &mut Draft<'_>, spot: &Spot<'_>) {
         let entry = match &item.content {
             Content::Map(_) => {
                 names(draft, &spot, &["ip", "port", "enable_http2", "enable_http3"]);
-                no_http2(draft, &spot);
+                protocols(draft, &spot);
                 let text = |name: &str| item.get(name).and_then(Node::text).map(str::to_owned);
                 Entry { ip: text("ip"), port: text("port").unwrap_or_else(|| "9080".to_owned()) }
             }
@@ -59,12 +59,15 @@ pub(super) fn node_listen(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     draft.listening.proxy = Some((spot.at(), entries));
 }
 
-/// An entry of a listener that asks for a protocol which is not there: clients that speak HTTP/1.1 are served.
-fn no_http2(draft: &mut Draft<'_>, spot: &Spot<'_>) {
-    for name in ["enable_http2", "enable_http3"] {
-        if let Some(asked) = spot.node.get(name).filter(|node| node.text() == Some("true")) {
-            let reason = "this version speaks HTTP/1.1 only".to_owned();
-            draft.remark(&format!("{}.{name}", spot.key), asked.line, reason);
+/// Protocols of a single listener: HTTP/2 is a switch of the whole gateway, as in APISIX since 3.9; HTTP/3 is not there, and
+/// its clients fall back to what is.
+fn protocols(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    for (name, value, reason) in [
+        ("enable_http2", "false", "HTTP/2 is switched off for all listeners by `apisix.enable_http2: false`"),
+        ("enable_http3", "true", "this version has no HTTP/3"),
+    ] {
+        if let Some(asked) = spot.node.get(name).filter(|node| node.text() == Some(value)) {
+            draft.remark(&format!("{}.{name}", spot.key), asked.line, reason.to_owned());
         }
     }
 }

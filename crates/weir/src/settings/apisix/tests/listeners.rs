@@ -16,13 +16,14 @@ fn the_proxy_listens_where_it_says() {
         &["proxy [0.0.0.0:9081, [::]:9081, 127.0.0.1:1]"],
     );
     gives("apisix: {enable_ipv6: false}", &[]);
+    gives("apisix: {enable_http2: false}", &["http2 false"]);
     gives("apisix: {node_listen: ${{PORT}}}", &["proxy [0.0.0.0:9000]"]);
     gives("apisix: {node_listen: '${{OTHER:=9001}}'}", &["proxy [0.0.0.0:9001]"]);
     check(
-        "apisix:\n  node_listen:\n    - port: 1\n      enable_http2: true\n      prot: 2\n",
+        "apisix:\n  node_listen:\n    - port: 1\n      enable_http2: false\n      prot: 2\n",
         &["proxy [0.0.0.0:1]"],
         &[
-            "4: apisix.node_listen[0].enable_http2: warning: this version speaks HTTP/1.1 only",
+            "4: apisix.node_listen[0].enable_http2: warning: HTTP/2 is switched off for all listeners by `apisix.enable_http2: false`",
             "5: apisix.node_listen[0].prot: warning: there is no such key; did you mean `port`?",
         ],
         &[],
