@@ -11,7 +11,7 @@ use stdx::buffer::{Buffer, LARGE_BYTES, SMALL_BYTES};
 use crate::body::Capacity;
 use crate::h1::peek_reader::PeekReader;
 use exchange::deadline::{Deadline, StepTimer};
-use net::env::Stream;
+use net::transport::Transport;
 
 /// One end of a tunnel, in any protocol.
 pub(crate) trait TunnelEnd {
@@ -44,7 +44,7 @@ pub(crate) trait TunnelEnd {
 }
 
 /// A connection that has left its protocol, and the bytes already read from it.
-pub(crate) struct Duplex<S = Stream> {
+pub(crate) struct Duplex<S = Transport> {
     pub(crate) stream: S,
     pub(crate) buffer: Buffer,
 }
@@ -62,7 +62,7 @@ pub(crate) struct SocketEnd<S> {
     reader: PeekReader,
 }
 
-impl<S: BorrowMut<Stream>> TunnelEnd for SocketEnd<S> {
+impl<S: BorrowMut<Transport>> TunnelEnd for SocketEnd<S> {
     #[inline]
     fn held(&self) -> &[u8] {
         self.reader.buffer.filled()

@@ -124,8 +124,9 @@ mod tests {
 
     #[test]
     fn lists_are_read_or_refused_with_the_known_names() {
-        let named =
-            |list| suites(provider(), list).map(|found| found.iter().map(|one| suite(one.suite())).collect());
+        fn named(list: &str) -> Result<Vec<&'static str>, String> {
+            suites(provider(), list).map(|found| found.iter().map(|one| suite(one.suite())).collect())
+        }
         let check = |list: &str, expected: Result<Vec<&str>, &str>| match (named(list), expected) {
             (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{list}"),
             (Err(found), Err(expected)) => assert!(found.starts_with(expected), "{list}: {found}"),
