@@ -13,6 +13,7 @@ pub mod exchange_script;
 pub mod exchange_tunnel;
 pub mod expression_twin;
 pub mod fields;
+pub mod http2;
 pub mod naive_head;
 pub mod path;
 pub mod path_twin;

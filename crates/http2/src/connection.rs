@@ -29,7 +29,7 @@ use crate::frame::PREFACE;
 use crate::hpack::{Decoder, Encoder};
 use crate::output::Output;
 use crate::streams::{StreamKey, Streams};
-use crate::{ConnectionError, PeerSettings};
+use crate::{ConnectionError, PeerSettings, pool};
 use heads::HeadBlock;
 use receive::Reading;
 use records::Records;
@@ -46,13 +46,13 @@ pub struct Connection {
     streams: Streams,
     events: VecDeque<Event>,
     flood: Flood,
-    /// What the next received byte belongs to.
+    /// The part of a frame or preface that the next received byte belongs to.
     reading: Reading,
-    /// The start of a frame whose rest has not arrived.
+    /// The start of a frame; its rest has not arrived.
     partial: Vec<u8>,
     /// Frames, or header blocks of several frames, that arrived as a whole.
     finished: u32,
-    /// A header block whose CONTINUATION frames have not arrived.
+    /// A header block; its CONTINUATION frames have not all arrived.
     block: Option<Box<HeadBlock>>,
     send_window: SendWindow,
     receive_window: ReceiveWindow,
@@ -150,9 +150,7 @@ impl Connection {
                 return Some(event);
             }
         }
-        if self.events.capacity() > KEPT_EVENTS {
-            self.events = VecDeque::new();
-        }
+        pool::give_events(std::mem::take(&mut self.events));
         let event = self.next_grant();
         self.is_turn_over = event.is_none();
         event
@@ -210,6 +208,14 @@ impl Connection {
             + self.waiting.capacity() * size_of::<StreamKey>()
     }
 
+    /// Queues an event.
+    fn report(&mut self, event: Event) {
+        if self.events.capacity() == 0 {
+            self.events = pool::take_events();
+        }
+        self.events.push_back(event);
+    }
+
     /// Prepares the stream of an event for its delivery; false if the event is stale, because its stream is gone.
     fn announce(&mut self, event: &Event) -> bool {
         let Some(key) = event.stream() else { return true };
@@ -224,12 +230,9 @@ impl Connection {
                 stream.is_known = true;
                 true
             }
-            Event::Data(_) => std::mem::take(&mut stream.data_queued) && stream.reset.is_none(),
-            Event::End(_) => stream.reset.is_none(),
+            Event::Data(_) => std::mem::take(&mut stream.data_queued) && stream.is_readable(),
+            Event::End(_) => stream.is_readable(),
             _ => true,
         }
     }
 }
-
-/// Events for which an idle connection keeps memory.
-const KEPT_EVENTS: usize = 16;

@@ -37,13 +37,14 @@ impl Limits {
     pub const EARLY_PRIORITIES: usize = 16;
     /// Identifiers of streams that were reset, kept to tell late frames from faults.
     pub const RESET_RECORDS: usize = 128;
-    /// Slots for streams, times the limit of open ones: streams whose exchange is being logged have a slot as well.
+    /// Slots for streams, times the limit of open ones: streams that are complete and not released, for
+    /// instance while they are logged, have a slot as well.
     pub const SLOTS_PER_STREAM: usize = 2;
 
     /// The interval of all rates: long enough for bursts of real clients, short enough to forgive them.
     pub const RATE_INTERVAL_MS: u64 = 10_000;
     /// RST_STREAM frames from the peer for streams that were not complete: a closed browser tab cancels up to 100; one more
-    /// for each completed stream. Rapid reset (CVE-2023-44487) sends thousands.
+    /// for each completed stream. Not counted by clients. Rapid reset (CVE-2023-44487) sends thousands.
     pub const RATE_PEER_RESETS: u32 = 200;
     /// Resets that faults of the peer made this side send (MadeYouReset, CVE-2025-8671): a client without faults causes
     /// none, except refusals of streams before it knows their limit.

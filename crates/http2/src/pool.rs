@@ -1,8 +1,10 @@
-//! Memory that connections of one thread borrow while they have work: byte vectors and stored heads. It refuses to know
-//! what they are used for. Idle connections hold none of it.
+//! Memory that connections of one thread borrow while they have work: byte vectors, stored heads and queues of events. It
+//! refuses to know what they are used for. Idle connections hold none of it.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 
+use crate::Event;
 use crate::head::StoredHead;
 
 /// An empty vector, with the capacity of an earlier use.
@@ -49,6 +51,24 @@ pub(crate) fn give_head(mut head: Box<StoredHead>) {
     });
 }
 
+/// An empty queue of events.
+pub(crate) fn take_events() -> VecDeque<Event> {
+    POOL.try_with(|pool| pool.borrow_mut().events.pop()).ok().flatten().unwrap_or_default()
+}
+
+/// Takes back a queue of events, which is empty.
+pub(crate) fn give_events(events: VecDeque<Event>) {
+    if events.capacity() == 0 || events.capacity() > KEPT_EVENTS {
+        return;
+    }
+    let _ = POOL.try_with(|pool| {
+        let pool = &mut pool.borrow_mut().events;
+        if pool.len() < POOLED_EVENT_QUEUES {
+            pool.push(events);
+        }
+    });
+}
+
 /// Frees the memory that the pool of this thread holds.
 pub fn clear_pools() {
     let _ = POOL.try_with(|pool| *pool.borrow_mut() = Pool::EMPTY);
@@ -59,10 +79,11 @@ struct Pool {
     // Boxes, so that a stream has one pointer and a head is moved by its pointer.
     #[allow(clippy::vec_box)]
     heads: Vec<Box<StoredHead>>,
+    events: Vec<VecDeque<Event>>,
 }
 
 impl Pool {
-    const EMPTY: Self = Self { bytes: Vec::new(), heads: Vec::new() };
+    const EMPTY: Self = Self { bytes: Vec::new(), heads: Vec::new(), events: Vec::new() };
 }
 
 thread_local! {
@@ -73,6 +94,10 @@ thread_local! {
 const POOLED_VECTORS: usize = 128;
 /// A larger vector is freed: it belonged to an unusual body or head.
 const KEPT_CAPACITY_BYTES: usize = 128 * 1024;
+/// Queues of events that a thread keeps: connections have one while they work only.
+const POOLED_EVENT_QUEUES: usize = 16;
+/// A queue for more events is freed: it belonged to a burst.
+const KEPT_EVENTS: usize = 1024;
 /// Heads that a thread keeps: streams that are busy at the same moment.
 const POOLED_HEADS: usize = 256;
 /// A larger head is freed; ordinary ones take one or two KiB.

@@ -82,11 +82,10 @@ impl PeerSettings {
         };
         match setting {
             HEADER_TABLE_SIZE => self.header_table_bytes = value,
-            ENABLE_PUSH => {
-                if flag("ENABLE_PUSH is neither 0 nor 1")? && from_server {
-                    return Err(ConnectionError::protocol("a server enabled push"));
-                }
+            ENABLE_PUSH if flag("ENABLE_PUSH is neither 0 nor 1")? && from_server => {
+                return Err(ConnectionError::protocol("a server enabled push"));
             }
+            ENABLE_PUSH => {}
             MAX_CONCURRENT_STREAMS => self.max_concurrent_streams = value,
             INITIAL_WINDOW_SIZE if value > MAX_31_BITS => {
                 return Err(ConnectionError::flow_control("INITIAL_WINDOW_SIZE above 2^31-1"));

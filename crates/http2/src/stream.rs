@@ -3,7 +3,7 @@
 use crate::connection::Reset;
 use crate::flow::{ReceiveWindow, SendWindow};
 use crate::head::StoredHead;
-use crate::{Priority, pool};
+use crate::{ErrorCode, Priority, pool};
 
 /// How far one direction of a stream has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,6 +104,12 @@ impl Stream {
         self.receiving == Side::Ended && self.sending == Side::Ended
     }
 
+    /// Whether the received message can still be taken. A peer that resets with NO_ERROR after its whole message declines the
+    /// other direction only (RFC 9113 section 8.1).
+    pub(crate) fn is_readable(&self) -> bool {
+        self.reset.is_none_or(|reset| reset.code == ErrorCode::NO_ERROR && self.receiving == Side::Ended)
+    }
+
     /// Whether the peer's message has ended without content and trailers.
     pub(crate) fn is_ended_by_head(&self) -> bool {
         self.receiving == Side::Ended && self.received_bytes == 0 && self.trailers.is_none()
@@ -120,7 +126,6 @@ impl Stream {
     /// Gives the memory of content, head and trailers back to the pool.
     pub(crate) fn drop_content(&mut self) {
         pool::give_bytes(std::mem::take(&mut self.data));
-        self.head.take().map(pool::give_head);
-        self.trailers.take().map(pool::give_head);
+        self.head.take().into_iter().chain(self.trailers.take()).for_each(pool::give_head);
     }
 }

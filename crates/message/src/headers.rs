@@ -250,11 +250,13 @@ impl Headers {
 
     fn write_line(&mut self, name: &[u8], value: &[u8]) -> (Span, Span) {
         let start = self.bytes.len();
+        let value_start = start + name.len() + b": ".len();
+        let value_end = value_start + value.len();
+        // Growing once costs less than four times.
+        self.bytes.reserve(value_end + b"\r\n".len() - start);
         self.bytes.extend_from_slice(name);
         self.bytes.extend_from_slice(b": ");
-        let value_start = self.bytes.len();
         self.bytes.extend_from_slice(value);
-        let value_end = self.bytes.len();
         self.bytes.extend_from_slice(b"\r\n");
         (Span::new(start, start + name.len()), Span::new(value_start, value_end))
     }

@@ -19,6 +19,7 @@ const MOST: &[(&str, [usize; 3])] = &[
     ("crates/exchange", [1, 0, 0]),
     ("crates/gateway", [105, 132, 0]),
     ("crates/http1", [9, 16, 0]),
+    ("crates/http2", [0, 0, 0]),
     ("crates/lab", [84, 181, 0]),
     ("crates/message", [0, 0, 0]),
     ("crates/model", [30, 78, 0]),

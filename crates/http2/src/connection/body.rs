@@ -35,10 +35,7 @@ impl Connection {
             return BodyState::Reset(Reset { code: ErrorCode::CANCEL, by, is_unprocessed: false, reason });
         };
         match stream.reset {
-            // A server that declines the rest of the request has sent its whole response.
-            Some(reset) if reset.code != ErrorCode::NO_ERROR || stream.receiving != Side::Ended => {
-                BodyState::Reset(reset)
-            }
+            Some(reset) if !stream.is_readable() => BodyState::Reset(reset),
             _ if !stream.data.is_empty() => BodyState::Data(stream.data.len()),
             _ if stream.receiving == Side::Ended => {
                 BodyState::End { has_trailers: stream.trailers.is_some() }
@@ -47,7 +44,7 @@ impl Connection {
         }
     }
 
-    /// Swaps the received bytes of a stream with `buffer`, whose bytes are forgotten and whose memory receives the next ones.
+    /// Swaps the received bytes of a stream with `buffer`. The bytes in it are forgotten; its memory receives the next ones.
     /// Returns their number. Their window stays taken until [`consume`](Connection::consume).
     pub fn take_data(&mut self, key: StreamKey, buffer: &mut Vec<u8>) -> usize {
         buffer.clear();
@@ -77,7 +74,7 @@ impl Connection {
         true
     }
 
-    /// Writes data of a stream whose head was written, as much as its [`capacity`](Connection::capacity) allows; returns how
+    /// Writes data of a stream behind its head, as much as its [`capacity`](Connection::capacity) allows; returns how
     /// many bytes that is. With `ends_stream` the message ends if all was written. A stream that could not write everything
     /// waits for [`Event::Writable`](super::Event::Writable).
     pub fn write_data(&mut self, key: StreamKey, data: &[u8], ends_stream: bool) -> usize {
@@ -116,7 +113,7 @@ impl Connection {
         count
     }
 
-    /// Ends the message of a stream whose head was written, with trailers if there are some that may be sent. Does nothing if
+    /// Ends the message of a stream behind its head, with trailers if there are some that may be sent. Does nothing if
     /// it has ended.
     pub fn finish(&mut self, key: StreamKey, trailers: Option<&Headers>) {
         let is_open = self

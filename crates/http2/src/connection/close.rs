@@ -74,18 +74,9 @@ impl Connection {
     pub fn ping(&mut self) -> u32 {
         self.ping_count = self.ping_count.wrapping_add(1);
         if self.failure.is_none() {
-            let number = self.ping_count.to_be_bytes();
-            let payload = [
-                KEEP_ALIVE_MARK[0],
-                KEEP_ALIVE_MARK[1],
-                KEEP_ALIVE_MARK[2],
-                KEEP_ALIVE_MARK[3],
-                number[0],
-                number[1],
-                number[2],
-                number[3],
-            ];
-            frame::write_ping(self.output.buffer(), 0, payload);
+            let [a, b, c, d] = KEEP_ALIVE_MARK;
+            let [e, f, g, h] = self.ping_count.to_be_bytes();
+            frame::write_ping(self.output.buffer(), 0, [a, b, c, d, e, f, g, h]);
         }
         self.ping_count
     }
@@ -97,7 +88,7 @@ impl Connection {
                 self.finish_shutdown();
             }
         } else if let Some(number) = payload.strip_prefix(&KEEP_ALIVE_MARK) {
-            self.events.push_back(Event::Pong(frame::read_u32(number)));
+            self.report(Event::Pong(frame::read_u32(number)));
         }
     }
 
@@ -121,7 +112,11 @@ impl Connection {
     ) -> Result<(), ConnectionError> {
         let Some(stream) = self.streams.get(key) else { return Ok(()) };
         let (id, was_reset) = (stream.id, stream.reset.is_some());
-        self.send_fault(id, code)?;
+        // A server has no more first faults than this side has started streams, and other requests share the connection.
+        if self.is_server || was_reset {
+            self.flood.charge(Cost::LocalReset)?;
+        }
+        self.send_reset(id, code);
         if !was_reset {
             self.end_stream(key, Reset { code, by: ResetBy::Fault, is_unprocessed: false, reason });
         }
@@ -131,7 +126,9 @@ impl Connection {
     /// Resets a stream without a slot, because of a fault of the peer or because there are too many.
     pub(super) fn refuse(&mut self, id: u32, code: ErrorCode) -> Result<(), ConnectionError> {
         self.records.reset(id, true);
-        self.send_fault(id, code)
+        self.flood.charge(Cost::LocalReset)?;
+        self.send_reset(id, code);
+        Ok(())
     }
 
     /// Marks a stream as reset. The gateway learns of it if it knows the stream, which then keeps its slot until it is
@@ -146,13 +143,12 @@ impl Connection {
         }
         stream.reset = Some(reset);
         stream.sending = Side::Ended;
-        let is_orderly = reset.code == ErrorCode::NO_ERROR && stream.receiving == Side::Ended;
-        if !is_orderly {
+        if !stream.is_readable() {
             stream.drop_content();
             let held = std::mem::take(&mut stream.held_bytes);
             self.give_connection_back(held);
         }
-        self.events.push_back(Event::Reset(key, reset.code));
+        self.report(Event::Reset(key, reset.code));
     }
 
     /// Takes a stream that is complete out of the count of open ones.
@@ -178,10 +174,8 @@ impl Connection {
         self.report_drained();
     }
 
-    fn send_fault(&mut self, id: u32, code: ErrorCode) -> Result<(), ConnectionError> {
-        self.flood.charge(Cost::LocalReset)?;
+    fn send_reset(&mut self, id: u32, code: ErrorCode) {
         frame::write_reset(self.output.control(frame::HEADER_BYTES + 4), id, code);
-        Ok(())
     }
 
     fn finish_shutdown(&mut self) {
@@ -196,7 +190,7 @@ impl Connection {
             && self.streams.len() == 0
             && !std::mem::replace(is_reported, true)
         {
-            self.events.push_back(Event::Drained);
+            self.report(Event::Drained);
         }
     }
 

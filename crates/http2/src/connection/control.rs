@@ -6,7 +6,7 @@ use super::{Connection, Event, Reset, ResetBy};
 use crate::error::{ConnectionError, ErrorCode};
 use crate::flood::Cost;
 use crate::frame::{self, FrameHeader, MAX_31_BITS, flag};
-use crate::stream::{Side, Waiting};
+use crate::stream::Waiting;
 use crate::{Limits, Priority};
 
 impl Connection {
@@ -86,9 +86,8 @@ impl Connection {
         if stream.reset.is_some() || stream.is_complete() {
             return self.flood.charge(Cost::LateFrame);
         }
-        // After a complete response this is how a server declines the rest of the request (RFC 9113 section 8.1).
-        let is_orderly = !self.is_server && stream.receiving == Side::Ended && code == ErrorCode::NO_ERROR;
-        if !is_orderly {
+        // A server can reset no more streams than this side has started, and other requests share the connection.
+        if self.is_server {
             self.flood.charge(Cost::PeerReset)?;
         }
         let is_unprocessed = code == ErrorCode::REFUSED_STREAM;
@@ -133,7 +132,7 @@ impl Connection {
         // A later GOAWAY may only lower it (RFC 9113 section 6.8).
         let last_id = self.peer_last_id.map_or(last_id, |earlier| earlier.min(last_id));
         self.peer_last_id = Some(last_id);
-        self.events.push_back(Event::GoAway(code));
+        self.report(Event::GoAway(code));
         if self.is_server {
             return Ok(());
         }

@@ -159,7 +159,7 @@ impl Connection {
         stream.store(bytes);
         stream.held_bytes += bytes.len() as u32;
         if !std::mem::replace(&mut stream.data_queued, true) {
-            self.events.push_back(Event::Data(key));
+            self.report(Event::Data(key));
         }
     }
 

@@ -14,7 +14,7 @@ pub enum Event {
     /// A head arrived: a request (server), or an interim or final response (client). A server's driver knows the stream from
     /// this event on and has to [`release`](Connection::release) it.
     Head(StreamKey),
-    /// A request arrived whose fields exceed the limits; it has no head to take. The driver answers 431 and releases it.
+    /// A request arrived with fields beyond the limits; it has no head to take. The driver answers 431 and releases it.
     HeadTooLarge(StreamKey),
     /// Data arrived. One event may stand for several frames.
     Data(StreamKey),
@@ -103,7 +103,7 @@ pub struct ResponseInfo {
 }
 
 impl Connection {
-    /// Moves a request that arrived into `head`, whose earlier memory goes back to the pool. None if there is none.
+    /// Moves a request that arrived into `head`; the earlier memory of `head` goes back to the pool. None if there is none.
     ///
     /// The authority is also the first field, as `host`; a Cookie field that came in parts is one field.
     pub fn take_request(&mut self, key: StreamKey, head: &mut RequestHead) -> Option<RequestInfo> {

@@ -64,7 +64,7 @@ impl<'a> HeadWriter<'a> {
         }
     }
 
-    /// Begins a field whose value comes in parts.
+    /// Begins a field with a value that comes in parts.
     pub fn begin(&mut self, name: &str) {
         if self.text.capacity() == 0 {
             self.text = pool::take_bytes();

@@ -14,7 +14,7 @@ use crate::stream::{Side, Stream};
 use crate::streams::StreamKey;
 use crate::{Limits, pool};
 
-/// A header block whose end has not arrived.
+/// A header block; its end has not arrived.
 #[derive(Debug)]
 pub(super) struct HeadBlock {
     pub(super) stream: u32,
@@ -39,7 +39,7 @@ struct Complete<'a> {
     bytes: &'a [u8],
 }
 
-/// What a block is for.
+/// The purpose of a block.
 enum Target {
     /// A request on a new stream.
     New,
@@ -214,7 +214,7 @@ impl Connection {
             Parsed::TooLarge => None,
         };
         if is_beyond_end || is_full {
-            head.map(pool::give_head);
+            head.into_iter().for_each(pool::give_head);
             return self.refuse(id, ErrorCode::REFUSED_STREAM);
         }
         let mut stream = Stream::new(id, self.peer.initial_window_bytes, self.receive_initial);
@@ -229,7 +229,7 @@ impl Connection {
         stream.head = head;
         let key = self.streams.insert(PooledBox::new(stream));
         self.active += 1;
-        self.events.push_back(if is_good { Event::Head(key) } else { Event::HeadTooLarge(key) });
+        self.report(if is_good { Event::Head(key) } else { Event::HeadTooLarge(key) });
         Ok(())
     }
 
@@ -256,7 +256,7 @@ impl Connection {
             pool::give_head(earlier);
         }
         if !std::mem::replace(&mut stream.head_queued, true) {
-            self.events.push_back(Event::Head(key));
+            self.report(Event::Head(key));
         }
         self.settle(key);
         Ok(())
@@ -298,7 +298,7 @@ impl Connection {
             return self.stream_fault(key, ErrorCode::PROTOCOL_ERROR, reason);
         }
         stream.receiving = Side::Ended;
-        self.events.push_back(Event::End(key));
+        self.report(Event::End(key));
         self.settle(key);
         Ok(())
     }
@@ -325,7 +325,7 @@ impl Stream {
     }
 }
 
-/// Drops the fields of a block whose stream is gone.
+/// Drops the fields of a block, because its stream is gone.
 struct Dropped;
 
 impl FieldVisitor for Dropped {

@@ -8,7 +8,7 @@ use crate::frame::{FrameHeader, HEADER_BYTES, PREFACE, flag, kind};
 use crate::streams::StreamKey;
 use crate::{Limits, pool};
 
-/// What the next received byte belongs to.
+/// The part of a frame or preface that the next received byte belongs to.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Reading {
     /// The client's preface, of which so many bytes have arrived.
@@ -33,8 +33,8 @@ pub(super) struct DataFrame {
 
 impl Connection {
     /// Takes bytes that were read from the transport, at the time `now_ms` of a clock that does not go back. All of them are
-    /// consumed: a frame whose rest has not arrived is kept inside, at most 16 KiB and its header; data goes to its stream at
-    /// once.
+    /// consumed: the start of a frame is kept inside until its rest arrives, at most 16 KiB and its header; data goes to its
+    /// stream at once.
     ///
     /// # Errors
     /// The peer broke a rule of the connection or costs too much. GOAWAY is in the output: the driver writes it and closes.

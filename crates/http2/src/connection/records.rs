@@ -1,4 +1,4 @@
-//! What a connection remembers of streams without a slot, all of it bounded: which were reset, which identifiers were
+//! The memory of a connection about streams without a slot, all of it bounded: which were reset, which identifiers were
 //! skipped, priorities of streams that have not come. It refuses to know frames.
 
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ pub(super) struct Records {
     early: Vec<(u32, Priority)>,
 }
 
-/// The state of a stream without a slot whose identifier was used or passed over.
+/// The state of a stream without a slot, after its identifier was used or passed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Closed {
     /// Both sides ended it, or it was reset long ago.

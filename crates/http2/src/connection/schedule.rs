@@ -67,7 +67,7 @@ impl Connection {
         }
     }
 
-    /// Grants capacity to the stream whose turn it is. Reservations of the turn before are void.
+    /// Grants capacity to the next stream of the queue. Reservations of the turn before are void.
     pub(super) fn next_grant(&mut self) -> Option<Event> {
         if self.is_turn_over {
             self.turn = self.turn.wrapping_add(1);
@@ -99,7 +99,7 @@ impl Connection {
         None
     }
 
-    /// The place in the queue of the stream whose turn it is: of the lowest urgency value the one that waits longest. If that
+    /// The place in the queue of the stream that comes next: of the lowest urgency value the one that waits longest. If that
     /// one is not incremental, the one that was started first goes before it, so that such responses come one by one.
     fn next_in_queue(&self) -> usize {
         let priority = |place: usize| {

@@ -74,7 +74,7 @@ impl Connection {
             self.change_send_windows(change)?;
         }
         frame::write_header(self.output.control(HEADER_BYTES), 0, kind::SETTINGS, flag::ACK, 0);
-        self.events.push_back(Event::SettingsChanged);
+        self.report(Event::SettingsChanged);
         Ok(())
     }
 

@@ -118,7 +118,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// A literal whose first byte has the index of its name in `bits` bits: six for one that is inserted.
+    /// A literal. Its first byte has the index of its name in `bits` bits: six for one that is inserted.
     fn literal(
         &mut self,
         block: &mut &[u8],

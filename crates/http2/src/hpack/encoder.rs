@@ -194,17 +194,18 @@ impl Index {
     }
 }
 
-/// Appends a string in the shorter form.
+/// Appends a string in the shorter form; a very short one as it is.
 #[inline]
 fn string(out: &mut Vec<u8>, text: &[u8]) {
-    let length = huffman::encoded_length(text);
-    if length < text.len() {
-        integer::write(out, 0x80, 7, length);
-        huffman::encode(text, out);
-    } else {
-        integer::write(out, 0x00, 7, text.len());
-        out.extend_from_slice(text);
+    if text.len() >= HUFFMAN_BYTES_MIN {
+        let length = huffman::encoded_length(text);
+        if length < text.len() {
+            integer::write(out, 0x80, 7, length);
+            return huffman::encode(text, out);
+        }
     }
+    integer::write(out, 0x00, 7, text.len());
+    out.extend_from_slice(text);
 }
 
 /// Appends a name in lower case.
@@ -256,6 +257,8 @@ fn mix(word: u64, hash: u32) -> u32 {
 /// The largest table that this encoder uses, the default of the protocol: connections are many, and a larger table saves
 /// little.
 const TABLE_BYTES_MAX: usize = 4096;
+/// A shorter string would save one or two bytes, which is not worth coding it on both sides.
+const HUFFMAN_BYTES_MIN: usize = 8;
 /// Slots for entries and names: twice the number of ordinary entries in a full table.
 const ENTRY_SLOTS: usize = 128;
 /// Slots for fields seen once.

@@ -7,7 +7,17 @@ use super::HpackError;
 
 /// Appends the decoded string. At most 8/5 of the input's length is appended.
 pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
-    out.reserve(input.len() * 8 / SHORTEST_BITS as usize + 1);
+    let start = out.len();
+    // Writing into a slice of the greatest length costs less than growing with each symbol.
+    out.resize(start + input.len() * 8 / SHORTEST_BITS as usize + 1, 0);
+    let length = decode_into(input, &mut out[start..]);
+    out.truncate(start + length.unwrap_or(0));
+    length.map(drop)
+}
+
+/// Decodes into a slice that is long enough; returns the length of the string.
+fn decode_into(input: &[u8], out: &mut [u8]) -> Result<usize, HpackError> {
+    let mut written = 0;
     // The unread bits, from the top; bits below the `count` highest are zero.
     let (mut bits, mut count, mut rest) = (0_u64, 0_u32, input);
     loop {
@@ -36,13 +46,14 @@ pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> 
         if symbol == END_OF_STRING {
             return Err(HpackError::Huffman);
         }
-        out.push(symbol as u8);
+        out[written] = symbol as u8;
+        written += 1;
         bits <<= length;
         count -= length;
     }
     // The padding is the start of EOS, shorter than a byte: all bits are ones.
     let is_padding = count < 8 && bits.leading_ones() >= count;
-    if is_padding { Ok(()) } else { Err(HpackError::Huffman) }
+    if is_padding { Ok(written) } else { Err(HpackError::Huffman) }
 }
 
 /// Bytes of the encoded string.

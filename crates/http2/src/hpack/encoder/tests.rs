@@ -64,6 +64,7 @@ fn pseudo_fields_use_the_static_table() {
         (Pseudo::Scheme, "https", true, 1, 1),
         (Pseudo::Path, "/", false, 1, 1),
         (Pseudo::Path, "/0", false, 4, 4),
+        (Pseudo::Path, "/00000000", false, 8, 8),
         (Pseudo::Status, "404", true, 1, 1),
         (Pseudo::Status, "503", true, 5, 1),
         (Pseudo::Authority, "0.example", true, 9, 1),

@@ -1,0 +1,13 @@
+//! The engine from outside: frames in, events and frames out. Each module is one concern.
+#![allow(clippy::unwrap_used)]
+
+mod client;
+mod cuts;
+mod faults;
+mod flow;
+mod limits;
+mod memory;
+mod priorities;
+mod shutdown;
+mod streams;
+mod wire;
