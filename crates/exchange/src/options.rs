@@ -56,6 +56,8 @@ pub struct Limits {
     pub max_matched_body_bytes: usize,
     /// Bytes of a request body with a declared length that must have come before an endpoint is selected; 0 is none.
     pub wait_for_body_bytes: usize,
+    /// HTTP/2 of clients.
+    pub http2: Http2Limits,
     /// Requests of one connection; 0 is without limit.
     pub max_requests_per_connection: u64,
     /// Client connections of the whole process.
@@ -91,6 +93,7 @@ impl Default for Limits {
             // At half the least rate this takes the window in which that is judged. So little that it comes in one piece with
             // most heads, and that a client which sends it by the byte holds less than 8 KiB.
             wait_for_body_bytes: 2_048,
+            http2: Http2Limits::default(),
             max_requests_per_connection: 0,
             max_connections: 100_000,
             // Behind a balancer all clients are one address: a default would cut a whole site off.
@@ -98,6 +101,34 @@ impl Default for Limits {
             // How much there is, is the machine's to say.
             memory_limit_bytes: 0,
             adaptive_concurrency: false,
+        }
+    }
+}
+
+/// Whether clients may speak HTTP/2, and what one of their connections may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Http2Limits {
+    /// Whether HTTP/2 is served: by ALPN over TLS, by prior knowledge without TLS.
+    pub is_enabled: bool,
+    /// Streams that a connection may have open at the same time; further ones are refused, so that the client may send them
+    /// again.
+    pub max_streams: u32,
+    /// Bytes of a request body that may wait here while its endpoint takes none.
+    pub stream_window_bytes: u32,
+    /// The same for all streams of a connection together.
+    pub connection_window_bytes: u32,
+}
+
+impl Default for Http2Limits {
+    fn default() -> Http2Limits {
+        Http2Limits {
+            is_enabled: true,
+            // A browser opens about 100; each costs an exchange of some KiB.
+            max_streams: 128,
+            // At 20 ms of distance about 6 MB/s for one upload.
+            stream_window_bytes: 128 * 1024,
+            // The memory that one client can hold by uploads that an endpoint does not take.
+            connection_window_bytes: 1024 * 1024,
         }
     }
 }

@@ -119,6 +119,18 @@ pub trait ResponseSink {
         false
     }
 
+    /// Whether a final response other than a refusal has to switch protocols: the request is an extended CONNECT (RFC 8441),
+    /// whose 2xx response opens a tunnel.
+    fn must_switch_protocols(&self) -> bool {
+        false
+    }
+
+    /// Whether the client is certain to take no response. After [`poll_closed`](ResponseSink::poll_closed) alone it may have
+    /// closed its sending side only.
+    fn is_gone(&self) -> bool {
+        false
+    }
+
     /// Ends the connection after this exchange, because the rest of the request cannot be found on it.
     fn close_afterwards(&mut self) {}
 }

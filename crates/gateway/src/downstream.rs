@@ -3,5 +3,6 @@
 
 pub(crate) mod connection_guard;
 pub(crate) mod h1;
+pub(crate) mod h2;
 pub(crate) mod listener_state;
 pub(crate) mod tls;

@@ -19,6 +19,7 @@ mod target;
 mod turn;
 mod upload;
 mod wait;
+mod websocket;
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! A tunnel between two byte streams: forwards bytes both ways, with backpressure, until both sides have closed. Each
 //! direction holds a buffer only while it has bytes, and at most a small one while its receiver takes none.
 
+use std::borrow::BorrowMut;
 use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -12,10 +13,100 @@ use crate::h1::peek_reader::PeekReader;
 use exchange::deadline::{Deadline, StepTimer};
 use net::transport::Transport;
 
-/// One end of a tunnel: a connection that has left its protocol, and the bytes already read from it.
+/// One end of a tunnel, in any protocol.
+pub(crate) trait TunnelEnd {
+    /// Bytes that were read and not consumed.
+    fn held(&self) -> &[u8];
+    /// Takes `count` of the held bytes.
+    fn consume(&mut self, count: usize);
+    /// All held bytes were passed on.
+    ///
+    /// # Errors
+    /// Bytes of the sender are lost.
+    fn commit(&mut self) -> io::Result<()>;
+    /// The other end takes no bytes: gives memory back as far as the sender can keep them.
+    ///
+    /// # Errors
+    /// Those of [`TunnelEnd::commit`].
+    fn release(&mut self) -> io::Result<()>;
+    /// Reads on, when none are held; how many bytes are held then. 0 is the end of the stream.
+    fn poll_fill(&mut self, cx: &mut Context<'_>, capacity: Capacity) -> Poll<io::Result<usize>>;
+    /// Takes some of `data` to send it; how many bytes were taken.
+    fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>>;
+    /// Waits until a write is likely to take something.
+    fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+    /// Tells the peer that nothing more is sent.
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+    /// Makes the end of this value show the peer that the stream was cut.
+    fn reset_on_close(&mut self);
+    /// Takes [`TunnelEnd::reset_on_close`] back, because both ways have ended.
+    fn end_on_close(&mut self);
+}
+
+/// A connection that has left its protocol, and the bytes already read from it.
 pub(crate) struct Duplex<S = Transport> {
     pub(crate) stream: S,
     pub(crate) buffer: Buffer,
+}
+
+impl<S> Duplex<S> {
+    /// The end of a tunnel that it is.
+    pub(crate) fn into_end(self) -> SocketEnd<S> {
+        SocketEnd { stream: self.stream, reader: PeekReader::new(self.buffer) }
+    }
+}
+
+/// The end of a tunnel that has a connection to itself.
+pub(crate) struct SocketEnd<S> {
+    stream: S,
+    reader: PeekReader,
+}
+
+impl<S: BorrowMut<Transport>> TunnelEnd for SocketEnd<S> {
+    #[inline]
+    fn held(&self) -> &[u8] {
+        self.reader.buffer.filled()
+    }
+
+    #[inline]
+    fn consume(&mut self, count: usize) {
+        self.reader.buffer.consume(count);
+    }
+
+    #[inline]
+    fn commit(&mut self) -> io::Result<()> {
+        self.reader.commit(self.stream.borrow_mut())
+    }
+
+    fn release(&mut self) -> io::Result<()> {
+        self.reader.release(self.stream.borrow_mut())
+    }
+
+    #[inline]
+    fn poll_fill(&mut self, cx: &mut Context<'_>, capacity: Capacity) -> Poll<io::Result<usize>> {
+        self.reader.poll_fill(cx, self.stream.borrow_mut(), false, capacity)
+    }
+
+    #[inline]
+    fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        self.stream.borrow_mut().poll_write(cx, data)
+    }
+
+    fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.borrow_mut().poll_third_free(cx)
+    }
+
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.borrow_mut().poll_shutdown(cx)
+    }
+
+    fn reset_on_close(&mut self) {
+        self.stream.borrow().reset_on_close();
+    }
+
+    fn end_on_close(&mut self) {
+        self.stream.borrow().end_on_close();
+    }
 }
 
 /// Bytes that a tunnel has forwarded.
@@ -28,8 +119,8 @@ pub(crate) struct Passed {
 }
 
 /// One direction of a tunnel.
+#[derive(Default)]
 struct Way {
-    reader: PeekReader,
     /// The last read filled its buffer, so more than a single message is coming.
     is_bulk: bool,
     /// The writing side takes nothing.
@@ -42,11 +133,6 @@ struct Way {
 }
 
 impl Way {
-    fn new(buffer: Buffer) -> Way {
-        let reader = PeekReader::new(buffer);
-        Way { reader, is_bulk: false, is_stuck: false, ended: false, closed: false, bytes: 0 }
-    }
-
     /// How to read on. A single message is kept until it is taken; of a bulk transfer the bytes that are not taken stay
     /// in the kernel.
     fn piece(&self) -> Capacity {
@@ -58,26 +144,26 @@ impl Way {
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        from: &mut Transport,
-        to: &mut Transport,
+        from: &mut impl TunnelEnd,
+        to: &mut impl TunnelEnd,
         moved: &mut bool,
     ) -> Poll<io::Result<()>> {
         loop {
-            while !self.reader.buffer.is_empty() {
-                let written = to.poll_write(cx, self.reader.buffer.filled());
+            while !from.held().is_empty() {
+                let written = to.poll_write(cx, from.held());
                 self.is_stuck = written.is_pending();
                 if self.is_stuck {
-                    self.reader.release(from)?;
+                    from.release()?;
                 }
                 let count = ready!(written)?;
                 if count == 0 {
                     return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
                 }
-                self.reader.buffer.consume(count);
+                from.consume(count);
                 self.bytes += count as u64;
                 *moved = true;
             }
-            self.reader.commit(from)?;
+            from.commit()?;
             if self.closed {
                 return Poll::Ready(Ok(()));
             }
@@ -88,10 +174,10 @@ impl Way {
             }
             if self.is_stuck {
                 // Without held bytes no write can show whether the socket has capacity.
-                ready!(to.poll_third_free(cx))?;
+                ready!(to.poll_writable(cx))?;
             }
             let piece = self.piece();
-            let count = ready!(self.reader.poll_fill(cx, from, false, piece))?;
+            let count = ready!(from.poll_fill(cx, piece))?;
             self.ended = count == 0;
             self.is_bulk = count >= SMALL_BYTES;
         }
@@ -101,20 +187,19 @@ impl Way {
 /// Runs the tunnel until both directions have ended, one of them failed, or no byte passed for `idle_timeout_ms`.
 pub(crate) async fn run(
     deadline: &Deadline,
-    client: Duplex<&mut Transport>,
-    endpoint: Duplex,
+    mut client: impl TunnelEnd,
+    mut endpoint: impl TunnelEnd,
     idle_timeout_ms: u64,
 ) -> Passed {
-    let (mut up, mut down) = (Way::new(client.buffer), Way::new(endpoint.buffer));
-    let (client, mut endpoint) = (client.stream, endpoint.stream);
+    let (mut up, mut down) = (Way::default(), Way::default());
     let mut timer = StepTimer::default();
     // If an error, a stop or a panic ends this task early, that must not look like the orderly end of both directions.
     client.reset_on_close();
     endpoint.reset_on_close();
     let in_order = poll_fn(|cx| {
         let mut moved = false;
-        let up_done = up.poll(cx, client, &mut endpoint, &mut moved);
-        let down_done = down.poll(cx, &mut endpoint, client, &mut moved);
+        let up_done = up.poll(cx, &mut client, &mut endpoint, &mut moved);
+        let down_done = down.poll(cx, &mut endpoint, &mut client, &mut moved);
         match (up_done, down_done) {
             (Poll::Ready(Err(_)), _) | (_, Poll::Ready(Err(_))) => return Poll::Ready(false),
             (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => return Poll::Ready(true),

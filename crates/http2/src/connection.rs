@@ -50,6 +50,8 @@ pub struct Connection {
     reading: Reading,
     /// The start of a frame; its rest has not arrived.
     partial: Vec<u8>,
+    /// Frames, or header blocks of several frames, that arrived as a whole.
+    finished: u32,
     /// A header block; its CONTINUATION frames have not all arrived.
     block: Option<Box<HeadBlock>>,
     send_window: SendWindow,
@@ -115,6 +117,7 @@ impl Connection {
             flood: Flood::default(),
             reading: if is_server { Reading::Preface(0) } else { Reading::FirstFrame },
             partial: Vec::new(),
+            finished: 0,
             block: None,
             send_window: SendWindow::new(DEFAULT_WINDOW),
             receive_window: ReceiveWindow::new(DEFAULT_WINDOW),
@@ -179,6 +182,12 @@ impl Connection {
     /// Number of streams that the driver has not released.
     pub fn stream_count(&self) -> usize {
         self.streams.len()
+    }
+
+    /// Whether a frame or a header block has begun and not ended: a number that stays the same until its rest has arrived, so
+    /// that a driver can time it. The content of DATA frames does not count, because streams take it as it comes.
+    pub fn unfinished(&self) -> Option<u32> {
+        (self.block.is_some() || !self.partial.is_empty()).then_some(self.finished)
     }
 
     /// The fault that ended the connection.

@@ -34,6 +34,8 @@ pub(crate) struct StoredHead {
     pub(crate) status: u16,
     pub(crate) content_length: Option<u64>,
     pub(crate) priority: Option<Priority>,
+    /// Bytes of the compressed block.
+    pub(crate) block_bytes: usize,
 }
 
 impl StoredHead {

@@ -35,7 +35,7 @@ pub use connection::{
 pub use error::{ConnectionError, ErrorCode};
 pub use head::Scheme;
 pub use limits::Limits;
-pub use pool::clear_pools;
+pub use pool::{clear_pools, recycle};
 pub use priority::Priority;
 pub use settings::PeerSettings;
 pub use streams::StreamKey;

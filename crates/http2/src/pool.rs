@@ -27,6 +27,11 @@ pub(crate) fn give_bytes(mut bytes: Vec<u8>) {
     });
 }
 
+/// Takes back memory that [`take_data`](crate::Connection::take_data) handed out.
+pub fn recycle(bytes: Vec<u8>) {
+    give_bytes(bytes);
+}
+
 /// An empty head.
 pub(crate) fn take_head() -> Box<StoredHead> {
     POOL.try_with(|pool| pool.borrow_mut().heads.pop()).ok().flatten().unwrap_or_default()

@@ -51,6 +51,9 @@ settings! {
         proxy: Vec<SocketAddr> = parse::listeners("ADDR,…", "0.0.0.0:9080"),
         /// Addresses the proxy listens on for TLS, with the certificates of `ssls` objects. As `proxy` in all else.
         proxy_tls: Vec<SocketAddr> = parse::listeners("ADDR,…", "0.0.0.0:9443"),
+        /// Serve HTTP/2 to clients of the proxy: over TLS to those that ask for it by ALPN, without TLS to those that begin with
+        /// it (prior knowledge). HTTP/1 is served on the same addresses either way.
+        http2: bool = parse::switch("true|false", "true"),
         /// Address of the Admin API, or `off`.
         admin: Option<SocketAddr> = parse::listener("ADDR", "127.0.0.1:9180"),
         /// Address of the control API, which tells what this node runs, or `off`.
@@ -286,8 +289,16 @@ settings! {
         /// slowly then holds no connection to one. 0 is none. Only for a body with a declared length; one in chunks may
         /// be half of a conversation, and goes on at once.
         wait_for_body_bytes: usize = parse::size::<0, 1_048_576>("BYTES", "2048"),
-        /// Requests after which a connection is closed; 0 is no limit.
+        /// Requests after which a connection is closed; 0 is no limit. An HTTP/2 connection is sent GOAWAY first.
         max_requests_per_connection: u64 = parse::number::<0, { i64::MAX as u64 }>("N", "0"),
+        /// Requests that one HTTP/2 connection may have in flight. Further ones are refused in a way that lets the client send
+        /// them again. A browser opens about 100.
+        http2_max_streams: u32 = parse::count::<1, 1_000>("N", "128"),
+        /// Bytes of one request body over HTTP/2 that may wait here while its node takes none; a client sends no more than that
+        /// ahead. More lets one upload over a long distance go faster, and each request hold more memory.
+        http2_stream_window_bytes: u32 = parse::count::<65_535, 16_777_216>("BYTES", "131072"),
+        /// The same for all requests of an HTTP/2 connection together: the memory that one client can hold by uploads.
+        http2_connection_window_bytes: u32 = parse::count::<65_535, 67_108_864>("BYTES", "1048576"),
         /// Most open client connections of the whole process. Past it, the connection that has been silent longest is closed
         /// for a new one: first one that has never sent a byte, then an idle one. Where all have a request in flight, the
         /// new one is closed at once.

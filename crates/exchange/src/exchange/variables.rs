@@ -9,6 +9,7 @@ mod time;
 
 use std::net::IpAddr;
 
+use message::Version;
 use router::RequestView;
 use router::vars::{BuiltinVariable as Builtin, GaveUp, Value, Variable, VariableSource};
 
@@ -144,6 +145,11 @@ impl Exchange {
             })),
             Builtin::Connection => Some(Value::from(connection.id)),
             Builtin::ConnectionRequests => Some(Value::from(connection.requests)),
+            Builtin::Http2 => Some(Value::borrowed(match (self.request.version, connection.scheme) {
+                (Version::Http2, super::Scheme::Https) => b"h2",
+                (Version::Http2, super::Scheme::Http) => b"h2c",
+                _ => b"",
+            })),
             Builtin::Https => match connection.scheme {
                 super::Scheme::Https => Some(Value::borrowed(b"on")),
                 super::Scheme::Http => Some(Value::borrowed(b"")),

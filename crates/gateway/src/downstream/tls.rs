@@ -12,6 +12,7 @@ use super::h1::connection::Connection;
 use super::h1::linger::linger;
 use super::h1::serve;
 use super::h1::timer::ConnectionTimer;
+use super::h2;
 use super::listener_state::OpenListener;
 use crate::observe::idle_counts::IdleState;
 use exchange::exchange::TlsContext;
@@ -37,17 +38,23 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
     let place = AddressPlace { counted: Some(counted), peer };
     let Some(tls) = context.generation().tls.clone() else { return };
     let sites = || context.generation().sites.clone();
-    let handshake = accept(stream, &tls, sites, Alpn::Http1);
+    let has_http2 = context.local.options.limits.http2.is_enabled;
+    let handshake = accept(stream, &tls, sites, if has_http2 { Alpn::Http2 } else { Alpn::Http1 });
     let outcome = within_deadline(handshake, id, &listener, &timer).await;
     timer.end_idle();
     let status = &context.status;
     match outcome {
         Some(Ok(Accepted { stream, facts, site })) => {
             bump(if facts.is_resumed { &status.tls_resumed } else { &status.tls_full }, 1);
+            let is_http2 = stream.alpn() == Some(b"h2");
             let tls = Rc::new(TlsContext { facts, site });
             let counted = place.into_guard();
             let connection = Connection::new(stream.into(), id, peer, listener, counted, Some(tls));
-            env::spawn(serve::serve(connection, timer));
+            if is_http2 {
+                env::spawn(h2::serve::serve(connection, timer));
+            } else {
+                env::spawn(serve::serve(connection, timer));
+            }
         }
         Some(Err(AcceptFault::NotTls { stream, is_text })) => {
             bump(&status.tls_failed, 1);

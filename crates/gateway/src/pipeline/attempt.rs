@@ -17,6 +17,7 @@ use super::run::{Outcome, Run};
 use super::target::Forward;
 use super::upload::{Progress, Upload};
 use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor, gone};
+use super::websocket;
 use crate::body::{AttemptProgress, BodyLength, DownstreamStream, UpstreamStream};
 use crate::context::WorkerContext;
 use crate::upstream::service::{CheckedOutNode, Checkout};
@@ -180,6 +181,10 @@ async fn exchange_with<S: DownstreamStream>(
         permit.answered(run.local().recent_ns() / 1_000);
     }
 
+    if server.must_switch_protocols() && (200..300).contains(&exchange.response.status) {
+        // Passed on, it would say that the tunnel is open.
+        return Err(Failure::new(Cause::BadResponse, "it answered without switching protocols"));
+    }
     if exchange.response.status == 101 {
         return PooledBox::pin(switch_protocols(run, exchange, server, chains)).await;
     }
@@ -198,6 +203,9 @@ async fn switch_protocols<S: DownstreamStream>(
 ) -> Result<Ended, Failure> {
     if !poll_fn(|cx| Poll::Ready(server.can_switch_protocols(cx))).await {
         return Err(Failure::new(Cause::BadRequest, "bytes were sent before the protocol was switched"));
+    }
+    if server.must_switch_protocols() {
+        websocket::accept_over_http2(exchange)?;
     }
     respond::respond_head(run, exchange, server, chains).await?;
     server.start_response(exchange, BodyLength::None);

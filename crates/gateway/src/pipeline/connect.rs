@@ -37,6 +37,9 @@ pub(super) async fn connect<S: DownstreamStream>(
         if let Poll::Ready(connected) = connecting.as_mut().poll(cx) {
             return Poll::Ready(connected);
         }
+        if server.is_gone() {
+            return Poll::Ready(Err(gone()));
+        }
         let left_ms = ends_ms.saturating_sub(local.now_ms());
         if armed && deadline.expired() {
             if deadline.is_overdue() || left_ms == 0 {

@@ -41,6 +41,9 @@ pub(super) async fn proxy<S: DownstreamStream>(
     }
     let mut upload = Upload::new(run, chains, exchange);
     exchange.decision.is_upgrade = wants_websocket(exchange, chains, upload.length(server));
+    if server.must_switch_protocols() && !exchange.decision.is_upgrade {
+        return Err(Failure::new(Cause::NotImplemented, "the route does not take WebSocket"));
+    }
     let mut key_hash = hash_key::key_hash(upstream, exchange);
     let mut failed =
         FailedAttempts { nodes: SmallVec::new(), last: None, repeat: None, repeated: false, started_ns };

@@ -89,6 +89,8 @@ pub struct RequestInfo {
     pub is_end: bool,
     /// The priority in force.
     pub priority: Priority,
+    /// Bytes of the head as it arrived, compressed and without the headers of its frames.
+    pub block_bytes: usize,
 }
 
 /// Facts of a response besides its head.
@@ -114,6 +116,7 @@ impl Connection {
             content_length: stored.content_length,
             is_end: stream.is_ended_by_head(),
             priority: stream.priority,
+            block_bytes: stored.block_bytes,
         };
         pool::give_head(stored);
         Some(info)

@@ -207,7 +207,10 @@ impl Connection {
                 pool::give_head(head);
                 return self.refuse(id, ErrorCode::PROTOCOL_ERROR);
             }
-            Parsed::Good(head) => Some(head),
+            Parsed::Good(mut head) => {
+                head.block_bytes = block.bytes.len();
+                Some(head)
+            }
             Parsed::TooLarge => None,
         };
         if is_beyond_end || is_full {

@@ -151,6 +151,9 @@ impl Connection {
             // RFC 9113 section 4.1: unknown types are ignored.
             _ => self.flood.charge(Cost::Unknown),
         }?;
+        if self.block.is_none() {
+            self.finished = self.finished.wrapping_add(1);
+        }
         if self.output.control_bytes() > Limits::CONTROL_OUTPUT_BYTES {
             return Err(ConnectionError::calm("the peer does not read the answers to its frames"));
         }

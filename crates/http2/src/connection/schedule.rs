@@ -32,6 +32,12 @@ impl Connection {
         capacity
     }
 
+    /// Bytes of data that the windows of the stream and of the connection allow. The stream does not begin to wait.
+    pub fn window(&self, key: StreamKey) -> usize {
+        let window = self.streams.get(key).map_or(0, |stream| stream.send_window.available());
+        window.min(self.send_window.available())
+    }
+
     /// Puts a stream into the queue.
     pub(super) fn enqueue(&mut self, key: StreamKey) {
         if let Some(stream) = self.streams.get_mut(key)

@@ -63,6 +63,8 @@ builtin_variables! {
     Host = "host",
     /// The name of the machine the gateway runs on.
     Hostname = "hostname",
+    /// `h2` for HTTP/2 over TLS, `h2c` without TLS, else empty.
+    Http2 = "http2",
     /// `on` over TLS, else empty.
     Https = "https",
     /// `?` if the request has a query, else empty.

@@ -8,7 +8,7 @@ use control::{AdminConfig, AdminKey};
 use exchange::client_address::RealIpOptions;
 use exchange::options::ForwardOptions;
 use exchange::options::Timeouts;
-use exchange::options::{Limits, Options};
+use exchange::options::{Http2Limits, Limits, Options};
 use gateway::observe::access_log::{self, AccessLog, Format, JsonField};
 use gateway::observe::log_writer::{LogWriter, Target};
 use message::HeadLimits;
@@ -78,6 +78,12 @@ fn limits(settings: &Settings) -> Limits {
         max_body_bytes: settings.max_body_bytes,
         max_matched_body_bytes: settings.max_matched_body_bytes,
         wait_for_body_bytes: settings.wait_for_body_bytes,
+        http2: Http2Limits {
+            is_enabled: settings.http2,
+            max_streams: settings.http2_max_streams,
+            stream_window_bytes: settings.http2_stream_window_bytes,
+            connection_window_bytes: settings.http2_connection_window_bytes,
+        },
         max_requests_per_connection: settings.max_requests_per_connection,
         max_connections: settings.max_connections,
         max_connections_per_address: settings.max_connections_per_address,

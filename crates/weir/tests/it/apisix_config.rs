@@ -186,7 +186,6 @@ fn a_node_starts_from_a_realistic_file() {
     assert_eq!(node.ask("metrics", "GET", "/apisix/prometheus/metrics", "", &Value::Null).0, 200);
     let warning = node.warning();
     for told in [
-        "apisix.node_listen[1].enable_http2 (line 7: this version speaks HTTP/1.1 only)",
         "apisix.proxy_cache (line 22: ",
         "unknown here, objects with one of them are faulty: openid-connect",
         "config_provider (line 46: no apisix.yaml lies beside it",

@@ -17,10 +17,10 @@ pub(crate) struct Connection {
     pub(crate) stream: Transport,
     pub(crate) input: Option<Buffer>,
     /// Number of the connection, unique in this process.
-    pub(super) id: u64,
+    pub(crate) id: u64,
     peer: Address,
     /// Requests begun on it.
-    pub(super) requests: u32,
+    pub(crate) requests: u32,
     /// The listener that accepted the connection; when the listener closes, the connection closes too.
     pub(crate) listener: Rc<OpenListener>,
     /// Progress of a partial request head, if one has come.
@@ -69,7 +69,7 @@ impl Connection {
     }
 
     /// The connection as its exchanges see it.
-    pub(super) fn context(&self) -> ConnectionContext {
+    pub(crate) fn context(&self) -> ConnectionContext {
         ConnectionContext {
             id: self.id,
             peer: self.peer,
@@ -78,6 +78,12 @@ impl Connection {
             requests: self.requests,
             tls: self.tls.clone(),
         }
+    }
+
+    /// Whether it may turn out to speak HTTP/2: no request has come before. Over TLS the handshake decides (RFC 9113 section
+    /// 3.2).
+    pub(super) fn takes_http2(&self) -> bool {
+        self.requests == 0 && self.tls.is_none()
     }
 
     /// A buffer to read from a client.
@@ -97,7 +103,7 @@ impl Connection {
 
     /// Whether the connection is to end after the exchange in flight.
     #[inline]
-    pub(super) fn is_closing(&self, now_ms: u64) -> bool {
+    pub(crate) fn is_closing(&self, now_ms: u64) -> bool {
         self.listener.is_closing(self.id, now_ms)
     }
 

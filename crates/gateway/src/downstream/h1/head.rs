@@ -51,6 +51,20 @@ pub(super) enum Arrived {
     Nothing,
     /// The connection has ended.
     End,
+    /// The preface of HTTP/2, or the part of it that shows what it is; the connection keeps all bytes.
+    Http2,
+}
+
+/// The start of the preface of HTTP/2 (RFC 9113 section 3.4) up to the end of what looks like a request head.
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
+/// As much of it as the parser of HTTP/1 has to see at least to refuse it.
+const HTTP2_PREFACE_LEAST: usize = b"PRI * HTTP/2".len();
+
+/// Whether the bytes that a fresh connection begins with, and that are no head of HTTP/1, are the preface of HTTP/2.
+#[cold]
+fn is_http2(input: &[u8]) -> bool {
+    let length = input.len().min(HTTP2_PREFACE.len());
+    length >= HTTP2_PREFACE_LEAST && input[..length] == HTTP2_PREFACE[..length]
 }
 
 /// Reads one request's head, once it has begun to arrive. A client that sends it in parts holds no exchange while the
@@ -76,6 +90,13 @@ pub(super) async fn read_head(
                         return Poll::Ready(Ok(Arrived::Head(wire)));
                     }
                     Ok(HeadStatus::Partial) => make_room(&mut input, &limits.head),
+                    Err(_)
+                        if limits.http2.is_enabled
+                            && connection.takes_http2()
+                            && is_http2(input.filled()) =>
+                    {
+                        return Poll::Ready(Ok(Arrived::Http2));
+                    }
                     Err(error) => return Poll::Ready(Err(head_failure(&error))),
                 }
             }

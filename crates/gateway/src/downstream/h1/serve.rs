@@ -13,10 +13,11 @@ use super::head::{Arrived, read_head};
 use super::linger::linger;
 use super::stream::{After, H1Stream};
 use super::timer::ConnectionTimer;
+use crate::downstream::h2;
 use crate::observe::idle_counts::IdleState;
 use crate::pipeline::{self, Outcome, Served};
 use crate::tunnel;
-use net::env::yield_when_spent;
+use net::env::{self, yield_when_spent};
 
 /// Serves a connection until it ends.
 pub(crate) async fn serve(mut connection: Box<Connection>, timer: ConnectionTimer) {
@@ -35,6 +36,7 @@ pub(crate) async fn serve(mut connection: Box<Connection>, timer: ConnectionTime
             After::HeadPartial => {}
             After::Close => return PooledBox::pin(linger(&mut connection, &timer)).await,
             After::Over => return,
+            After::Http2 => return env::spawn(h2::serve::serve(connection, timer)),
             After::Abort => return connection.stream.reset_on_close(),
         }
     }
@@ -132,6 +134,7 @@ async fn one_exchange(connection: &mut Connection, timer: &ConnectionTimer) -> A
         Ok(Arrived::Part) => return After::HeadPartial,
         Ok(Arrived::Nothing) => return After::KeepAlive,
         Ok(Arrived::End) => return After::Close,
+        Ok(Arrived::Http2) => return After::Http2,
         Err(failure) => {
             if connection.input.as_ref().is_some_and(|input| asks_for_head(input.filled())) {
                 // The method is all that is kept of a refused head: a response to HEAD must have no body.
@@ -173,7 +176,8 @@ async fn one_exchange(connection: &mut Connection, timer: &ConnectionTimer) -> A
         Outcome::Tunnel { endpoint, idle_timeout_ms } => {
             let (client, bytes) = server.into_duplex();
             local.give_bytes(bytes);
-            let tunnel = tunnel::run(&timer.deadline, client, *endpoint, idle_timeout_ms);
+            let tunnel =
+                tunnel::run(&timer.deadline, client.into_end(), endpoint.into_end(), idle_timeout_ms);
             let passed = PooledBox::pin(tunnel).await;
             exchange.stats.request_bytes += passed.up_bytes;
             exchange.stats.response_body_bytes += passed.down_bytes;

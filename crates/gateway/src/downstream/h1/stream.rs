@@ -33,6 +33,8 @@ pub(crate) enum After {
     KeepAlive,
     /// Nothing was exchanged: a part of a head has come, and the rest is waited for.
     HeadPartial,
+    /// It turned out to speak HTTP/2: the bytes that have come are its preface.
+    Http2,
     /// The connection ends in order: everything was sent, the peer may still be sending.
     Close,
     /// The connection is closed without lingering: nothing is in flight in either direction.

@@ -51,7 +51,7 @@ fn entries(draft: &mut Draft<'_>, spot: &Spot<'_>, default_port: &str) -> Vec<En
         let entry = match &item.content {
             Content::Map(_) => {
                 names(draft, &spot, &["ip", "port", "enable_http2", "enable_http3"]);
-                no_http2(draft, &spot);
+                protocols(draft, &spot);
                 let text = |name: &str| item.get(name).and_then(Node::text).map(str::to_owned);
                 Entry { ip: text("ip"), port: text("port").unwrap_or_else(|| default_port.to_owned()) }
             }
@@ -67,12 +67,15 @@ fn entries(draft: &mut Draft<'_>, spot: &Spot<'_>, default_port: &str) -> Vec<En
     entries
 }
 
-/// Remarks on an entry with HTTP/2 or HTTP/3: it is served with HTTP/1.1 only.
-fn no_http2(draft: &mut Draft<'_>, spot: &Spot<'_>) {
-    for name in ["enable_http2", "enable_http3"] {
-        if let Some(asked) = spot.node.get(name).filter(|node| node.text() == Some("true")) {
-            let reason = "this version speaks HTTP/1.1 only".to_owned();
-            draft.remark(&format!("{}.{name}", spot.key), asked.line, reason);
+/// Protocols of a single listener: HTTP/2 is a switch of the whole gateway, as in APISIX since 3.9; HTTP/3 is not there, and
+/// its clients fall back to what is.
+fn protocols(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    for (name, value, reason) in [
+        ("enable_http2", "false", "HTTP/2 is switched off for all listeners by `apisix.enable_http2: false`"),
+        ("enable_http3", "true", "this version has no HTTP/3"),
+    ] {
+        if let Some(asked) = spot.node.get(name).filter(|node| node.text() == Some(value)) {
+            draft.remark(&format!("{}.{name}", spot.key), asked.line, reason.to_owned());
         }
     }
 }
@@ -140,7 +143,7 @@ pub(super) fn ssl(draft: &mut Draft<'_>, spot: &Spot<'_>) {
         let entries = entries(draft, &spot, DEFAULT_TLS_PORT);
         draft.listening.tls = Some((spot.at(), entries));
     }
-    no_http2(draft, spot);
+    protocols(draft, spot);
     for (name, setting) in [("fallback_sni", "fallback_sni"), ("ssl_session_tickets", "ssl_session_tickets")]
     {
         if let Some((key, node)) = beneath(name) {

@@ -17,13 +17,14 @@ fn proxy_listens_on_its_addresses() {
         &["proxy [0.0.0.0:9081, [::]:9081, 127.0.0.1:1]", tls],
     );
     gives("apisix: {enable_ipv6: false}", &[]);
+    gives("apisix: {enable_http2: false}", &["http2 false"]);
     gives("apisix: {node_listen: ${{PORT}}}", &["proxy [0.0.0.0:9000]"]);
     gives("apisix: {node_listen: '${{OTHER:=9001}}'}", &["proxy [0.0.0.0:9001]"]);
     check(
-        "apisix:\n  node_listen:\n    - port: 1\n      enable_http2: true\n      prot: 2\n",
+        "apisix:\n  node_listen:\n    - port: 1\n      enable_http2: false\n      prot: 2\n",
         &["proxy [0.0.0.0:1]"],
         &[
-            "4: apisix.node_listen[0].enable_http2: warning: this version speaks HTTP/1.1 only",
+            "4: apisix.node_listen[0].enable_http2: warning: HTTP/2 is switched off for all listeners by `apisix.enable_http2: false`",
             "5: apisix.node_listen[0].prot: warning: there is no such key; did you mean `port`?",
         ],
         &[],
@@ -69,8 +70,8 @@ fn ssl_gives_the_listeners_and_settings_of_tls() {
         ],
     );
     told(
-        "apisix:\n  ssl:\n    listen:\n      - {port: 9443, enable_http2: true}\n",
-        &["4: apisix.ssl.listen[0].enable_http2: warning: this version speaks HTTP/1.1 only"],
+        "apisix:\n  ssl:\n    listen:\n      - {port: 9443, enable_http3: true}\n",
+        &["4: apisix.ssl.listen[0].enable_http3: warning: this version has no HTTP/3"],
     );
 }
 

@@ -1,0 +1,85 @@
+//! One exchange on a stream of HTTP/2, from the head that arrived to its log line. The pipeline does the work.
+
+use std::rc::Rc;
+
+use http2::StreamKey;
+use message::{Method, Version};
+use stdx::pooled::PooledBox;
+
+use super::link::Link;
+use super::stream::H2Stream;
+use super::tunnel_end::StreamEnd;
+use super::websocket;
+use crate::pipeline::{self, Outcome, Served};
+use crate::tunnel;
+use exchange::Exchange;
+use exchange::deadline::Deadline;
+use exchange::exchange::ConnectionContext;
+use exchange::failure::{Cause, Failure};
+
+/// How a request arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// With a head.
+    Whole,
+    /// With a head over the limits, of which nothing is kept.
+    TooLarge,
+}
+
+/// Serves the request on `key`.
+pub(super) async fn serve(link: Rc<Link>, key: StreamKey, connection: ConnectionContext, arrival: Arrival) {
+    let context = link.context.clone();
+    let local = &context.local;
+    let mut exchange = context.exchanges.checkout();
+    let exchange = &mut *exchange;
+    // The connection's task read the clock when the bytes arrived.
+    exchange.times.started_ns = local.recent_ns();
+    exchange.connection = connection;
+    let info = link.engine().take_request(key, &mut exchange.request);
+    exchange.request.version = Version::Http2;
+    exchange.stats.request_bytes = info.map_or(0, |info| info.block_bytes as u64);
+    let mut server = H2Stream::new(link, key, info, exchange);
+    let refused = match arrival {
+        Arrival::Whole => refusal(exchange),
+        Arrival::TooLarge => {
+            Some(Failure::new(Cause::HeadTooLarge, "the fields of the request exceed the limits"))
+        }
+    };
+    let deadline = Deadline::new(local);
+    let limits = &local.options.limits;
+    if limits.request_timeout_ms != 0 {
+        deadline.set_cap(exchange.times.started_ns / 1_000_000 + limits.request_timeout_ms);
+    }
+    let Served { outcome, log } = match refused {
+        None => pipeline::run(&context, exchange, &mut server, &deadline).await,
+        Some(failure) => {
+            PooledBox::pin(pipeline::refuse(&context, exchange, &mut server, &deadline, failure)).await
+        }
+    };
+    match outcome {
+        Outcome::Done => drop(server),
+        Outcome::Tunnel { endpoint, idle_timeout_ms } => {
+            deadline.clear_cap();
+            let client = StreamEnd::new(server);
+            let tunnel = tunnel::run(&deadline, client, endpoint.into_end(), idle_timeout_ms);
+            let passed = PooledBox::pin(tunnel).await;
+            exchange.stats.request_bytes += passed.up_bytes;
+            exchange.stats.response_body_bytes += passed.down_bytes;
+            exchange.stats.response_bytes += passed.down_bytes;
+            exchange.times.upstream_ended_ns = local.clock_ns();
+        }
+    }
+    pipeline::log(&context, exchange, log);
+}
+
+/// Why a well-formed head is not served, if so. Turns an extended CONNECT into the upgrade that it stands for.
+fn refusal(exchange: &mut Exchange) -> Option<Failure> {
+    if exchange.request.authority().is_empty() {
+        return Some(Failure::new(Cause::BadRequest, "neither :authority nor Host is there"));
+    }
+    let is_connect = exchange.request.method == Method::Connect;
+    if is_connect && exchange.request.upgrade_text().is_some() {
+        return websocket::accept(exchange).err();
+    }
+    None
+}
