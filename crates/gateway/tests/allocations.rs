@@ -381,6 +381,7 @@ fn engine_in_front_of(node: SocketAddr) -> (Engine, SocketAddr) {
             },
             limits: Limits::default(),
             upstream_timeouts: Timeouts::default(),
+            https_port: 9443,
             pin: false,
         }),
         workers: 1,
