@@ -6,6 +6,7 @@ mod client_certificate;
 mod collect;
 mod connect;
 mod download;
+pub(crate) mod grpc;
 mod min_rate;
 mod phases;
 mod proxy;

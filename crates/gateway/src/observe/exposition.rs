@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::failures::Refusal;
 use super::status::Status;
@@ -116,6 +116,7 @@ pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text:
     write_failures(workers.clone(), text);
     write_stalls(workers.clone(), text);
     write_handshakes(workers.clone(), text);
+    write_http2(workers.clone(), text);
     let (mut active, mut reading, mut waiting) = (0_u64, 0, 0);
     let (mut accepted, mut requests, mut idle) = (0, 0, 0);
     for worker in workers {
@@ -145,6 +146,16 @@ pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text:
     }
     let help = "Kept connections to nodes that wait for a request.";
     scalar(text, "weir_upstream_idle_connections", "gauge", help, idle);
+}
+
+fn write_http2<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
+    let sum = |counter: fn(&Status) -> &AtomicUsize| -> usize {
+        workers.clone().map(|worker| counter(worker).load(Ordering::Relaxed)).sum()
+    };
+    let help = "Client connections that speak HTTP/2.";
+    scalar(text, "weir_http2_connections", "gauge", help, sum(|status| &status.http2_connections));
+    let help = "Requests in flight on HTTP/2 connections of clients.";
+    scalar(text, "weir_http2_streams", "gauge", help, sum(|status| &status.http2_streams));
 }
 
 fn write_handshakes<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {

@@ -23,6 +23,10 @@ pub struct Status {
     pub tls_resumed: AtomicU64,
     /// Those that failed, or were not complete in time.
     pub tls_failed: AtomicU64,
+    /// Open client connections that speak HTTP/2.
+    pub http2_connections: AtomicUsize,
+    /// Requests in flight on them.
+    pub http2_streams: AtomicUsize,
     /// Requests served so far.
     pub requests: AtomicU64,
     /// Idle connections to nodes.

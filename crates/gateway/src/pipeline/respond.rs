@@ -7,6 +7,7 @@ use std::task::Poll;
 use router::vars::GaveUp;
 use serde_json::json;
 
+use super::grpc;
 use super::min_rate::{MinRateGuard, TooSlow};
 use super::phases::{self, Chains};
 use super::run::{Outcome, Run};
@@ -29,7 +30,7 @@ pub(super) async fn fail<S: DownstreamStream>(
     chains: &Chains<'_>,
     failure: Failure,
 ) -> Outcome {
-    let failure = overdue(run, failure);
+    let failure = overdue(run, exchange, failure);
     if server.progress().has_started || failure.cause == Cause::ClientGone {
         server.abort(failure.cause.blame());
         exchange.failure = Some(failure);
@@ -56,11 +57,11 @@ pub(super) async fn fail<S: DownstreamStream>(
 }
 
 /// The failure to report for `failure`: exceeding the total time, if the exchange has used it up.
-fn overdue(run: &Run<'_>, failure: Failure) -> Failure {
+fn overdue(run: &Run<'_>, exchange: &Exchange, failure: Failure) -> Failure {
     if !failure.cause.is_timeout() || !run.deadline.is_overdue() {
         return failure;
     }
-    let limit_ms = run.local().options.limits.request_timeout_ms;
+    let limit_ms = grpc::time_ms(exchange, run.local().options.limits.request_timeout_ms).unwrap_or_default();
     let detail = format!("not done within {limit_ms} ms, {}: {}", failure.cause.code(), failure.detail);
     let mut failure = failure.because(Cause::RequestTimeout);
     failure.detail = detail.into();
@@ -106,6 +107,17 @@ pub(super) async fn reply<S: DownstreamStream>(
         let bare = bare_failure(exchange, undecided);
         set_head(run, exchange, bare.status, &bare.headers);
         body = bare.body.into_owned();
+    }
+    if exchange.response.status >= 300 && grpc::is_call(exchange) {
+        let text = match &exchange.failure {
+            Some(failure) => explanation(failure),
+            None => message::reason::phrase(exchange.response.status).to_owned(),
+        };
+        grpc::make_trailers_only(exchange, &text);
+        exchange.note_response(&[]);
+        server.start_response(exchange, BodyLength::None);
+        send(run, exchange, server, &[]).await;
+        return Outcome::Done;
     }
     let length = if matches!(exchange.response.status, 204 | 304) || exchange.response.status < 200 {
         BodyLength::None
@@ -228,7 +240,8 @@ pub(super) async fn send<S: DownstreamStream>(
     if let Err(failure) = delivered {
         server.abort(Blame::Client);
         // The reason of the reply says more than a client that did not read it.
-        exchange.failure.get_or_insert(overdue(run, failure));
+        let failure = overdue(run, exchange, failure);
+        exchange.failure.get_or_insert(failure);
     }
     exchange.stats.response_body_bytes += sent as u64;
     exchange.stats.response_bytes = server.progress().sent_bytes;

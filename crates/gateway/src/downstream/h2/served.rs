@@ -10,7 +10,7 @@ use super::link::Link;
 use super::stream::H2Stream;
 use super::tunnel_end::StreamEnd;
 use super::websocket;
-use crate::pipeline::{self, Outcome, Served};
+use crate::pipeline::{self, Outcome, Served, grpc};
 use crate::tunnel;
 use exchange::Exchange;
 use exchange::deadline::Deadline;
@@ -46,9 +46,8 @@ pub(super) async fn serve(link: Rc<Link>, key: StreamKey, connection: Connection
         }
     };
     let deadline = Deadline::new(local);
-    let limits = &local.options.limits;
-    if limits.request_timeout_ms != 0 {
-        deadline.set_cap(exchange.times.started_ns / 1_000_000 + limits.request_timeout_ms);
+    if let Some(time_ms) = grpc::time_ms(exchange, local.options.limits.request_timeout_ms) {
+        deadline.set_cap((exchange.times.started_ns / 1_000_000).saturating_add(time_ms));
     }
     let Served { outcome, log } = match refused {
         None => pipeline::run(&context, exchange, &mut server, &deadline).await,
