@@ -269,8 +269,14 @@ impl Dirty {
     /// Upstreams that present the certificate `key`, and objects with a plugin that holds such an upstream.
     fn users_of_certificate(&mut self, snapshot: &Snapshot, key: &Key) {
         for owner in snapshot.users_of(key) {
-            if owner.kind != Kind::StreamRoute {
-                self.upstream_owners.insert(owner.clone());
+            if owner.kind == Kind::StreamRoute {
+                continue;
+            }
+            self.upstream_owners.insert(owner.clone());
+            // The upstream may have had no slot, because the certificate could not be used.
+            match owner.kind {
+                Kind::Route => self.routes.insert(owner.clone()),
+                _ => self.users_of(snapshot, owner),
             }
         }
         for holder in snapshot.mentioned_by(key) {
