@@ -10,6 +10,7 @@ mod plugins;
 mod reference;
 mod route;
 mod sharing;
+mod ssl;
 mod stream;
 mod upstream;
 mod upstream_tls;
@@ -20,6 +21,7 @@ use std::sync::{Arc, Weak};
 use model::secret_reference::SecretValues;
 use model::snapshot::{Applied, Difference, Snapshot};
 use model::{Key, Kind};
+use net::tls::server::site::Site;
 use router::{Mode, Router};
 use stdx::hash::FastMap;
 use stdx::persistent::{ChunkedVec, ShardedMap};
@@ -56,6 +58,8 @@ pub struct Compiler {
     /// The upstreams that plugins hold in their configurations; gone ones are taken out with the next change.
     plugin_upstreams: FastMap<Box<str>, HeldUpstream>,
     consumer_entries: FastMap<Arc<str>, Vec<(&'static str, Box<str>)>>,
+    /// Sites by the id of their `ssl` object.
+    sites: FastMap<Arc<str>, Arc<Site>>,
     /// Consumers with a key that turned out to be another one's.
     consumers_in_conflict: BTreeSet<Key>,
     empty_chain: Arc<Chain>,
@@ -80,8 +84,7 @@ struct Dirty {
     upstream_owners: KeySet,
     consumers: BTreeSet<Key>,
     stream_routes: BTreeSet<Key>,
-    /// Certificates that have changed.
-    certificates: Vec<Key>,
+    ssls: BTreeSet<Key>,
     global: bool,
 }
 
@@ -107,6 +110,8 @@ impl Compiler {
             unplaced: Arc::default(),
             consumers: Consumers::default(),
             stream_routes: ShardedMap::new(),
+            tls: None,
+            sites: Arc::default(),
         };
         Compiler {
             kinds: kinds.iter().map(|kind| (kind.name, *kind)).collect(),
@@ -117,6 +122,7 @@ impl Compiler {
             current,
             plugin_upstreams: FastMap::default(),
             consumer_entries: FastMap::default(),
+            sites: FastMap::default(),
             consumers_in_conflict: BTreeSet::new(),
             empty_chain,
             sharing: Sharing::default(),
@@ -147,8 +153,8 @@ impl Compiler {
         for owner in &dirty.upstream_owners.into_sorted() {
             self.compile_upstream(snapshot, owner);
         }
-        if !dirty.certificates.is_empty() {
-            self.renew_plugin_upstreams(snapshot, &dirty.certificates);
+        if !dirty.ssls.is_empty() {
+            self.renew_plugin_upstreams(snapshot, &dirty.ssls);
         }
         if dirty.global {
             self.compile_global(snapshot);
@@ -159,6 +165,9 @@ impl Compiler {
         self.compile_consumers(snapshot, dirty.consumers);
         for key in &dirty.stream_routes {
             self.compile_stream_route(snapshot, key);
+        }
+        for key in &dirty.ssls {
+            self.compile_ssl(snapshot, key);
         }
         self.sweep_plugin_upstreams();
         let unplaced = snapshot.unplaced().into_iter().take(MAX_UNPLACED).map(|faulty| Unplaced {
@@ -215,7 +224,10 @@ fn dirty(applied: &Applied) -> Dirty {
             Kind::StreamRoute => {
                 dirty.stream_routes.insert(key.clone());
             }
-            Kind::Ssl => dirty.users_of_certificate(&applied.snapshot, key),
+            Kind::Ssl => {
+                dirty.ssls.insert(key.clone());
+                dirty.users_of_certificate(&applied.snapshot, key);
+            }
             Kind::Proto | Kind::Secret => {}
         }
     }
@@ -248,6 +260,7 @@ impl Dirty {
             || self.upstream_owners.contains(key)
             || self.consumers.contains(key)
             || self.stream_routes.contains(key)
+            || self.ssls.contains(key)
     }
 
     fn users_of(&mut self, snapshot: &Snapshot, key: &Key) {
@@ -289,7 +302,6 @@ impl Dirty {
                 _ => self.users_of(snapshot, holder),
             }
         }
-        self.certificates.push(key.clone());
     }
 
     /// A plugin's metadata concerns every object that has the plugin.

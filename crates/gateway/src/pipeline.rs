@@ -2,6 +2,7 @@
 //! protocols only as the traits of `body`, and plugins only as chains.
 
 mod attempt;
+mod client_certificate;
 mod collect;
 mod connect;
 mod download;
@@ -81,6 +82,7 @@ async fn serve<'r, S: DownstreamStream>(
     let context = run.context;
     let options = &context.local.options;
     exchange::prepare::prepare(options, &mut context.path_scratch.borrow_mut(), exchange)?;
+    client_certificate::check(run.generation, exchange)?;
     check_body_length(server.body_length(), options.limits.max_body_bytes)?;
     find_route(run.generation, exchange)?;
     // Only a route that would have looked into the body makes it worth reading; then the choice is made again.

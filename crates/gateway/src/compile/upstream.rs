@@ -1,6 +1,7 @@
 //! An upstream, wherever it is written. Its node set lives in a cell that outlives changes, so that balancers, pools and
 //! averages of nodes that stay are not disturbed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,7 +60,7 @@ impl Compiler {
     }
 
     /// Compiles upstreams of plugins again that present a certificate among `changed`.
-    pub(super) fn renew_plugin_upstreams(&mut self, snapshot: &Snapshot, changed: &[Key]) {
+    pub(super) fn renew_plugin_upstreams(&mut self, snapshot: &Snapshot, changed: &BTreeSet<Key>) {
         let uses = |held: &HeldUpstream| {
             let tls = held.written.as_ref().and_then(|written| written.tls.as_ref());
             let id = tls.and_then(|tls| tls.client_cert_id.as_ref());

@@ -38,8 +38,12 @@ pub(super) fn engine(settings: &Settings) -> Options {
             tunnel_idle_ms: settings.tunnel_idle_timeout_ms,
         },
         pin: settings.pin,
+        https_port: settings.proxy_tls.first().map_or(HTTPS_PORT, std::net::SocketAddr::port),
     }
 }
+
+/// The port of HTTPS where nothing listens for TLS here: another gateway may end TLS in front.
+const HTTPS_PORT: u16 = 9443;
 
 fn limits(settings: &Settings) -> Limits {
     Limits {

@@ -83,6 +83,11 @@ impl ClientPolicy {
         }
     }
 
+    /// Whether the two give every client the same verdict.
+    pub fn is_equal(&self, other: &ClientPolicy) -> bool {
+        self.tag == other.tag
+    }
+
     /// What is different for every policy under which the same certificates could get another verdict.
     pub(super) fn tag(&self) -> [u8; 32] {
         self.tag

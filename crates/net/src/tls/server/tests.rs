@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, PKCS_RSA_SHA256};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, PKCS_RSA_SHA256};
 
 use super::client_policy::ClientPolicyParts;
-use super::site::SiteParts;
+use super::site::{SiteKeys, SiteParts};
 use super::*;
 use crate::env;
 use crate::tls::client::{ClientSettings, ClientTls, Roots, connect};
@@ -18,9 +18,10 @@ struct Authority {
 }
 
 impl Authority {
-    fn new() -> Authority {
+    fn new(name: &str) -> Authority {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let pem = params.self_signed(&key).unwrap().pem();
         Authority { issuer: Issuer::new(params, key), pem }
@@ -46,7 +47,7 @@ struct Scene {
 impl Scene {
     fn new(settings: ServerSettings) -> Scene {
         let tls = ServerTls::new(&settings).unwrap();
-        Scene { authority: Authority::new(), tls, table: SiteTable::default() }
+        Scene { authority: Authority::new("known"), tls, table: SiteTable::default() }
     }
 
     fn site(&mut self, id: &str, names: &[&str], client: Option<ClientPolicyParts<'_>>) -> Arc<Site> {
@@ -249,7 +250,6 @@ fn key_is_chosen_by_what_the_client_verifies() {
     assert_eq!(algorithm(&[rsa]), Some(SignatureAlgorithm::RSA));
     assert_eq!(algorithm(&[SignatureScheme::ED25519]), None);
 }
-use super::site::SiteKeys;
 
 /// Reads until the tickets that the server has sent are with the client.
 async fn take_tickets(server: Accepted, client: TlsStream) {
@@ -290,7 +290,7 @@ fn session_is_resumed_under_its_name_and_policy_only() {
 #[test]
 fn client_certificates_are_judged_by_the_policy() {
     let mut scene = Scene::new(ServerSettings::default());
-    let stranger = Authority::new();
+    let stranger = Authority::new("stranger");
     let authorities = scene.authority.pem.clone();
     for (id, is_mandatory) in [("must.example", true), ("may.example", false)] {
         let policy = ClientPolicyParts { authorities: &authorities, revoked: "", depth: 1, is_mandatory };
