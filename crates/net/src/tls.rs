@@ -11,6 +11,7 @@ pub mod client;
 pub mod facts;
 pub mod failure;
 pub mod identity;
+mod ja4;
 pub mod names;
 pub mod roots;
 pub mod server;

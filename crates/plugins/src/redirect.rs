@@ -1,25 +1,25 @@
 //! # redirect
 //!
-//! Answers with a redirection instead of asking a node.
+//! Replies with a redirect, without an upstream.
 //!
 //! ```json
 //! { "uri": "https://new.example.com$request_uri", "ret_code": 301 }
 //! ```
 //!
-//! Exactly one of these says where to:
+//! Exactly one of these gives the target:
 //!
 //! * `uri`: a URI reference with variables (`$uri/index.html`, `${host}`); `\$` stays as it is.
-//! * `regex_uri`: a pattern for the path and a template with the groups `$1`, `$2` …; where the pattern does not match,
-//!   the request goes on to its node. A pattern with look-around or back-references is searched in a path of up to 4 KiB
-//!   and for a few milliseconds; beyond that the answer is 400.
+//! * `regex_uri`: a pattern for the path and a template with the groups `$1`, `$2` …; if the pattern does not match,
+//!   the request is forwarded to its node. A pattern with look-around or back-references is searched in a path of up to
+//!   4 KiB and for a few milliseconds; beyond that the answer is 400.
 //! * `http_to_https`: the same URI over HTTPS, with status 301 for GET and HEAD and 308 for other methods. A request
-//!   that came over HTTPS goes on; so does one of which a trusted proxy says so (`X-Forwarded-Proto`). The port is
-//!   `https_port` of the plugin's metadata, or else 9443, the gateway's own; 443 is left out of the URI. A request without
-//!   a host is answered 400.
+//!   that came over HTTPS, also according to a trusted proxy (`X-Forwarded-Proto`), is forwarded. The port is
+//!   `https_port` of the plugin's metadata, or else that of the gateway's first TLS listener; 443 is left out of the
+//!   URI. A request without a host is answered 400.
 //!
-//! `ret_code` is the status for the first two. `append_query_string` adds the client's query, behind one that is there
-//! already; it does not go with `http_to_https`, which keeps the query anyway. `encode_uri` percent-encodes the path.
-//! Bytes that no URI may hold are encoded in any case.
+//! `ret_code` is the status for the first two. `append_query_string` adds the client's query, after an existing one; it
+//! cannot be combined with `http_to_https`, which keeps the query anyway. `encode_uri` percent-encodes the path. Bytes
+//! that no URI may hold are encoded in any case.
 
 use std::sync::Arc;
 
@@ -40,9 +40,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new("redirect", 900, &[Phase::Re
     .with_metadata(metadata_schema)
     .documented(include_str!("redirect.rs"));
 
-/// Where the gateway serves HTTPS unless it is told otherwise.
-const HTTPS_PORT: u16 = 9443;
-/// The port that `https` means without saying.
+/// The port that `https` implies.
 const HTTPS_PORT_IMPLIED: u16 = 443;
 
 fn schema() -> Value {
@@ -80,7 +78,7 @@ fn metadata_schema() -> Value {
         "properties": {
             "https_port": {
                 "description": "The port that `http_to_https` sends clients to.",
-                "type": "integer", "minimum": 1, "maximum": 65535, "default": HTTPS_PORT,
+                "type": "integer", "minimum": 1, "maximum": 65535,
             },
         },
     })
@@ -115,7 +113,7 @@ struct Redirect {
 enum To {
     Rendered(Template),
     Substituted(Box<Substitution>),
-    /// The port, where it has to be said.
+    /// The port of the metadata; without one, that of the gateway.
     Https(Option<u16>),
     Nowhere,
 }
@@ -148,7 +146,7 @@ fn compile(config: &Value, metadata: Option<&Value>) -> Result<Redirect, String>
     }
     let to = match (&config.uri, &config.regex_uri, config.http_to_https) {
         (Some(uri), _, _) => {
-            // Here, unlike elsewhere, an escaped dollar sign keeps its backslash.
+            // In this plugin, unlike in others, an escaped dollar sign keeps its backslash.
             let template = Template::compile(&uri.replace("\\$", "\\\\$"));
             To::Rendered(template.map_err(|error| format!("uri: {error}"))?)
         }
@@ -157,9 +155,7 @@ fn compile(config: &Value, metadata: Option<&Value>) -> Result<Redirect, String>
                 .map_err(|reason| format!("invalid regex_uri ({pattern}, {template}), err:{reason}"))?;
             To::Substituted(Box::new(substitution))
         }
-        (None, None, Some(true)) => {
-            To::Https(Some(https_port(metadata)).filter(|port| *port != HTTPS_PORT_IMPLIED))
-        }
+        (None, None, Some(true)) => To::Https(https_port(metadata)),
         (None, None, _) => To::Nowhere,
     };
     Ok(Redirect {
@@ -170,12 +166,12 @@ fn compile(config: &Value, metadata: Option<&Value>) -> Result<Redirect, String>
     })
 }
 
-fn https_port(metadata: Option<&Value>) -> u16 {
+fn https_port(metadata: Option<&Value>) -> Option<u16> {
     let port = metadata.and_then(|metadata| metadata.get("https_port")).and_then(Value::as_u64);
-    port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0).unwrap_or(HTTPS_PORT)
+    port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0)
 }
 
-/// Whether the client's request was encrypted on its way here, as far as we know or a trusted proxy says.
+/// Whether the client's request came over HTTPS, as far as the gateway knows or a trusted proxy says.
 fn came_over_https(exchange: &Exchange) -> bool {
     // Fields of untrusted peers were removed before.
     match exchange.request.headers.get("X-Forwarded-Proto") {
@@ -187,7 +183,8 @@ fn came_over_https(exchange: &Exchange) -> bool {
 fn over_https(exchange: &Exchange, port: Option<u16>) -> Vec<u8> {
     let mut uri = b"https://".to_vec();
     uri.extend_from_slice(exchange.host());
-    if let Some(port) = port {
+    let port = port.unwrap_or(exchange.local().options.https_port);
+    if port != HTTPS_PORT_IMPLIED {
         uri.push(b':');
         uri.extend_from_slice(itoa::Buffer::new().format(port).as_bytes());
     }
@@ -239,7 +236,7 @@ impl Plugin for Redirect {
                 }
             },
             To::Https(_) if came_over_https(exchange) => return Flow::Continue,
-            // A URI without a host leads nowhere (RFC 9110 section 4.2.2).
+            // A URI without a host is invalid (RFC 9110 section 4.2.2).
             To::Https(_) if exchange.host().is_empty() => {
                 return Flow::reply(Reply::json(
                     400,

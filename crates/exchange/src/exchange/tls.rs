@@ -11,7 +11,7 @@ use router::vars::{BuiltinVariable as Builtin, Value};
 /// See the module.
 #[derive(Debug)]
 pub struct TlsContext {
-    /// What was agreed, and the verdict over the client.
+    /// The agreed parameters, and the verdict over the client.
     pub facts: Facts,
     /// The site that the handshake was made with.
     pub site: Arc<Site>,
@@ -30,6 +30,7 @@ impl TlsContext {
             }
             Builtin::SslSessionReused => Some(Value::from(if facts.is_resumed { "r" } else { "." })),
             Builtin::SslAlpnProtocol => facts.alpn.as_deref().map(|name| Value::borrowed(name.as_bytes())),
+            Builtin::SslJa4 => facts.ja4.as_deref().map(|text| Value::borrowed(text.as_bytes())),
             Builtin::SslClientVerify => Some(match &facts.client {
                 ClientVerdict::None => Value::from("NONE"),
                 ClientVerdict::Verified => Value::from("SUCCESS"),

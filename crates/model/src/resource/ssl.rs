@@ -1,4 +1,4 @@
-//! A certificate with its key. Knows its fields; TLS is the gateway's, and comes later.
+//! A certificate with its key. Knows its fields; TLS is the gateway's.
 
 use serde::Deserialize;
 

@@ -1,5 +1,6 @@
-//! Settings, translated into what the engine, the Admin API and the access log are started with. Decides nothing.
+//! Settings, translated into the options of the engine, the Admin API and the access log. Decides nothing.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -11,11 +12,12 @@ use exchange::options::{Limits, Options};
 use gateway::observe::access_log::{self, AccessLog, Format, JsonField};
 use gateway::observe::log_writer::{LogWriter, Target};
 use message::HeadLimits;
+use net::tls::server::ServerSettings;
 use router::vars::Template;
 
 use crate::settings::{AccessLogFormat, LogTarget, MemoryLimit, Overload, Settings};
 
-/// What the engine is told at start.
+/// The options of the engine.
 pub(super) fn engine(settings: &Settings) -> Options {
     Options {
         path: settings.shared().path.into(),
@@ -38,12 +40,24 @@ pub(super) fn engine(settings: &Settings) -> Options {
             tunnel_idle_ms: settings.tunnel_idle_timeout_ms,
         },
         pin: settings.pin,
-        https_port: settings.proxy_tls.first().map_or(HTTPS_PORT, std::net::SocketAddr::port),
+        https_port: settings.proxy_tls.first().map_or(HTTPS_PORT, SocketAddr::port),
     }
 }
 
 /// The port of HTTPS where nothing listens for TLS here: another gateway may end TLS in front.
 const HTTPS_PORT: u16 = 9443;
+
+/// The settings of clients' handshakes.
+pub(super) fn tls(settings: &Settings) -> ServerSettings {
+    ServerSettings {
+        versions: settings.ssl_protocols,
+        ciphers: settings.ssl_ciphers.clone(),
+        curves: settings.ssl_curves.clone(),
+        fallback_sni: settings.fallback_sni.clone(),
+        session_tickets: settings.ssl_session_tickets,
+        key_log_file: settings.tls_key_log.clone().map(PathBuf::into_boxed_path),
+    }
+}
 
 fn limits(settings: &Settings) -> Limits {
     Limits {
@@ -53,6 +67,7 @@ fn limits(settings: &Settings) -> Limits {
             max_fields: settings.max_header_fields,
         },
         head_timeout_ms: settings.head_timeout_ms,
+        handshake_timeout_ms: settings.tls_handshake_timeout_ms,
         idle_timeout_ms: settings.idle_timeout_ms,
         body_timeout_ms: settings.client_body_timeout_ms,
         send_timeout_ms: settings.client_send_timeout_ms,
@@ -72,7 +87,7 @@ fn limits(settings: &Settings) -> Limits {
     }
 }
 
-/// How much memory the process may use; 0 is without limit.
+/// The memory limit of the process in bytes; 0 is no limit.
 fn memory_limit_bytes(settings: &Settings) -> u64 {
     match settings.memory_limit {
         MemoryLimit::Bytes(bytes) => bytes,
@@ -81,12 +96,12 @@ fn memory_limit_bytes(settings: &Settings) -> u64 {
     }
 }
 
-/// The memory limit of the cgroup (v2), in the process's own view of it.
+/// The memory limit of the cgroup (v2) in bytes, as the process sees it.
 pub(crate) fn cgroup_memory_bytes() -> Option<u64> {
     std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok()?.trim().parse().ok()
 }
 
-/// The Admin API's rules.
+/// The access rules of the Admin API.
 pub(super) fn admin(settings: &Settings, keys: Vec<AdminKey>) -> AdminConfig {
     AdminConfig {
         keys,
@@ -102,7 +117,7 @@ pub(super) fn admin(settings: &Settings, keys: Vec<AdminKey>) -> AdminConfig {
 /// The access log, if it is on.
 ///
 /// # Errors
-/// A format that does not compile, or a file that cannot be opened.
+/// The format does not compile, or the file cannot be opened.
 pub(super) fn access_log(settings: &Settings) -> anyhow::Result<Option<(AccessLog, LogWriter)>> {
     let target = match &settings.access_log {
         LogTarget::Off => return Ok(None),

@@ -1,4 +1,4 @@
-//! Integration tests.
+//! Integration tests: the real binary on free ports, between clients and origins of `testkit`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod admin;
@@ -49,6 +49,7 @@ mod slow_clients;
 mod start;
 mod store;
 mod support;
+mod tls;
 mod try_out;
 mod unknown_fields;
 mod upgrades;

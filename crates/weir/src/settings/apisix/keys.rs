@@ -1,36 +1,36 @@
-//! The table: every key of APISIX's `config.yaml` that is known here, and what becomes of it. The page of the reference is
-//! made from it. Reads no file.
+//! The table of APISIX's `config.yaml`: every key that is known here, and its effect. The reference page is made from
+//! it. Reads no file.
 
 use super::draft::{Draft, Spot};
 use super::{admin, deployment, listeners, logs, plugins};
 
-/// A key and what becomes of it.
+/// A key and its effect.
 pub(super) struct Key {
-    /// `apisix.node_listen`; `discovery.*` stands for each key beneath that has no row.
+    /// `apisix.node_listen`; `discovery.*` covers each key of the section without a row of its own.
     pub(super) path: &'static str,
     pub(super) act: Act,
-    /// For the page; of one without effect, refused or fixed, also the reason that is told.
+    /// The text for the reference page; for a key without effect, refused or fixed, also the reason in its message.
     pub(super) says: &'static str,
-    /// Whether it says something when nothing stands behind it.
+    /// Whether the key has an effect with an empty value.
     pub(super) takes_null: bool,
 }
 
-/// What becomes of a key.
+/// The effect of a key.
 #[derive(Clone, Copy)]
 pub(super) enum Act {
-    /// Its value is that of a setting.
+    /// Sets the setting of that name.
     Setting(&'static str),
-    /// A time of nginx; the setting is in milliseconds.
+    /// Sets a setting in milliseconds from a time of nginx.
     Time(&'static str),
-    /// Something of its own.
+    /// Calls a function of its own.
     Honour(fn(&mut Draft<'_>, &Spot<'_>)),
-    /// Weir does as this value says; any other has no effect.
+    /// Weir behaves as with this value; any other value has no effect.
     Same(&'static str),
-    /// Nothing, and nothing is missing.
+    /// No effect, and no message, because nothing is missing.
     Moot,
-    /// No effect, told in the warning.
+    /// No effect; the warning names it.
     Ignore,
-    /// Asks for what does not exist: no start.
+    /// Refuses the start, because the key asks for a feature that does not exist.
     Refuse,
 }
 
@@ -44,8 +44,8 @@ use Act::{Honour, Ignore, Moot, Refuse, Same, Setting, Time};
 #[rustfmt::skip]
 pub(super) const KEYS: &[Key] = &[
     key("apisix.node_listen", Honour(listeners::node_listen), "`proxy`; HTTP/1.1 only"),
-    key("apisix.enable_ipv6", Honour(listeners::enable_ipv6), "`true`: `proxy` has `[::]` too for ports without an address"),
-    key("apisix.ssl", Honour(listeners::ssl), "no TLS yet: told, refused if `listen` names anything but 9443; `ssl_trusted_certificate` is `trusted_certificates`, `etcd_ca` and `secret_ca`"),
+    key("apisix.enable_ipv6", Honour(listeners::enable_ipv6), "`true`: `proxy` and `proxy_tls` have `[::]` too for ports without an address"),
+    key("apisix.ssl", Honour(listeners::ssl), "`listen`: `proxy_tls`, HTTP/1.1 only; `enable: false`: `proxy_tls: off`; `ssl_protocols`, `ssl_ciphers` without suites that are not offered, `ssl_session_tickets`, `fallback_sni`; `ssl_trusted_certificate` is `trusted_certificates`, `etcd_ca` and `secret_ca`"),
     key("apisix.enable_http2", Same("false"), "this version speaks HTTP/1.1 only"),
     key("apisix.proxy_protocol", Refuse, "there is no PROXY protocol yet; leave it out"),
     key("apisix.proxy_mode", Honour(listeners::proxy_mode), "`http`; with `http&stream`, `admin_stream_routes`: layer 4 is not served yet"),
