@@ -244,7 +244,13 @@ causes! {
     NoResources = "no_resources", 503, Gateway, Connect;
     /// The node refused or reset the connection attempt, or is unreachable.
     ConnectFailed = "connect_failed", 502, Origin, Connect;
-    /// The connection attempt took longer than the connect timeout.
+    /// The node closed or broke the connection during the TLS handshake.
+    TlsClosed = "tls_closed", 502, Origin, Connect;
+    /// The node refused the TLS handshake or the client certificate, or broke the protocol.
+    TlsFailed = "tls_failed", 502, Origin, Connect;
+    /// The node's certificate is not trusted, not valid for the name, or not valid now.
+    CertificateRefused = "certificate_refused", 502, Origin, Connect;
+    /// The connection attempt, with its TLS handshake, took longer than the connect timeout.
     ConnectTimeout = "connect_timeout", 504, Origin, Connect;
     /// The connection broke while the request was being sent.
     SendFailed = "send_failed", 502, Origin, Send;

@@ -13,6 +13,7 @@ mod sharing;
 mod ssl;
 mod stream;
 mod upstream;
+mod upstream_tls;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
@@ -55,7 +56,7 @@ pub struct Compiler {
     default_timeouts: Timeouts,
     current: Runtime,
     /// The upstreams that plugins hold in their configurations; dropped ones are removed with the next change.
-    plugin_upstreams: FastMap<Box<str>, Weak<str>>,
+    plugin_upstreams: FastMap<Box<str>, HeldUpstream>,
     consumer_entries: FastMap<Arc<str>, Vec<(&'static str, Box<str>)>>,
     /// Sites by the id of their `ssl` object.
     sites: FastMap<Arc<str>, Arc<Site>>,
@@ -66,6 +67,14 @@ pub struct Compiler {
     next_instance: u32,
     /// Objects that could not be compiled and have not been compiled since.
     faults: BTreeMap<Key, Vec<CompileFault>>,
+}
+
+/// An upstream that a plugin holds in its configuration.
+struct HeldUpstream {
+    /// The plugin's name for it, which lives as long as the plugin.
+    holder: Weak<str>,
+    /// The upstream, where it presents a certificate object: it is compiled again when that changes.
+    written: Option<Box<model::resource::Upstream>>,
 }
 
 /// The objects that have to be compiled again.
@@ -149,6 +158,9 @@ impl Compiler {
         for owner in &dirty.upstream_owners.into_sorted() {
             self.compile_upstream(snapshot, owner);
         }
+        if !dirty.ssls.is_empty() {
+            self.renew_plugin_upstreams(snapshot, &dirty.ssls);
+        }
         if dirty.global {
             self.compile_global(snapshot);
         }
@@ -219,6 +231,7 @@ fn dirty(applied: &Applied) -> Dirty {
             }
             Kind::Ssl => {
                 dirty.ssls.insert(key.clone());
+                dirty.users_of_certificate(&applied.snapshot, key);
             }
             Kind::Proto | Kind::Secret => {}
         }
@@ -267,6 +280,31 @@ impl Dirty {
                     self.stream_routes.insert(user.clone());
                 }
                 _ => {}
+            }
+        }
+    }
+
+    /// Upstreams that present the certificate `key`, and objects with a plugin that holds such an upstream.
+    fn users_of_certificate(&mut self, snapshot: &Snapshot, key: &Key) {
+        for owner in snapshot.users_of(key) {
+            if owner.kind == Kind::StreamRoute {
+                continue;
+            }
+            self.upstream_owners.insert(owner.clone());
+            // The upstream may have had no slot, because the certificate could not be used.
+            match owner.kind {
+                Kind::Route => self.routes.insert(owner.clone()),
+                _ => self.users_of(snapshot, owner),
+            }
+        }
+        for holder in snapshot.mentioned_by(key) {
+            match holder.kind {
+                Kind::Route => self.routes.insert(holder.clone()),
+                Kind::GlobalRule => self.global = true,
+                Kind::Consumer => {
+                    self.consumers.insert(holder.clone());
+                }
+                _ => self.users_of(snapshot, holder),
             }
         }
     }

@@ -6,6 +6,7 @@ pub mod balance;
 pub(crate) mod h1;
 pub(crate) mod hash_key;
 pub(crate) mod pool;
+pub(crate) mod server_name;
 pub(crate) mod service;
 pub(crate) mod state;
 pub(crate) mod stream;

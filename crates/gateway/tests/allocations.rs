@@ -381,7 +381,6 @@ fn engine_in_front_of(node: SocketAddr) -> (Engine, SocketAddr) {
             },
             limits: Limits::default(),
             upstream_timeouts: Timeouts::default(),
-            https_port: 9443,
             pin: false,
             https_port: 9443,
         }),

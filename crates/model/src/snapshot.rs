@@ -252,6 +252,11 @@ impl Snapshot {
         self.dependents.get(key)
     }
 
+    /// The objects with a plugin whose configuration names that key.
+    pub fn mentioned_by(&self, key: &Key) -> impl Iterator<Item = &Key> {
+        self.mentions.get(key)
+    }
+
     /// The objects that refer to that key, in force or waiting, ordered by key.
     #[must_use]
     pub fn dependents(&self, key: &Key) -> Vec<Key> {

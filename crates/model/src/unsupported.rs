@@ -29,14 +29,12 @@ const ROUTE_FIELDS: [Field; 3] = [
 const STREAM_ROUTES_REFUSED: &str = "stream mode is disabled, can not add stream routes: layer 4 is not served yet; the \
                                      setting `admin_stream_routes: true` keeps them without serving them";
 
-/// Of upstreams.
-const UPSTREAM_FIELDS: [Field; 1] = [Field {
-    name: "tls",
-    reason: "tls of an upstream is not supported yet: origins are reached over plain http",
-}];
+/// HTTP/2 to upstreams: `true` once the data plane speaks it, which gRPC needs.
+pub(crate) const HTTP2_UPSTREAMS: bool = false;
 
-/// The protocols that origins can be spoken to with.
-const SCHEMES: [&str; 1] = ["http"];
+/// The schemes that upstreams are served with.
+const SCHEMES: &[&str] =
+    if HTTP2_UPSTREAMS { &["http", "https", "grpc", "grpcs"] } else { &["http", "https"] };
 
 /// A field of a kind that the reference page marks.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -67,7 +65,6 @@ pub fn of_kind(kind: Kind) -> Vec<Refused> {
         let in_schema = |field: &&Field| crate::schema::of(kind)["properties"].get(field.name).is_some();
         refused.extend(ROUTE_FIELDS.iter().filter(in_schema).map(|field| whole(field, "")));
     }
-    refused.extend(UPSTREAM_FIELDS.iter().map(|field| whole(field, prefix)));
     let registry = "this gateway has no registry: write nodes instead";
     let mut fields = vec![("discovery_type", registry), ("service_name", registry)];
     if !HEALTH_CHECKS {
@@ -106,12 +103,18 @@ pub(crate) fn stream_route(catalog: &Catalog, findings: &mut Findings) {
 
 /// Refuses what Weir cannot do of an upstream at that pointer.
 pub(crate) fn upstream(upstream: &Value, pointer: &str, catalog: &Catalog, findings: &mut Findings) {
-    refuse(&UPSTREAM_FIELDS, upstream, pointer, findings);
     if let Some(scheme) = upstream.get("scheme").and_then(Value::as_str)
         && !SCHEMES.contains(&scheme)
     {
-        let reason =
-            format!("scheme {scheme} of an upstream is not supported yet: only {}", SCHEMES.join(", "));
+        let because = match scheme {
+            "grpc" | "grpcs" => "there is no HTTP/2 to upstreams",
+            "kafka" => "no plugin speaks to Kafka",
+            _ => "layer 4 is not served",
+        };
+        let reason = format!(
+            "scheme {scheme} of an upstream is not supported yet: {because}; supported are {}",
+            SCHEMES.join(", ")
+        );
         findings.add(Stage::Unsupported, below(pointer, "scheme"), reason);
     }
     if let Some(registry) = upstream.get("discovery_type").and_then(Value::as_str)
@@ -152,7 +155,7 @@ mod tests {
     /// The findings in an object of the kind that has only this field.
     fn findings(kind: Kind, path: &str) -> bool {
         let value = match path.rsplit('.').next() {
-            Some("scheme") => json!("grpc"),
+            Some("scheme") => json!("tcp"),
             Some("discovery_type" | "service_name") => json!("eureka"),
             _ => json!({}),
         };

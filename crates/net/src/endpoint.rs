@@ -7,13 +7,30 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use crate::tls::client::ClientTls;
+
 /// The identity of an endpoint: two endpoints with equal keys are the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EndpointKey {
     /// The resolved address.
     pub address: SocketAddr,
+    /// With which TLS identity it is reached; without one, in cleartext. The server name is not part of it, because requests
+    /// choose it: each connection holds the name that it was opened with, and serves requests for that name only.
+    pub tls: Option<Arc<ClientTls>>,
+    /// What is spoken over its connections.
+    pub protocol: Protocol,
     /// How its idle connections are kept; upstreams with other settings keep connections of their own.
     pub keep_alive: KeepAlive,
+}
+
+/// The protocol of an endpoint's connections. An endpoint that is spoken to in two protocols is two endpoints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// HTTP/1.1; over TLS, `http/1.1` is offered by ALPN.
+    #[default]
+    Http1,
+    /// A protocol that a plugin speaks over the bare stream.
+    Raw,
 }
 
 /// How idle connections of one endpoint are kept, per worker.
@@ -41,8 +58,26 @@ pub struct Endpoint {
     pub id: u64,
     /// The address.
     pub address: SocketAddr,
+    /// See [`EndpointKey::tls`].
+    pub tls: Option<Arc<ClientTls>>,
+    /// See [`EndpointKey::protocol`].
+    pub protocol: Protocol,
     /// How idle connections are kept.
     pub keep_alive: KeepAlive,
+}
+
+impl EndpointKey {
+    /// An endpoint that is reached in cleartext with HTTP/1.1.
+    pub fn cleartext(address: SocketAddr, keep_alive: KeepAlive) -> EndpointKey {
+        EndpointKey { address, tls: None, protocol: Protocol::Http1, keep_alive }
+    }
+}
+
+impl Endpoint {
+    /// An endpoint of this number that is reached in cleartext with HTTP/1.1, for tests of what is above.
+    pub fn cleartext(id: u64, address: SocketAddr) -> Endpoint {
+        Endpoint { id, address, tls: None, protocol: Protocol::Http1, keep_alive: KeepAlive::default() }
+    }
 }
 
 /// All endpoints in use, so that the same place is always the same endpoint.
@@ -64,7 +99,8 @@ impl Endpoints {
             known.retain(|_, endpoint| endpoint.strong_count() > 0);
         }
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let endpoint = Arc::new(Endpoint { id, address: key.address, keep_alive: key.keep_alive });
+        let EndpointKey { address, tls, protocol, keep_alive } = key.clone();
+        let endpoint = Arc::new(Endpoint { id, address, tls, protocol, keep_alive });
         known.insert(key, Arc::downgrade(&endpoint));
         endpoint
     }
@@ -73,19 +109,41 @@ impl Endpoints {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tls::identity::{ALPN_HTTP1, ClientIdentities, ClientIdentity};
 
     #[test]
     fn same_address_is_same_endpoint_while_held() {
         let endpoints = Endpoints::default();
-        let key = |port| EndpointKey {
-            address: SocketAddr::from(([127, 0, 0, 1], port)),
-            keep_alive: KeepAlive::default(),
-        };
+        let key =
+            |port| EndpointKey::cleartext(SocketAddr::from(([127, 0, 0, 1], port)), KeepAlive::default());
         let first = endpoints.intern(key(80));
         assert!(Arc::ptr_eq(&first, &endpoints.intern(key(80))));
         assert_ne!(first.id, endpoints.intern(key(81)).id);
         let id = first.id;
         drop(first);
         assert_ne!(endpoints.intern(key(80)).id, id, "ids are never given twice");
+    }
+    #[test]
+    fn tls_identity_and_protocol_separate_endpoints() {
+        let (endpoints, identities) = (Endpoints::default(), ClientIdentities::default());
+        let address = SocketAddr::from(([127, 0, 0, 1], 443));
+        let alpn = |alpn| identities.intern(ClientIdentity { alpn, ..ClientIdentity::default() }).unwrap();
+        let (one, other) = (alpn(&[]), alpn(ALPN_HTTP1));
+        let key = |tls: Option<&Arc<ClientTls>>, protocol| EndpointKey {
+            tls: tls.cloned(),
+            protocol,
+            ..EndpointKey::cleartext(address, KeepAlive::default())
+        };
+        let keys = [
+            key(None, Protocol::Http1),
+            key(None, Protocol::Raw),
+            key(Some(&one), Protocol::Http1),
+            key(Some(&other), Protocol::Http1),
+        ];
+        let held: Vec<Arc<Endpoint>> = keys.iter().map(|key| endpoints.intern(key.clone())).collect();
+        for (index, key) in keys.iter().enumerate() {
+            assert_eq!(endpoints.intern(key.clone()).id, held[index].id);
+            assert!(held.iter().enumerate().all(|(at, other)| at == index || other.id != held[index].id));
+        }
     }
 }

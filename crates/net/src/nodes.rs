@@ -4,7 +4,8 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::endpoint::{Endpoint, KeepAlive};
+use crate::endpoint::{Endpoint, KeepAlive, Protocol};
+use crate::tls::client::ClientTls;
 
 /// Computes a value from the nodes of a set that every request reads, such as the ring of a consistent hash.
 pub type Derive = fn(&[Node]) -> Arc<dyn Any + Send + Sync>;
@@ -53,6 +54,10 @@ pub struct PlannedNode {
 pub struct Plan {
     /// The nodes in order.
     pub nodes: Vec<PlannedNode>,
+    /// With which TLS identity they are reached; without one, in cleartext.
+    pub tls: Option<Arc<ClientTls>>,
+    /// What is spoken to them.
+    pub protocol: Protocol,
     /// How their connections are kept.
     pub keep_alive: KeepAlive,
     /// Computes what the balancing method needs of a set, once per set and off the workers.

@@ -357,7 +357,12 @@ fn node_set(plan: &Plan, known: &BTreeMap<Box<str>, Name>, endpoints: &Endpoints
         let mut add = |address: IpAddr| {
             let address = SocketAddr::new(address, planned.port);
             nodes.push(Node {
-                endpoint: endpoints.intern(EndpointKey { address, keep_alive: plan.keep_alive }),
+                endpoint: endpoints.intern(EndpointKey {
+                    address,
+                    tls: plan.tls.clone(),
+                    protocol: plan.protocol,
+                    keep_alive: plan.keep_alive,
+                }),
                 host: planned.authority.clone(),
                 weight: planned.weight,
                 priority: planned.priority,

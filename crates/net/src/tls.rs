@@ -1,6 +1,7 @@
 //! TLS on both sides, on rustls with the cryptography of aws-lc-rs: the only module of the data plane that names either.
-//! `stream` carries bytes, `server` chooses certificates and policies for clients, `client` speaks to endpoints, `facts` tells
-//! what was agreed. It knows no HTTP and no configuration format.
+//! `stream` carries bytes, `server` chooses certificates and policies for clients, `client` speaks to endpoints
+//! with an `identity` and `roots`, `failure` words what went wrong, `facts` tells what was agreed. It knows no HTTP and no
+//! configuration format.
 //!
 //! Bulk traffic depends on the C library: glibc 2.36 copies pieces of some KiB with `rep movsb`, which is slow on Zen 3 and 4
 //! and costs more than the cipher. docs/guide/tls.md names the tunable that cures it.
@@ -8,8 +9,11 @@
 pub mod certificate;
 pub mod client;
 pub mod facts;
+pub mod failure;
+pub mod identity;
 mod ja4;
 pub mod names;
+pub mod roots;
 pub mod server;
 mod stream;
 

@@ -141,6 +141,15 @@ impl Transport {
         on_either!(self, stream => stream.poll_write_vectored(cx, data))
     }
 
+    /// Whether a write that is pending or failed may have sent some of its bytes. A plain socket reports every byte that it
+    /// took; TLS reports bytes only when all records of a write are in the kernel.
+    pub fn holds_unconfirmed(&self) -> bool {
+        match self {
+            Transport::Tcp(_) => false,
+            Transport::Tls(stream) => stream.holds_unconfirmed(),
+        }
+    }
+
     /// See [`Stream::send_buffer_bytes`].
     pub fn send_buffer_bytes(&self) -> io::Result<usize> {
         self.socket().send_buffer_bytes()

@@ -32,8 +32,9 @@
 //! `allow_degradation` the request passes. The error log names the fault, the server and the side at fault, at most
 //! once a second for each instance.
 //!
-//! Each worker keeps up to `keepalive_pool` connections for `keepalive_timeout` milliseconds. `https` is not supported
-//! yet, so `ssl_verify` has no effect.
+//! Each worker keeps up to `keepalive_pool` connections for `keepalive_timeout` milliseconds. Over `https` the server's
+//! certificate has to be valid for the URI's host and signed by an authority that the setting `trusted_certificates`
+//! names, unless `ssl_verify` is `false`.
 
 mod settings;
 
@@ -42,7 +43,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
 use exchange::plugin::outbound::{
-    Destination, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse,
+    Destination, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse, OutboundTls,
 };
 use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
 use message::{FieldId, Headers, Method};
@@ -93,7 +94,11 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     };
     let timeout_ms = config.timeout;
     Ok(Arc::new(ForwardAuth {
-        destination: build.services.destination(&config.uri, keep_alive)?,
+        destination: build.services.destination(
+            &config.uri,
+            keep_alive,
+            &OutboundTls::verifying(config.ssl_verify),
+        )?,
         limits: OutboundLimits {
             connect_timeout_ms: timeout_ms,
             total_timeout_ms: timeout_ms,

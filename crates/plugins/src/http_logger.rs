@@ -31,7 +31,8 @@
 //! guide](../guide/plugins.md#calls-and-queues) says when a batch is sent, repeated and dropped; the metadata's
 //! `max_pending_entries` bounds each queue.
 //!
-//! `https` is not supported yet, so `ssl_verify` has no effect.
+//! Over `https` the log server's certificate is verified only with `ssl_verify: true` (the default is `false`, as in APISIX):
+//! it then has to be valid for the URI's host and signed by an authority that the setting `trusted_certificates` names.
 
 mod sink;
 
@@ -63,7 +64,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
 
 attributes! {
     struct Config {
-        /// The log server.
+        /// The log server: an http or https URI.
         uri: String, { "pattern": URI_PATTERN };
         /// What Authorization says to the log server.
         auth_header: Option<String>;
@@ -87,7 +88,7 @@ attributes! {
         max_resp_body_bytes: usize = 512 * 1024, { "minimum": 1 };
         /// How the entries of a batch are put together.
         concat_method: ConcatMethod = ConcatMethod::Json;
-        /// Whether the log server's certificate is checked.
+        /// Whether the log server's certificate is verified, for an https URI.
         ssl_verify: bool = false;
     }
     { "encrypt_fields": ["auth_header"] }
@@ -143,8 +144,6 @@ fn compile(config: &Config, metadata: Option<&Value>) -> Result<Contents, String
     if !config::is_reference(&config.uri) {
         check_uri(&config.uri)?;
     }
-    // The outbound client has no TLS yet, and refuses such an address by itself.
-    let _ = config.ssl_verify;
     let of_metadata =
         |name: &str| metadata.and_then(|metadata| metadata.get(name)).and_then(Value::as_object);
     let format = |own: &Option<Map<String, Value>>, name: &str| {
@@ -205,6 +204,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let server = LogServer::new(
         build.services,
         &parsed.uri,
+        parsed.ssl_verify,
         parsed.auth_header.as_deref(),
         parsed.timeout.saturating_mul(1_000),
         parsed.concat_method,

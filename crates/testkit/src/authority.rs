@@ -108,6 +108,13 @@ impl Authority {
     }
 }
 
+/// A certificate for these host names that its own key signs.
+pub fn self_signed(names: &[&str]) -> Pair {
+    let key = KeyPair::generate().expect("a key");
+    let certificate = params_of(names).self_signed(&key).expect("a certificate").pem();
+    Pair { certificate, key: key.serialize_pem() }
+}
+
 fn authority_params(name: &str) -> CertificateParams {
     let mut params = CertificateParams::new(Vec::new()).expect("no names");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -27,6 +27,8 @@ use exchange::plugin::services::Services;
 use gateway::compile::Compiler;
 use model::{Catalog, Change, Snapshot};
 use net::resolver::{LookupOptions, Resolver, SystemLookup, TtlBounds};
+use net::tls::identity::ClientIdentities;
+use net::tls::roots::TrustRoots;
 use serde_json::Value;
 
 use crate::cli::explain::Question;
@@ -147,7 +149,10 @@ fn services(settings: &Settings) -> anyhow::Result<Arc<Services>> {
         max: Duration::from_millis(settings.dns_ttl_max_ms),
     };
     let resolver = Resolver::start(Arc::new(lookup), ttl).context("cannot start the DNS thread")?;
-    Ok(Arc::new(Services::new(resolver, outbound_policy(settings))))
+    let roots = TrustRoots::read(&settings.trusted_certificates)
+        .map_err(|reason| anyhow::anyhow!("trusted_certificates: {reason}"))?;
+    let identities = ClientIdentities::new(roots, settings.tls_verify_all);
+    Ok(Arc::new(Services::new(resolver, outbound_policy(settings)).with_tls(identities)))
 }
 
 /// The encryption of secrets in the store.

@@ -330,7 +330,14 @@ settings! {
         /// An answer holds at most so many milliseconds, however long its TTL is. Equal to `dns_ttl_min_ms`, it takes
         /// the place of every TTL.
         dns_ttl_max_ms: u64 = parse::number::<10, 86_400_000>("MS", "300000"),
-        /// Milliseconds to connect to a node, where the route and upstream say nothing.
+        /// Authorities that certificates of nodes and of servers that plugins call are verified against: files with
+        /// certificates (PEM), and `system` for those of the system. Read at the start.
+        trusted_certificates: Vec<String> = parse::trusted_certificates("FILE|system,…", "system"),
+        /// Verify the certificate of every `https` node and of every server that a plugin calls by `https`, whatever
+        /// `tls.verify` of the upstream and `ssl_verify` of the plugin say. Off, because APISIX verifies no node: without it, and
+        /// without `tls.verify`, a node's certificate may be anyone's.
+        tls_verify_all: bool = parse::switch("true|false", "false"),
+        /// Milliseconds to connect to a node, TLS handshake included, where the route and upstream say nothing.
         upstream_connect_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
         /// Milliseconds between two writes to a node, where the route and upstream say nothing.
         upstream_send_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),

@@ -1,13 +1,18 @@
 //! The one way out for plugins: HTTP requests to peers that a configuration names, such as an authorization service or
 //! a log collector. Each worker, and the service thread, has a client of its own; a call runs on the thread that asks,
 //! waits without blocking it, and ends with its future: dropping the future closes the connection. It speaks plain
-//! HTTP/1.1, follows no redirect and repeats nothing that may have been done. It knows no plugin.
+//! HTTP/1.1, with TLS where the URI says https, follows no redirect and repeats nothing that may have been done. Protocols
+//! other than HTTP get a bare stream. It knows no plugin.
 
+mod addresses;
 mod client;
 mod connection;
 mod destination;
 mod error;
+mod open;
 mod request;
+mod stream;
+mod tls;
 
 pub use model::outbound::OutboundPolicy;
 
@@ -15,3 +20,5 @@ pub use client::HttpClient;
 pub use destination::{Destination, check_uri};
 pub use error::{OutboundCause, OutboundError};
 pub use request::{OutboundLimits, OutboundRequest, OutboundResponse};
+pub use stream::{OutboundStream, StreamDestination};
+pub use tls::OutboundTls;

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::batch::{BatchQueue, QueueSettings, Queues, Sink};
-use super::outbound::{Destination, OutboundPolicy};
+use super::outbound::{Destination, OutboundPolicy, OutboundTls, StreamDestination};
 use super::service_thread::ServiceThread;
 use crate::overload;
 use net::endpoint::KeepAlive;
 use net::resolver::Resolver;
+use net::tls::identity::ClientIdentities;
 
 /// How often the end looks whether everything is delivered.
 const SETTLE_POLL: Duration = Duration::from_millis(5);
@@ -21,6 +22,7 @@ const SETTLE_POLL: Duration = Duration::from_millis(5);
 pub struct Services {
     resolver: Resolver,
     policy: Arc<OutboundPolicy>,
+    tls: ClientIdentities,
     queues: Queues,
     /// Started with the first queue: a gateway without one has no such thread.
     thread: Mutex<Option<ServiceThread>>,
@@ -29,7 +31,25 @@ pub struct Services {
 impl Services {
     /// Services that look names up through `resolver`.
     pub fn new(resolver: Resolver, policy: OutboundPolicy) -> Services {
-        Services { resolver, policy: Arc::new(policy), queues: Queues::default(), thread: Mutex::default() }
+        Services {
+            resolver,
+            policy: Arc::new(policy),
+            tls: ClientIdentities::default(),
+            queues: Queues::default(),
+            thread: Mutex::default(),
+        }
+    }
+
+    /// Opens TLS connections with `tls`, which says what is trusted; without this, the system's authorities are.
+    #[must_use]
+    pub fn with_tls(mut self, tls: ClientIdentities) -> Services {
+        self.tls = tls;
+        self
+    }
+
+    /// The TLS identities of connections to upstreams and destinations.
+    pub fn tls(&self) -> &ClientIdentities {
+        &self.tls
     }
 
     /// Keeps entries of plugins only as long as memory lasts, in an engine that shares `overload`.
@@ -42,12 +62,30 @@ impl Services {
         &self.resolver
     }
 
-    /// A destination for calls; its name is looked up from now on, as long as it has a holder.
+    /// A destination for calls; its name is looked up from now on, as long as it has a holder. `tls` counts for an `https`
+    /// URI.
     ///
     /// # Errors
     /// Why plugins cannot reach `uri`, a sentence (see [`super::outbound::check_uri`]).
-    pub fn destination(&self, uri: &str, keep_alive: KeepAlive) -> Result<Destination, String> {
-        Destination::new(uri, keep_alive, &self.resolver, self.policy.clone())
+    pub fn destination(
+        &self,
+        uri: &str,
+        keep_alive: KeepAlive,
+        tls: &OutboundTls,
+    ) -> Result<Destination, String> {
+        Destination::new(uri, keep_alive, tls, &self.tls, &self.resolver, self.policy.clone())
+    }
+
+    /// A destination for byte streams, `HOST:PORT`, in cleartext without `tls`; see [`super::outbound::StreamDestination`].
+    ///
+    /// # Errors
+    /// Why streams cannot be opened to it, a sentence.
+    pub fn stream_destination(
+        &self,
+        place: &str,
+        tls: Option<&OutboundTls>,
+    ) -> Result<StreamDestination, String> {
+        StreamDestination::new(place, tls, &self.tls, &self.resolver, self.policy.clone())
     }
 
     /// A queue that sends its batches to `sink`, on the service thread. When the last holder lets it go, what it still holds

@@ -56,7 +56,7 @@ impl Compiler {
         self.next_instance = number.get();
         let Some(instance) = built? else { return Ok(None) };
         for (identity, written) in upstreams.into_inner() {
-            let compiled = self.compile_plugin_upstream(&identity, &written);
+            let compiled = self.compile_plugin_upstream(snapshot, &identity, &written);
             compiled.map_err(|reason| format!("plugin {name}: {identity}: {reason}"))?;
         }
         self.sharing.keep_instance(snapshot, owner, &instance, version);

@@ -88,7 +88,7 @@ impl Compiler {
     }
 
     /// The text, or what it refers to.
-    fn resolved<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, String> {
+    pub(super) fn resolved<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, String> {
         if !is_reference(text) {
             return Ok(Cow::Borrowed(text));
         }

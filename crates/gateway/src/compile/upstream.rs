@@ -1,19 +1,20 @@
 //! An upstream, wherever it is written. Its node set lives in a cell that outlives changes, so that balancers, pools and
 //! averages of nodes that stay are not disturbed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::Key;
 use model::resource::{Balance, HashOn, KeepalivePool, PassHost as WrittenPassHost, Upstream as Written};
 use model::snapshot::Snapshot;
+use model::{Key, Kind};
 use router::vars::Template;
 use stdx::published::Published;
 
-use super::{CompileFault, Compiler, route};
+use super::{CompileFault, Compiler, HeldUpstream, route};
 use crate::upstream::balance::{self, BalancerKind};
 use crate::upstream::{HashKey, PassHost, Upstream};
-use net::endpoint::KeepAlive;
+use net::endpoint::{KeepAlive, Protocol};
 use net::nodes::NodeSet;
 use net::nodes::{Plan, PlannedNode};
 
@@ -29,7 +30,7 @@ impl Compiler {
                 self.current.upstream_slots.remove(&*identity);
                 self.current.upstreams.take(slot);
             }
-            (Some(written), slot) => match self.build_upstream(&identity, &written, slot) {
+            (Some(written), slot) => match self.build_upstream(snapshot, &identity, &written, slot) {
                 Ok(build) => self.place_upstream(identity.into(), slot, build),
                 Err(reason) => {
                     self.note(CompileFault { key: owner.clone(), reason, kept: slot.is_some() });
@@ -41,23 +42,46 @@ impl Compiler {
     /// Compiles an upstream that a plugin holds in its configuration, for as long as `identity` is held.
     pub(super) fn compile_plugin_upstream(
         &mut self,
+        snapshot: &Snapshot,
         identity: &Arc<str>,
         written: &Written,
     ) -> Result<(), String> {
         let slot = self.current.upstream_slots.get(&**identity).copied();
-        let build = self.build_upstream(identity, written, slot)?;
+        let build = self.build_upstream(snapshot, identity, written, slot)?;
         // The table gets a copy of the name, so that the reference count of `identity` shows whether the plugin still
         // exists.
         self.place_upstream(Arc::from(&**identity), slot, build);
-        self.plugin_upstreams.insert(Box::from(&**identity), Arc::downgrade(identity));
+        let uses_certificate = written.tls.as_ref().is_some_and(|tls| tls.client_cert_id.is_some());
+        let held = HeldUpstream {
+            holder: Arc::downgrade(identity),
+            written: uses_certificate.then(|| Box::new(written.clone())),
+        };
+        self.plugin_upstreams.insert(Box::from(&**identity), held);
         Ok(())
+    }
+
+    /// Compiles upstreams of plugins again that present a certificate among `changed`.
+    pub(super) fn renew_plugin_upstreams(&mut self, snapshot: &Snapshot, changed: &BTreeSet<Key>) {
+        let uses = |held: &HeldUpstream| {
+            let tls = held.written.as_ref().and_then(|written| written.tls.as_ref());
+            let id = tls.and_then(|tls| tls.client_cert_id.as_ref());
+            id.is_some_and(|id| changed.contains(&Key::of(Kind::Ssl, id)))
+        };
+        let affected = self.plugin_upstreams.values().filter(|held| uses(held));
+        let affected: Vec<_> =
+            affected.filter_map(|held| Some((held.holder.upgrade()?, held.written.clone()?))).collect();
+        for (identity, written) in affected {
+            if let Err(reason) = self.compile_plugin_upstream(snapshot, &identity, &written) {
+                tracing::error!(%identity, %reason, "the upstream of a plugin keeps its earlier client certificate");
+            }
+        }
     }
 
     /// Takes out upstreams of plugins that no longer exist.
     pub(super) fn sweep_plugin_upstreams(&mut self) {
         let current = &mut self.current;
-        self.plugin_upstreams.retain(|identity, holder| {
-            let is_held = holder.strong_count() > 0;
+        self.plugin_upstreams.retain(|identity, held| {
+            let is_held = held.holder.strong_count() > 0;
             if !is_held && let Some(slot) = current.upstream_slots.remove(&**identity) {
                 current.upstreams.take(slot);
             }
@@ -87,6 +111,7 @@ impl Compiler {
 
     fn build_upstream(
         &mut self,
+        snapshot: &Snapshot,
         identity: &str,
         written: &Written,
         slot: Option<u32>,
@@ -94,6 +119,8 @@ impl Compiler {
         let (balancer, hash_key) = balancer(&written.balance)?;
         let plan = Plan {
             nodes: written.nodes.iter().map(planned).collect(),
+            tls: self.upstream_tls(snapshot, written)?,
+            protocol: Protocol::Http1,
             keep_alive: keep_alive(written.keepalive_pool.as_ref()),
             derive: balancer.derive,
         };

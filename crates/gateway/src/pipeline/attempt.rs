@@ -54,7 +54,7 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
     let started_ns = run.local().recent_ns();
     let in_flight = InFlightGuard { context: run.context, upstream, selected, started_ns, is_over: false };
     let CheckedOutNode { address, endpoint_id, host, checkout } =
-        run.context.upstreams.checkout(upstream, selected, fresh);
+        run.context.upstreams.checkout(exchange, upstream, selected, fresh);
     set_host(exchange, upstream, host);
     let method = exchange.request.method;
     let before =
@@ -70,9 +70,9 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
     });
     let (origin, connect_us) = match checkout {
         Checkout::Stream(stream) => (stream, 0),
-        Checkout::None(endpoint) => {
+        Checkout::None { endpoint, server_name } => {
             // In a pooled box, because nearly every attempt finds an open connection and needs no state for this.
-            match PooledBox::pin(connect(run, &endpoint, timeouts.connect_ms, server)).await {
+            match PooledBox::pin(connect(run, &endpoint, server_name, timeouts.connect_ms, server)).await {
                 Ok(stream) => (stream, micros(started_ns, run.local().clock_ns())),
                 Err(failure) => {
                     finish_attempt(exchange, in_flight, Some(&failure));
@@ -219,7 +219,8 @@ fn set_host(exchange: &mut Exchange, upstream: &Upstream, node: Option<std::sync
         return;
     }
     match &upstream.pass_host {
-        PassHost::Pass => {}
+        // An attempt at another upstream may have set it.
+        PassHost::Pass => exchange.target.forward_host = None,
         PassHost::Rewrite(host) => exchange.target.forward_host = Some(host.as_bytes().to_vec()),
         PassHost::Node => exchange.target.forward_host = node.map(|host| host.as_bytes().to_vec()),
     }

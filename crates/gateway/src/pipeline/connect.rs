@@ -1,6 +1,7 @@
 //! Opens a connection to an endpoint for one attempt. The client is watched meanwhile, because a client that has gone
 //! away must not hold a descriptor until the connect timeout.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
@@ -18,17 +19,19 @@ use net::endpoint::Endpoint;
 /// body, because the event loop does not report that.
 const LOOK_MS: u64 = 1_000;
 
-/// Opens a connection to `endpoint` within `timeout_ms`. A client that closes its sending side gets as much time as it
-/// would for the head of a response (docs/decisions/0007-half-closed-clients.md).
+/// Opens a connection to `endpoint`, with its TLS handshake, within `timeout_ms`. A client that closes its sending side gets
+/// as much time as it would for the head of a response (docs/decisions/0007-half-closed-clients.md).
 pub(super) async fn connect<S: DownstreamStream>(
     run: &Run<'_>,
     endpoint: &Arc<Endpoint>,
+    server_name: Option<Box<str>>,
     timeout_ms: u64,
     server: &mut S,
 ) -> Result<PooledStream, Failure> {
     let (local, deadline) = (run.local(), run.deadline);
+    let in_handshake = Cell::new(false);
     // Boxed, because the future is large and would enlarge every exchange's state.
-    let mut connecting = PooledBox::pin(run.context.upstreams.connect(endpoint));
+    let mut connecting = PooledBox::pin(run.context.upstreams.connect(endpoint, server_name, &in_handshake));
     let ends_ms = local.now_ms().saturating_add(timeout_ms);
     let mut armed = false;
     // The client has closed behind bytes that have not been read; reading them finds the end again.
@@ -43,7 +46,11 @@ pub(super) async fn connect<S: DownstreamStream>(
         let left_ms = ends_ms.saturating_sub(local.now_ms());
         if armed && deadline.expired() {
             if deadline.is_overdue() || left_ms == 0 {
-                let detail = "it did not accept the connection in time";
+                let detail = if in_handshake.get() {
+                    "it did not complete the TLS handshake in time"
+                } else {
+                    "it did not accept the connection in time"
+                };
                 return Poll::Ready(Err(Failure::new(Cause::ConnectTimeout, detail)));
             }
             if run.is_client_leaving.get() || has_closed_after_request {

@@ -3,6 +3,7 @@
 
 mod node;
 mod plugins;
+mod tls;
 mod turns;
 
 use std::cell::Cell;
@@ -371,6 +372,7 @@ const KINDS: &[&PluginKind] = &[
     &plugins::OUTER,
     &plugins::SPEAKER,
     &plugins::NUMBERER,
+    &tls::PINGER,
 ];
 
 /// A context with one route, `/here`, to the nodes at `addresses`.

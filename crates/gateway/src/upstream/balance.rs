@@ -104,16 +104,15 @@ pub(super) mod testing {
 
     use super::consistent_hash::derive_ring;
     use super::*;
-    use net::endpoint::{Endpoint, KeepAlive};
+    use net::endpoint::Endpoint;
     use net::nodes::Node;
 
     pub(in crate::upstream) fn set(weights: &[u32]) -> NodeSet {
         let node = |(index, weight): (usize, &u32)| Node {
-            endpoint: Arc::new(Endpoint {
-                id: index as u64,
-                address: ([127, 0, 0, 1], 8000 + index as u16).into(),
-                keep_alive: KeepAlive::default(),
-            }),
+            endpoint: Arc::new(Endpoint::cleartext(
+                index as u64,
+                ([127, 0, 0, 1], 8000 + index as u16).into(),
+            )),
             host: "127.0.0.1".into(),
             weight: *weight,
             priority: 0,

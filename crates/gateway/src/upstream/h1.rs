@@ -20,6 +20,7 @@ use crate::tunnel::Duplex;
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure, Sent};
 use net::endpoint::Endpoint;
+use net::tls::failure;
 use net::transport::Transport;
 
 /// A connection to an endpoint, between exchanges.
@@ -27,6 +28,8 @@ use net::transport::Transport;
 pub(crate) struct UpstreamConnection {
     pub(crate) stream: Transport,
     pub(crate) endpoint: Arc<Endpoint>,
+    /// The server name that TLS was opened with: it serves requests for this name only.
+    pub(crate) server_name: Option<Box<str>>,
     /// Requests it has served.
     pub(crate) served: u32,
     /// When it became idle, in milliseconds of the worker's clock.
@@ -34,6 +37,25 @@ pub(crate) struct UpstreamConnection {
 }
 
 impl UpstreamConnection {
+    /// A connection that was just opened.
+    pub(crate) fn new(
+        stream: Transport,
+        endpoint: Arc<Endpoint>,
+        server_name: Option<Box<str>>,
+    ) -> UpstreamConnection {
+        UpstreamConnection { stream, endpoint, server_name, served: 0, idle_since_ms: 0 }
+    }
+
+    /// Whether it may serve a request for that server name; none is a request without TLS.
+    #[inline]
+    pub(crate) fn is_for(&self, server_name: Option<&str>) -> bool {
+        match (&self.server_name, server_name) {
+            (None, None) => true,
+            (Some(own), Some(wanted)) => own.eq_ignore_ascii_case(wanted),
+            _ => false,
+        }
+    }
+
     /// Whether the endpoint has closed it, or sent bytes that belong to no response; costs no system call.
     #[inline]
     pub(crate) fn is_stale(&mut self) -> bool {
@@ -132,6 +154,22 @@ impl H1Stream {
         self.input.poll_fill(cx, &mut self.connection.stream, likely, capacity)
     }
 
+    /// The failure of a connection that broke before the head of the response was complete.
+    #[cold]
+    fn unanswered(&self, error: &io::Error) -> Failure {
+        match failure::of_stream(error) {
+            // In TLS 1.3 a server refuses the client's certificate after the client's handshake is complete.
+            Some(detail) if !self.answered && self.connection.served == 0 => {
+                self.failure(Cause::TlsFailed, detail)
+            }
+            Some(detail) => self.failure(Cause::NoResponse, detail),
+            None if error.kind() == io::ErrorKind::UnexpectedEof => {
+                self.failure(Cause::NoResponse, "it closed without a response")
+            }
+            None => self.failure(Cause::NoResponse, error.to_string()),
+        }
+    }
+
     fn failure(&self, cause: Cause, detail: impl Into<std::borrow::Cow<'static, str>>) -> Failure {
         Failure::new(cause, detail).at(self.connection.endpoint.address)
     }
@@ -215,7 +253,7 @@ impl UpstreamStream for H1Stream {
                     return Poll::Ready(Err(self.failure(Cause::NoResponse, detail)));
                 }
                 Ok(_) => self.answered = true,
-                Err(error) => return Poll::Ready(Err(self.failure(Cause::NoResponse, error.to_string()))),
+                Err(error) => return Poll::Ready(Err(self.unanswered(&error))),
             }
         }
     }
@@ -263,7 +301,13 @@ impl UpstreamStream for H1Stream {
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    return Poll::Ready(BodyEvent::Reset(self.failure(Cause::BodyCut, error.to_string())));
+                    let detail = if error.kind() == io::ErrorKind::UnexpectedEof {
+                        "it closed without the end of TLS (close_notify), so that the body may have been cut"
+                            .to_owned()
+                    } else {
+                        failure::of_stream(&error).unwrap_or_else(|| error.to_string())
+                    };
+                    return Poll::Ready(BodyEvent::Reset(self.failure(Cause::BodyCut, detail)));
                 }
             }
         }
@@ -287,7 +331,7 @@ impl UpstreamStream for H1Stream {
     fn progress(&self) -> AttemptProgress {
         let sent = match (self.answered, self.writer.sent_bytes()) {
             (true, _) => Sent::Answered,
-            (false, 0) => Sent::Nothing,
+            (false, 0) if !self.connection.stream.holds_unconfirmed() => Sent::Nothing,
             (false, _) => Sent::Unanswered,
         };
         AttemptProgress { sent, is_reused: self.connection.served > 0 }

@@ -29,18 +29,20 @@ struct Pool {
 pub(crate) type Script = Box<dyn FnMut() -> Box<dyn crate::body::UpstreamStream>>;
 
 impl Pools {
-    /// A stream to the endpoint, if an idle connection exists; `begin` makes the stream from it.
+    /// A stream to the endpoint, if an idle connection exists; over TLS, one that was opened for `server_name`. `begin` makes
+    /// the stream from it.
     #[inline]
     pub(crate) fn lend(
         &mut self,
         endpoint_id: u64,
+        server_name: Option<&str>,
         begin: impl FnOnce(UpstreamConnection) -> PooledStream,
     ) -> Option<PooledStream> {
         #[cfg(test)]
         if let Some(script) = self.scripted.get_mut(&endpoint_id) {
             return Some(PooledStream::Scripted(script()));
         }
-        self.take(endpoint_id).map(begin)
+        self.take(endpoint_id, server_name).map(begin)
     }
 
     /// Replaces all connections to the endpoint by one that `script` plays.
@@ -51,9 +53,15 @@ impl Pools {
 
     /// An idle connection to the endpoint that the endpoint has not closed.
     #[inline]
-    fn take(&mut self, endpoint_id: u64) -> Option<UpstreamConnection> {
+    fn take(&mut self, endpoint_id: u64, server_name: Option<&str>) -> Option<UpstreamConnection> {
         let pool = self.idle.get_mut(&endpoint_id)?;
-        while let Some(mut connection) = pool.connections.pop() {
+        while let Some(youngest) = pool.connections.last() {
+            let mut connection = if youngest.is_for(server_name) {
+                pool.connections.pop()?
+            } else {
+                let found = pool.connections.iter().rposition(|one| one.is_for(server_name))?;
+                pool.connections.remove(found)
+            };
             if !connection.is_stale() {
                 return Some(connection);
             }
@@ -61,11 +69,18 @@ impl Pools {
         None
     }
 
-    /// Checks a connection in, unless the endpoint's pool is full.
+    /// Checks a connection in. If the endpoint's pool is full, the connection is closed; over TLS the oldest one is closed
+    /// instead, because clients choose server names, and connections for names that never come again must not fill the pool.
     #[inline]
     pub(crate) fn give(&mut self, mut connection: UpstreamConnection, now_ms: u64) {
         let keep_alive = connection.endpoint.keep_alive;
         let pool = self.idle.entry(connection.endpoint.id).or_default();
+        if connection.server_name.is_some()
+            && keep_alive.size > 0
+            && pool.connections.len() >= keep_alive.size as usize
+        {
+            pool.connections.remove(0);
+        }
         if pool.connections.len() < keep_alive.size as usize {
             connection.idle_since_ms = now_ms;
             pool.given_ms = now_ms;
@@ -123,23 +138,20 @@ mod tests {
     fn pool_in_use_keeps_capacity_over_sweeps() {
         let node = env::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
         let address = node.local_addr().unwrap();
-        let endpoint = Endpoints::default().intern(EndpointKey { address, keep_alive: KeepAlive::default() });
+        let endpoint = Endpoints::default().intern(EndpointKey::cleartext(address, KeepAlive::default()));
         let play = async {
             let stream = env::connect(address).await.unwrap().into();
             let mut pools = Pools::default();
-            pools.give(
-                UpstreamConnection { stream, endpoint: endpoint.clone(), served: 0, idle_since_ms: 0 },
-                0,
-            );
+            pools.give(UpstreamConnection::new(stream, endpoint.clone(), None), 0);
             let mut now_ms = 0;
             for _ in 0..200 {
                 now_ms += 1_000;
-                let checkout = pools.take(endpoint.id).unwrap();
+                let checkout = pools.take(endpoint.id, None).unwrap();
                 pools.sweep(now_ms);
                 assert!(pools.idle[&endpoint.id].connections.capacity() > 0, "at {now_ms} ms");
                 pools.give(checkout, now_ms);
             }
-            let connection = pools.take(endpoint.id).unwrap();
+            let connection = pools.take(endpoint.id, None).unwrap();
             pools.give(connection, now_ms);
             assert_eq!((pools.close_idle(1_000, now_ms + 999), pools.len()), (0, 1));
             assert_eq!((pools.close_idle(1_000, now_ms + 1_000), pools.len()), (1, 0));
@@ -147,6 +159,30 @@ mod tests {
             assert_eq!(pools.idle.len(), 1);
             pools.sweep(now_ms + ROOM_KEPT_MS);
             assert_eq!(pools.idle.len(), 0, "nobody needs it");
+        };
+        env::block_on(play).unwrap();
+    }
+
+    #[test]
+    fn connection_serves_only_its_server_name() {
+        let node = env::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        let address = node.local_addr().unwrap();
+        let keep_alive = KeepAlive { size: 2, ..KeepAlive::default() };
+        let endpoint = Endpoints::default().intern(EndpointKey::cleartext(address, keep_alive));
+        let play = async {
+            let mut pools = Pools::default();
+            for name in ["a", "b", "c"] {
+                let stream = env::connect(address).await.unwrap().into();
+                let connection = UpstreamConnection::new(stream, endpoint.clone(), Some(name.into()));
+                pools.give(connection, 0);
+            }
+            assert!(pools.take(endpoint.id, Some("a")).is_none(), "the oldest gave way to the third");
+            assert!(pools.take(endpoint.id, None).is_none());
+            for name in ["B", "c"] {
+                let found = pools.take(endpoint.id, Some(name)).unwrap();
+                assert!(found.is_for(Some(name)), "{name}");
+            }
+            assert_eq!(pools.len(), 0);
         };
         env::block_on(play).unwrap();
     }

@@ -7,21 +7,24 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use net::endpoint::Endpoint;
+use net::endpoint::{Endpoint, Protocol};
 use stdx::pooled::PooledBox;
 
 use super::h1::{H1Stream, UpstreamConnection};
 use super::pool::Pools;
+use super::server_name;
 use super::state::{Selection, UpstreamState};
 use super::stream::PooledStream;
 use super::{PassHost, Upstream};
 use crate::evict::{self, Evictor, lacks_descriptors};
-use exchange::Local;
 use exchange::exchange::Attempt;
 use exchange::failure::{Blame, Cause, Failure};
 use exchange::overload::Priority;
 use exchange::overload::limiter::Permit;
+use exchange::{Exchange, Local};
 use net::env;
+use net::tls;
+use net::tls::failure::TlsFault;
 use net::transport::Transport;
 
 /// The state of each upstream in use, by slot.
@@ -129,16 +132,27 @@ impl Upstreams {
     /// Checks out a stream to the selected node, or names the endpoint to connect to; with the node's name if it is
     /// forwarded as Host.
     #[inline]
-    pub(crate) fn checkout(&self, upstream: &Upstream, selected: Selection, fresh: bool) -> CheckedOutNode {
+    pub(crate) fn checkout(
+        &self,
+        exchange: &Exchange,
+        upstream: &Upstream,
+        selected: Selection,
+        fresh: bool,
+    ) -> CheckedOutNode {
         let mut states = self.states.borrow_mut();
         let node = &states.of(upstream, self.local.index).nodes().nodes[selected.index];
         let host = (upstream.pass_host == PassHost::Node).then(|| node.host.clone());
         let endpoint = &node.endpoint;
         let begin = |connection| self.begin(connection);
-        let stream = if fresh { None } else { self.pools.borrow_mut().lend(endpoint.id, begin) };
+        let server_name = match &endpoint.tls {
+            None => None,
+            Some(_) => Some(server_name::of(exchange, upstream, &node.host)),
+        };
+        let server_name = server_name.as_deref();
+        let stream = if fresh { None } else { self.pools.borrow_mut().lend(endpoint.id, server_name, begin) };
         let checkout = match stream {
             Some(stream) => Checkout::Stream(stream),
-            None => Checkout::None(endpoint.clone()),
+            None => Checkout::None { endpoint: endpoint.clone(), server_name: server_name.map(Box::from) },
         };
         CheckedOutNode { address: endpoint.address, endpoint_id: endpoint.id, host, checkout }
     }
@@ -154,17 +168,33 @@ impl Upstreams {
         PooledStream::Http1(PooledBox::make(|| H1Stream::new(connection, self.local.take_bytes(), limits)))
     }
 
-    /// Opens a connection to an endpoint, for one stream at first.
+    /// Opens a connection to an endpoint, for one stream to begin with; over TLS, to the server that is called
+    /// `server_name`. `in_handshake` tells how far it came, to a caller that gives up.
     ///
     /// # Errors
-    /// Why it could not be opened, and whether this machine is the cause.
-    pub(crate) async fn connect(&self, endpoint: &Arc<Endpoint>) -> Result<PooledStream, Failure> {
-        match self.open(endpoint.address).await {
-            Ok(stream) => {
-                let (stream, endpoint) = (Transport::Tcp(stream), endpoint.clone());
-                Ok(self.begin(UpstreamConnection { stream, endpoint, served: 0, idle_since_ms: 0 }))
+    /// Why it could not be opened, and whether that is this machine's fault.
+    pub(crate) async fn connect(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        server_name: Option<Box<str>>,
+        in_handshake: &Cell<bool>,
+    ) -> Result<PooledStream, Failure> {
+        let opened = self.open(endpoint.address).await;
+        let stream = opened.map_err(|error| Failure::new(connect_cause(&error), error.to_string()))?;
+        let transport = match &endpoint.tls {
+            None => Transport::from(stream),
+            Some(tls) => {
+                in_handshake.set(true);
+                let name = server_name.as_deref().unwrap_or_default();
+                // Boxed, so that connections without TLS do not pay for its size.
+                let handshake = Box::pin(tls::client::handshake(stream, endpoint.address, name, tls));
+                Transport::from(handshake.await.map_err(|error| tls_failure(&error))?)
             }
-            Err(error) => Err(Failure::new(connect_cause(&error), error.to_string())),
+        };
+        match endpoint.protocol {
+            Protocol::Http1 | Protocol::Raw => {
+                Ok(self.begin(UpstreamConnection::new(transport, endpoint.clone(), server_name)))
+            }
         }
     }
 
@@ -258,8 +288,25 @@ pub(crate) struct CheckedOutNode {
 pub(crate) enum Checkout {
     /// A stream that is ready for a request.
     Stream(PooledStream),
-    /// No idle connection: one has to be opened to this endpoint.
-    None(Arc<Endpoint>),
+    /// Nothing; one has to be opened there.
+    None {
+        /// The place.
+        endpoint: Arc<Endpoint>,
+        /// The server name for TLS; none without TLS.
+        server_name: Option<Box<str>>,
+    },
+}
+
+/// The failure of a TLS handshake.
+#[cold]
+fn tls_failure(error: &io::Error) -> Failure {
+    let (fault, detail) = tls::failure::of_handshake(error);
+    let cause = match fault {
+        TlsFault::Certificate => Cause::CertificateRefused,
+        TlsFault::Handshake => Cause::TlsFailed,
+        TlsFault::Closed => Cause::TlsClosed,
+    };
+    Failure::new(cause, detail)
 }
 
 /// The cause of a failed connection attempt: this machine's when it has no descriptor or port left.

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Snapshot;
 use crate::fault::{Findings, Stage};
-use crate::resource::Resource;
+use crate::resource::{Resource, Upstream};
 use crate::{Fault, Id, Key, Kind};
 
 /// A reference from one object to another.
@@ -64,8 +64,19 @@ pub(super) fn of(key: &Key, resource: &Resource) -> Vec<Reference> {
             add("/upstream_id", Kind::Upstream, route.upstream_id.as_ref());
             add("/service_id", Kind::Service, route.service_id.as_ref());
             add("/plugin_config_id", Kind::PluginConfig, route.plugin_config_id.as_ref());
+            add(
+                "/upstream/tls/client_cert_id",
+                Kind::Ssl,
+                client_certificate(resource.upstream().map(|upstream| &**upstream)),
+            );
         }
-        Resource::Service(service) => add("/upstream_id", Kind::Upstream, service.upstream_id.as_ref()),
+        Resource::Service(service) => {
+            add("/upstream_id", Kind::Upstream, service.upstream_id.as_ref());
+            add("/upstream/tls/client_cert_id", Kind::Ssl, client_certificate(service.upstream.as_deref()));
+        }
+        Resource::Upstream(upstream) => {
+            add("/tls/client_cert_id", Kind::Ssl, client_certificate(Some(upstream)));
+        }
         Resource::StreamRoute(route) => {
             add("/upstream_id", Kind::Upstream, route.upstream_id.as_ref());
             add("/service_id", Kind::Service, route.service_id.as_ref());
@@ -82,7 +93,12 @@ pub(super) fn of(key: &Key, resource: &Resource) -> Vec<Reference> {
     references
 }
 
-/// The objects that the plugins of an object name: upstreams (`traffic-split`) and protos. No object waits for these.
+/// The certificate object that nodes of an upstream are shown.
+fn client_certificate(upstream: Option<&Upstream>) -> Option<&Id> {
+    upstream?.tls.as_ref()?.client_cert_id.as_ref()
+}
+
+/// The objects that the plugins of an object name: upstreams and their certificates (`traffic-split`), and protos. No object waits for these.
 pub(super) fn mentions(resource: &Resource) -> Vec<Key> {
     let mut found = Vec::new();
     for plugin in resource.plugins() {
@@ -153,4 +169,5 @@ fn add_mentions(value: &Value, found: &mut Vec<Key>) {
 }
 
 /// The fields by which plugin configurations name other objects.
-const MENTIONS: [(&str, Kind); 2] = [("upstream_id", Kind::Upstream), ("proto_id", Kind::Proto)];
+const MENTIONS: [(&str, Kind); 3] =
+    [("upstream_id", Kind::Upstream), ("proto_id", Kind::Proto), ("client_cert_id", Kind::Ssl)];

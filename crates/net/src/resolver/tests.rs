@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::*;
-use crate::endpoint::KeepAlive;
+use crate::endpoint::{KeepAlive, Protocol};
 use crate::nodes::PlannedNode;
 
 /// Gives its answers in order, then repeats the last.
@@ -30,7 +30,13 @@ fn plan(hosts: &[&str]) -> Plan {
         weight: 1,
         priority: 0,
     };
-    Plan { nodes: hosts.iter().map(node).collect(), keep_alive: KeepAlive::default(), derive: None }
+    Plan {
+        nodes: hosts.iter().map(node).collect(),
+        tls: None,
+        protocol: Protocol::Http1,
+        keep_alive: KeepAlive::default(),
+        derive: None,
+    }
 }
 
 fn addresses(cell: &Published<NodeSet>) -> Vec<String> {

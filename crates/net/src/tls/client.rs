@@ -1,27 +1,30 @@
-//! The client's side of TLS: settings that many connections share, with their cache of sessions, and the handshake. It opens
+//! The upstream side of TLS: settings that many connections share, with their cache of sessions, and the handshake. It opens
 //! no socket and keeps no connection.
 
 use std::future::poll_fn;
+use std::hash::{Hash, Hasher};
 use std::io;
-use std::sync::{Arc, OnceLock};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustls::client::Resumption;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::{
-    ClientConfig, ClientConnection, Connection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
-};
+use rustls::{ClientConfig, ClientConnection, Connection};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
+use super::roots::{TrustRoots, Unverified, system_roots};
 use super::{TlsStream, provider};
 use crate::env::Stream;
 
-/// Sessions kept for resumption under one set of settings: some servers, each with a few tickets.
+pub(crate) use super::roots::store as roots;
+
+/// Sessions kept for resumption under one set of settings: 32 servers with up to 8 tickets each. Bounded, because with
+/// `pass_host: pass` clients choose the names.
 const SESSIONS_MAX: usize = 256;
 
 /// The certificates that a server's certificate is verified against.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug)]
 pub enum Roots<'a> {
     /// None: any certificate is accepted, and only the possession of its key is proven.
     Unverified,
@@ -29,6 +32,8 @@ pub enum Roots<'a> {
     System,
     /// These, in PEM.
     Pem(&'a str),
+    /// Those of the process.
+    Of(&'a TrustRoots),
 }
 
 /// The settings of connections to servers.
@@ -42,10 +47,13 @@ pub struct ClientSettings<'a> {
     pub alpn: &'a [&'a [u8]],
 }
 
-/// Settings in the form that connections use; a clone shares the cache of sessions.
-#[derive(Clone, Debug)]
+/// Settings in the form that connections use; a clone shares the cache of sessions, and is equal.
+#[derive(Clone)]
 pub struct ClientTls {
     config: Arc<ClientConfig>,
+    verifies: bool,
+    /// A number that no other settings of the process have.
+    id: u64,
 }
 
 impl ClientTls {
@@ -59,11 +67,10 @@ impl ClientTls {
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?;
         let builder = match settings.roots {
-            Roots::Unverified => {
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider.clone())))
-            }
+            Roots::Unverified => builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified)),
             Roots::System => builder.with_root_certificates(system_roots()?),
             Roots::Pem(text) => builder.with_root_certificates(roots(text)?),
+            Roots::Of(roots) => builder.with_root_certificates(roots.store()?),
         };
         let mut config = match settings.certificate {
             None => builder.with_no_client_auth(),
@@ -74,26 +81,81 @@ impl ClientTls {
         };
         config.alpn_protocols = settings.alpn.iter().map(|name| name.to_vec()).collect();
         config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
-        Ok(ClientTls { config: Arc::new(config) })
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        let verifies = !matches!(settings.roots, Roots::Unverified);
+        Ok(ClientTls { config: Arc::new(config), verifies, id: NEXT_ID.fetch_add(1, Ordering::Relaxed) })
+    }
+
+    /// Whether certificates of servers are verified.
+    pub fn verifies(&self) -> bool {
+        self.verifies
+    }
+
+    /// A number that no other settings of the process have.
+    pub fn id(&self) -> u64 {
+        self.id
     }
 }
 
-/// Runs the handshake with the server that is called `name`, a host name or an address. A host name is sent as SNI, and the
-/// certificate has to be valid for `name`. The caller bounds the time, by dropping this.
+impl PartialEq for ClientTls {
+    fn eq(&self, other: &ClientTls) -> bool {
+        self.id == other.id
+    }
+}
+
+impl Eq for ClientTls {}
+
+impl Hash for ClientTls {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.id.hash(state);
+    }
+}
+
+impl std::fmt::Debug for ClientTls {
+    /// Without the certificate, because a private key is with it.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ClientTls").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// Runs the handshake with the server at `address` that is called `name`. A host name is sent as SNI, and a verified
+/// certificate has to be valid for it. An IP address is not sent. The same holds for text that no certificate can name, such
+/// as an empty Host; a verified certificate then has to be valid for `address`. The caller bounds the time, by dropping this.
 ///
 /// # Errors
-/// [`io::ErrorKind::InvalidInput`] for a name that no certificate can have, [`io::ErrorKind::InvalidData`] around the fault
-/// of the handshake, and those of the socket.
-pub async fn connect(stream: Stream, name: &str, config: &ClientTls) -> io::Result<TlsStream> {
-    let name = name.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).unwrap_or(name);
-    let name = ServerName::try_from(name.to_owned()).map_err(|_| {
-        io::Error::new(io::ErrorKind::InvalidInput, format!("{name:?} is no name of a server"))
-    })?;
+/// [`io::ErrorKind::InvalidData`] around the fault of the handshake, and those of the socket; see [`super::failure`].
+pub async fn handshake(
+    stream: Stream,
+    address: SocketAddr,
+    name: &str,
+    config: &ClientTls,
+) -> io::Result<TlsStream> {
+    let name = server_name(name).unwrap_or_else(|| ServerName::IpAddress(address.ip().into()));
     let connection = ClientConnection::new(config.config.clone(), name)
-        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
     let mut stream = TlsStream::new(stream, Connection::Client(connection));
     poll_fn(|cx| stream.poll_handshake(cx)).await?;
     Ok(stream)
+}
+
+/// As [`handshake`], with a server that has to have a name.
+///
+/// # Errors
+/// Those of [`handshake`], and [`io::ErrorKind::InvalidInput`] for a name that no certificate can have.
+pub async fn connect(stream: Stream, name: &str, config: &ClientTls) -> io::Result<TlsStream> {
+    if server_name(name).is_none() {
+        let reason = format!("{name:?} is no name of a server");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+    }
+    let unnamed = SocketAddr::from(([0, 0, 0, 0], 0));
+    handshake(stream, unnamed, name, config).await
+}
+
+/// The name as certificates have it: an IPv6 address without brackets, a host name without the dot of the DNS root.
+fn server_name(name: &str) -> Option<ServerName<'static>> {
+    let name = name.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).unwrap_or(name);
+    let name = name.strip_suffix('.').unwrap_or(name);
+    ServerName::try_from(name.to_owned()).ok()
 }
 
 /// The certificates of a PEM text, and its private key.
@@ -113,64 +175,25 @@ pub(crate) fn certificates(text: &str) -> Result<Vec<CertificateDer<'static>>, S
     if chain.is_empty() { Err("the text holds no certificate".to_owned()) } else { Ok(chain) }
 }
 
-/// A store of the certificates of a PEM text.
-pub(crate) fn roots(text: &str) -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(text)? {
-        roots.add(certificate).map_err(|error| error.to_string())?;
-    }
-    Ok(roots)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The system's certificates, read once: that takes some milliseconds and files.
-fn system_roots() -> Result<Arc<RootCertStore>, String> {
-    static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
-    let roots = ROOTS.get_or_init(|| {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        Arc::new(roots)
-    });
-    if roots.is_empty() {
-        return Err("the system has no certificates to trust: name a file with some".to_owned());
-    }
-    Ok(roots.clone())
-}
-
-/// Accepts every certificate. The signature of the handshake is verified nevertheless, so that the server has its key.
-#[derive(Debug)]
-struct Unverified(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Unverified {
-    fn verify_server_cert(
-        &self,
-        _certificate: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+    #[test]
+    fn names_are_read_as_certificates_have_them() {
+        let check = |name: &str, expected: Option<&str>| {
+            assert_eq!(
+                server_name(name).map(|name| name.to_str().into_owned()).as_deref(),
+                expected,
+                "{name}"
+            );
+        };
+        check("a.example", Some("a.example"));
+        check("a.example.", Some("a.example"));
+        check("[::1]", Some("::1"));
+        check("127.0.0.1", Some("127.0.0.1"));
+        for name in ["", ".", "a b", "a:80", "-a"] {
+            check(name, None);
+        }
     }
 }

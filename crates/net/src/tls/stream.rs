@@ -80,6 +80,11 @@ impl TlsStream {
         &self.stream
     }
 
+    /// Whether bytes were encrypted that no write has reported yet; some of their records may be in the kernel.
+    pub fn holds_unconfirmed(&self) -> bool {
+        self.uncredited_bytes > 0
+    }
+
     /// Runs the handshake. Ready when it is complete and its last flight is in the kernel.
     ///
     /// # Errors

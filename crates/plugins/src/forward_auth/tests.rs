@@ -25,7 +25,8 @@ fn configurations() {
     check(json!({"request_headers": ["test"]}), Some("property \"uri\" is required"));
     check(json!({"uri": 3233}), Some("wrong type: expected string"));
     check(with(json!({"request_headers": "test"})), Some("wrong type: expected array"));
-    check(with(json!({"uri": "https://auth.example/"})), Some("https is not supported yet"));
+    check(with(json!({"uri": "https://auth.example/"})), None);
+    check(with(json!({"uri": "ftp://auth.example/"})), Some("ftp is not supported"));
     check(with(json!({"uri": "http://127.0.0.1:99999/"})), Some("99999 is not a number from 1 to 65535"));
     check(with(json!({"uri": "auth.example"})), Some("absolute"));
     check(with(json!({"request_method": "PUT"})), Some("request_method"));
@@ -49,7 +50,9 @@ fn compiled(config: &Value) -> ForwardAuth {
     let services = exchange::testing::services();
     let config: Config = config::parse(config).unwrap();
     ForwardAuth {
-        destination: services.destination(&config.uri, KeepAlive::default()).unwrap(),
+        destination: services
+            .destination(&config.uri, KeepAlive::default(), &OutboundTls::default())
+            .unwrap(),
         limits: OutboundLimits { connect_timeout_ms: 1, total_timeout_ms: 1, max_body_bytes: 1 },
         method: config.request_method,
         max_body_bytes: config.max_req_body_size,

@@ -1,7 +1,7 @@
 //! The log server: joins entries into batches and posts them. It knows neither requests nor formats.
 
 use exchange::plugin::batch::{Delivery, Entry, Sink};
-use exchange::plugin::outbound::{Destination, HttpClient, OutboundLimits, OutboundRequest};
+use exchange::plugin::outbound::{Destination, HttpClient, OutboundLimits, OutboundRequest, OutboundTls};
 use exchange::plugin::services::Services;
 use message::{Headers, Method};
 use net::endpoint::KeepAlive;
@@ -41,6 +41,7 @@ impl LogServer {
     pub(super) fn new(
         services: &Services,
         uri: &str,
+        verifies: bool,
         authorization: Option<&str>,
         timeout_ms: u64,
         concat_method: ConcatMethod,
@@ -57,7 +58,11 @@ impl LogServer {
             set.map_err(|error| format!("auth_header cannot stand in a field: {error}"))?;
         }
         Ok(LogServer {
-            destination: services.destination(uri, KeepAlive::default())?,
+            destination: services.destination(
+                uri,
+                KeepAlive::default(),
+                &OutboundTls::verifying(verifies),
+            )?,
             headers,
             limits: OutboundLimits {
                 connect_timeout_ms: timeout_ms,
@@ -106,9 +111,16 @@ mod tests {
     fn batches_are_put_together_as_configured() {
         let services = exchange::testing::services();
         let check = |method, is_single, entries: &[&str], expected: &str, content_type: &str| {
-            let server =
-                LogServer::new(&services, "http://127.0.0.1:1/", Some("Basic 123"), 1, method, is_single)
-                    .unwrap();
+            let server = LogServer::new(
+                &services,
+                "http://127.0.0.1:1/",
+                false,
+                Some("Basic 123"),
+                1,
+                method,
+                is_single,
+            )
+            .unwrap();
             let batch: Vec<Entry> = entries.iter().map(|entry| entry.as_bytes().into()).collect();
             assert_eq!(String::from_utf8_lossy(&server.body(&batch)), expected);
             assert_eq!(server.headers.get("content-type"), Some(content_type.as_bytes()));
@@ -120,9 +132,18 @@ mod tests {
         check(ConcatMethod::NewLine, false, &["{}", "{}"], "{}\n{}", "text/plain");
         check(ConcatMethod::NewLine, true, &["{}"], "{}", "text/plain");
         let none =
-            LogServer::new(&services, "http://127.0.0.1:1/", Some(""), 1, ConcatMethod::Json, true).unwrap();
+            LogServer::new(&services, "http://127.0.0.1:1/", false, Some(""), 1, ConcatMethod::Json, true)
+                .unwrap();
         assert!(!none.headers.contains("authorization"));
-        let bad = LogServer::new(&services, "http://127.0.0.1:1/", Some("a\nb"), 1, ConcatMethod::Json, true);
+        let bad = LogServer::new(
+            &services,
+            "http://127.0.0.1:1/",
+            false,
+            Some("a\nb"),
+            1,
+            ConcatMethod::Json,
+            true,
+        );
         assert!(bad.is_err_and(|reason| reason.contains("auth_header")));
     }
 }

@@ -11,6 +11,7 @@ use control::Role;
 use ipnet::IpNet;
 use model::check::UnknownFields;
 use model::settings::RouterMode;
+use net::tls::roots::TrustRoots;
 use net::tls::server::Versions;
 use stdx::nearest::nearest;
 use tracing_subscriber::filter::Targets;
@@ -94,6 +95,16 @@ pub(super) fn path(given: &Given) -> Result<PathBuf, String> {
 /// A path, or nothing.
 pub(super) fn optional_path(given: &Given) -> Result<Option<PathBuf>, String> {
     if given.values.is_empty() { Ok(None) } else { path(given).map(Some) }
+}
+
+/// Files with certificates, and the word for those of the system.
+pub(super) fn trusted_certificates(given: &Given) -> Result<Vec<String>, String> {
+    let entry = |entry: &str| match entry {
+        TrustRoots::SYSTEM => entry.to_owned(),
+        file => given.resolve(file).to_string_lossy().into_owned(),
+    };
+    let entries: Vec<String> = items(given).into_iter().map(entry).collect();
+    if entries.is_empty() { Err("is empty; write `system` or a file".to_owned()) } else { Ok(entries) }
 }
 
 /// A text, or nothing.

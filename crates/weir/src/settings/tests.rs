@@ -72,6 +72,15 @@ fn later_sources_win() {
     check("admin_allow", "admin_allow: [10.0.0.0/8, '::1']", &[], &[], "[10.0.0.0/8, ::1/128]");
     check("trusted_addresses", "trusted_addresses: []", &[], &[], "[]");
     check("outbound_allow", "outbound_allow: [169.254.0.0/16]", &[], &[], "[169.254.0.0/16]");
+    check("trusted_certificates", "", &[], &[], r#"["system"]"#);
+    check(
+        "trusted_certificates",
+        "trusted_certificates: [system, /etc/ca.pem]",
+        &[],
+        &[],
+        r#"["system", "/etc/ca.pem"]"#,
+    );
+    check("tls_verify_all", "", &[], &["--tls-verify-all"], "true");
     check("secret_ca", "secret_ca: /etc/ca.pem", &[], &[], "Some(\"/etc/ca.pem\")");
     check("log_level", "", &[], &["--log-level", "warn, control=debug"], "\"warn,control=debug\"");
     check("access_log", "", &[], &["--access-log", "stdout"], "Stdout");

@@ -53,4 +53,5 @@ mod tls;
 mod try_out;
 mod unknown_fields;
 mod upgrades;
+mod upstream_tls;
 mod upstreams;

@@ -14,6 +14,7 @@ use stdx::hash::FastMap;
 use super::connection::Connection;
 use super::destination::Destination;
 use super::error::{OutboundCause, OutboundError};
+use super::open::open;
 use super::request::{OutboundLimits, OutboundRequest, OutboundResponse};
 use net::endpoint::Endpoint;
 use net::env;
@@ -39,7 +40,7 @@ struct Place {
 }
 
 /// A failed try, before it is known at which URI.
-type Failed = (OutboundCause, String);
+pub(super) type Failed = (OutboundCause, String);
 
 impl HttpClient {
     /// Makes a call. Dropping the future ends it and closes its connection.
@@ -54,7 +55,7 @@ impl HttpClient {
     ) -> Result<OutboundResponse, OutboundError> {
         let head = head(destination, request)?;
         let nodes = destination.nodes()?;
-        let call = self.to_any(&nodes, request, &head, limits);
+        let call = self.to_any(&nodes, destination.host(), request, &head, limits);
         let failed = match within(limits.total_timeout_ms, call).await {
             Some(Ok(response)) => return Ok(response),
             Some(Err(failed)) => failed,
@@ -70,6 +71,7 @@ impl HttpClient {
     async fn to_any(
         &self,
         nodes: &NodeSet,
+        host: &str,
         request: &OutboundRequest,
         head: &http::Request<()>,
         limits: &OutboundLimits,
@@ -81,7 +83,7 @@ impl HttpClient {
             let node = &nodes.nodes[first.wrapping_add(turn) % nodes.nodes.len()];
             let _under_way = UnderWay::begin(self, node.endpoint.id)?;
             // A kept connection may be closed by the peer while the request is on its way; what can be repeated is.
-            while let Some(mut kept) = self.take(node.endpoint.id) {
+            while let Some(mut kept) = self.take(node.endpoint.id, host) {
                 match self.exchange(&mut kept, request, head, limits).await {
                     Ok(response) => {
                         self.give(kept);
@@ -91,33 +93,28 @@ impl HttpClient {
                     Err(failed) => return Err(failed),
                 }
             }
-            match self.open(&node.endpoint, limits.connect_timeout_ms).await {
+            match self.open(&node.endpoint, host, limits.connect_timeout_ms).await {
                 Ok(mut fresh) => {
                     let response = self.exchange(&mut fresh, request, head, limits).await?;
                     self.give(fresh);
                     return Ok(response);
                 }
-                Err(reason) => failed = Some(reason),
+                Err(reason) => failed = Some(more_telling(failed, reason)),
             }
         }
         Err(failed.expect("a destination without addresses was refused before"))
     }
 
-    async fn open(&self, endpoint: &Arc<Endpoint>, timeout_ms: u64) -> Result<Connection, Failed> {
+    async fn open(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        host: &str,
+        timeout_ms: u64,
+    ) -> Result<Connection, Failed> {
+        let transport = open(endpoint, host, timeout_ms).await?;
         let address = endpoint.address;
-        let opened = within(timeout_ms, env::connect(address)).await;
-        let stream = match opened {
-            Some(Ok(stream)) => stream,
-            Some(Err(error)) => {
-                return Err((OutboundCause::Connect, format!("cannot connect to {address}: {error}")));
-            }
-            None => {
-                let detail = format!("no connection to {address} within {timeout_ms} ms");
-                return Err((OutboundCause::ConnectTimeout, detail));
-            }
-        };
         let broken = |error: hyper::Error| (OutboundCause::Broken, format!("{address}: {error}"));
-        Connection::new(stream, endpoint.clone()).await.map_err(broken)
+        Connection::new(transport, endpoint.clone(), host).await.map_err(broken)
     }
 
     async fn exchange(
@@ -143,11 +140,15 @@ impl HttpClient {
         Ok(OutboundResponse { status: parts.status.as_u16(), headers, body })
     }
 
-    /// The youngest idle connection that still serves.
-    fn take(&self, endpoint_id: u64) -> Option<Connection> {
+    /// The youngest idle connection that still serves; over TLS, of those that were opened for `host`.
+    fn take(&self, endpoint_id: u64, host: &str) -> Option<Connection> {
         let mut places = self.places.borrow_mut();
         let idle = &mut places.get_mut(&endpoint_id)?.idle;
-        while let Some(mut connection) = idle.pop() {
+        let is_for_host = |connection: &Connection| {
+            connection.server_name.as_ref().is_none_or(|name| name.eq_ignore_ascii_case(host))
+        };
+        while let Some(found) = idle.iter().rposition(is_for_host) {
+            let mut connection = idle.remove(found);
             if connection.is_idle() {
                 return Some(connection);
             }
@@ -197,6 +198,14 @@ impl HttpClient {
     }
 }
 
+/// Of the failures at two addresses of a name, the one that says more: a refused certificate rather than a refused connection.
+pub(super) fn more_telling(before: Option<Failed>, last: Failed) -> Failed {
+    match before {
+        Some(before) if matches!(before.0, OutboundCause::Certificate | OutboundCause::Tls) => before,
+        _ => last,
+    }
+}
+
 /// A call under way, counted until it ends or is dropped.
 struct UnderWay<'c> {
     client: &'c HttpClient,
@@ -229,7 +238,7 @@ fn now_ms() -> u64 {
 }
 
 /// The value of `future`, or nothing after `timeout_ms`.
-async fn within<T>(timeout_ms: u64, future: impl Future<Output = T>) -> Option<T> {
+pub(super) async fn within<T>(timeout_ms: u64, future: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
         value = future => Some(value),

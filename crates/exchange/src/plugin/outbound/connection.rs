@@ -15,7 +15,7 @@ use hyper::client::conn::http1::{Builder, Connection as Machine, SendRequest};
 use hyper::rt::{Read, ReadBufCursor, Write};
 
 use net::endpoint::Endpoint;
-use net::env::Stream;
+use net::transport::Transport;
 
 /// The longest head of an answer, and the most fields in it: as much as the gateway takes from any origin by default.
 const HEAD_MAX_BYTES: usize = 64 * 1024;
@@ -28,6 +28,8 @@ pub(super) struct Connection {
     ended: bool,
     /// Where it leads.
     pub(super) endpoint: Arc<Endpoint>,
+    /// The host that TLS was opened for; it serves requests for this host only.
+    pub(super) server_name: Option<Box<str>>,
     /// Requests it has served.
     pub(super) served: u32,
     /// When it became idle, in milliseconds of the monotonic clock.
@@ -36,12 +38,17 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Makes a connection of a stream that is open.
-    pub(super) async fn new(stream: Stream, endpoint: Arc<Endpoint>) -> hyper::Result<Connection> {
+    pub(super) async fn new(
+        stream: Transport,
+        endpoint: Arc<Endpoint>,
+        host: &str,
+    ) -> hyper::Result<Connection> {
+        let server_name = stream.tls().map(|_| host.into());
         let mut builder = Builder::new();
         builder.max_header_size(HEAD_MAX_BYTES).max_headers(FIELDS_MAX);
         let (sender, machine) = builder.handshake(Adapter(stream)).await?;
         let machine = Box::pin(machine);
-        Ok(Connection { sender, machine, ended: false, endpoint, served: 0, idle_since_ms: 0 })
+        Ok(Connection { sender, machine, ended: false, endpoint, server_name, served: 0, idle_since_ms: 0 })
     }
 
     /// Sends a request and waits for the head of its answer. The body is read through [`Connection::drive`].
@@ -79,8 +86,8 @@ impl Connection {
     }
 }
 
-/// The seam's stream as the library wants it.
-struct Adapter(Stream);
+/// A transport as the library wants it.
+struct Adapter(Transport);
 
 /// Bytes read at once: the answers plugins wait for are small.
 const READ_BYTES: usize = 8 * 1024;

@@ -1,28 +1,29 @@
-//! The destination of a plugin's calls: a URI, read once; its name is looked up in the background like those of nodes. It
-//! opens nothing.
+//! The destination of a plugin's calls: a URI, read once, with its addresses and its TLS identity. It opens nothing.
 
 use std::sync::Arc;
 
 use http::Uri;
 use http::uri::{Authority, Scheme};
 use model::outbound::OutboundPolicy;
-use stdx::published::Published;
 
+use super::addresses::{Addresses, Connecting};
 use super::error::{OutboundCause, OutboundError};
-use net::endpoint::KeepAlive;
-use net::nodes::{NodeSet, Plan, PlannedNode};
+use super::tls::OutboundTls;
+use net::endpoint::{KeepAlive, Protocol};
+use net::nodes::NodeSet;
 use net::resolver::Resolver;
+use net::tls::identity::{ALPN_HTTP1, ClientIdentities};
 
 /// See the module.
 pub struct Destination {
-    uri: Box<str>,
+    addresses: Addresses,
+    host: Box<str>,
     authority: Box<str>,
     target: Box<str>,
-    nodes: Arc<Published<NodeSet>>,
-    policy: Arc<OutboundPolicy>,
 }
 
-/// Says whether plugins can reach peers by `uri`: an absolute `http` URI without user information.
+/// Says whether plugins can reach peers by `uri`: an absolute `http` or `https` URI without user
+/// information.
 ///
 /// # Errors
 /// Why not, a sentence.
@@ -31,6 +32,7 @@ pub fn check_uri(uri: &str) -> Result<(), String> {
 }
 
 struct Parts {
+    is_tls: bool,
     host: Box<str>,
     port: u16,
     authority: Box<str>,
@@ -40,12 +42,13 @@ struct Parts {
 fn read(text: &str) -> Result<Parts, String> {
     let uri: Uri = text.parse().map_err(|error| format!("{text} is not a URI: {error}"))?;
     let (Some(scheme), Some(authority)) = (uri.scheme(), uri.authority()) else {
-        return Err(format!("{text} is not an absolute URI: write http://HOST:PORT/PATH"));
-    };
-    if *scheme != Scheme::HTTP {
         return Err(format!(
-            "{text}: {scheme} is not supported yet: plugins reach their peers over plain http"
+            "{text} is not an absolute URI: write http://HOST:PORT/PATH or https://HOST:PORT/PATH"
         ));
+    };
+    let is_tls = *scheme == Scheme::HTTPS;
+    if !is_tls && *scheme != Scheme::HTTP {
+        return Err(format!("{text}: {scheme} is not supported: write http or https"));
     }
     if authority.as_str().contains('@') {
         return Err(format!("{text}: a URI with a user in it is refused; it would be written to logs"));
@@ -53,9 +56,10 @@ fn read(text: &str) -> Result<Parts, String> {
     if authority.host().trim_matches(['[', ']']).is_empty() {
         return Err(format!("{text}: the host is missing"));
     }
-    let port = port(text, authority)?;
+    let port = port(text, authority, if is_tls { PORT_OF_HTTPS } else { PORT_OF_HTTP })?;
     let target = uri.path_and_query().map_or("/", |target| target.as_str());
     Ok(Parts {
+        is_tls,
         host: authority.host().trim_matches(['[', ']']).into(),
         port,
         authority: authority.as_str().into(),
@@ -64,10 +68,10 @@ fn read(text: &str) -> Result<Parts, String> {
     })
 }
 
-/// The port of an authority without user information; that of `http` where none is written.
-fn port(text: &str, authority: &Authority) -> Result<u16, String> {
+/// The port of an authority without user information; `implied` where none is written.
+fn port(text: &str, authority: &Authority, implied: u16) -> Result<u16, String> {
     match authority.as_str()[authority.host().len()..].strip_prefix(':') {
-        None | Some("") => Ok(PORT_IMPLIED),
+        None | Some("") => Ok(implied),
         Some(digits) => match digits.parse() {
             Ok(port @ 1..) => Ok(port),
             _ => Err(format!("{text}: the port {digits} is not a number from 1 to 65535")),
@@ -75,30 +79,39 @@ fn port(text: &str, authority: &Authority) -> Result<u16, String> {
     }
 }
 
-/// The port that `http` means without saying (RFC 9110 section 4.2.1).
-const PORT_IMPLIED: u16 = 80;
+/// The ports of URIs that name none (RFC 9110 sections 4.2.1 and 4.2.2).
+const PORT_OF_HTTP: u16 = 80;
+const PORT_OF_HTTPS: u16 = 443;
 
 impl Destination {
     /// A destination with a name that `resolver` looks up from now on; its idle connections are kept as `keep_alive` says.
+    /// An `https` URI is reached with the identity that `tls` describes.
     ///
     /// # Errors
     /// Why plugins cannot reach `uri`, a sentence.
-    pub fn new(
+    pub(crate) fn new(
         uri: &str,
         keep_alive: KeepAlive,
+        tls: &OutboundTls,
+        identities: &ClientIdentities,
         resolver: &Resolver,
         policy: Arc<OutboundPolicy>,
     ) -> Result<Destination, String> {
-        let Parts { host, port, authority, target } = read(uri)?;
-        let planned = PlannedNode { host, port, authority: (&*authority).into(), weight: 1, priority: 0 };
-        let nodes = Arc::new(Published::new(Arc::new(NodeSet::default())));
-        resolver.follow(&nodes, Plan { nodes: vec![planned], keep_alive, derive: None });
-        Ok(Destination { uri: uri.into(), authority, target, nodes, policy })
+        let Parts { is_tls, host, port, authority, target } = read(uri)?;
+        let tls = if is_tls { Some(identities.intern(tls.identity(ALPN_HTTP1))?) } else { None };
+        let connecting = Connecting { tls, protocol: Protocol::Http1, keep_alive };
+        let addresses = Addresses::follow(uri, &host, port, connecting, resolver, policy);
+        Ok(Destination { addresses, host, authority, target })
     }
 
     /// The URI as it was written.
     pub fn uri(&self) -> &str {
-        &self.uri
+        self.addresses.place()
+    }
+
+    /// The host, which a verified certificate has to be valid for.
+    pub(super) fn host(&self) -> &str {
+        &self.host
     }
 
     /// Host and port as the Host field says them.
@@ -111,33 +124,14 @@ impl Destination {
         &self.target
     }
 
-    /// The addresses as they are known now. Takes a lock for as long as a pointer is copied; a call follows that takes
-    /// a thousand times longer.
-    ///
-    /// # Errors
-    /// The name has no address, or none that may be reached.
+    /// See [`Addresses::nodes`].
     pub(super) fn nodes(&self) -> Result<Arc<NodeSet>, OutboundError> {
-        let set = self.nodes.load();
-        if set.nodes.is_empty() {
-            let detail = set.note.clone().unwrap_or_else(|| "the name was not looked up yet".to_owned());
-            return Err(self.error(OutboundCause::NoAddress, detail));
-        }
-        for node in &set.nodes {
-            let address = node.endpoint.address.ip();
-            // One such address among several is reason enough: a name must not lead there by turns.
-            if let Some(what) = self.policy.refuses(address) {
-                let detail = format!(
-                    "{address} is {what}; the setting outbound_allow lists what plugins may reach all the same"
-                );
-                return Err(self.error(OutboundCause::Forbidden, detail));
-            }
-        }
-        Ok(set)
+        self.addresses.nodes()
     }
 
     /// A failure at this place.
     pub(super) fn error(&self, cause: OutboundCause, detail: impl Into<String>) -> OutboundError {
-        OutboundError { cause, place: self.uri.clone(), detail: detail.into() }
+        self.addresses.error(cause, detail)
     }
 }
 
@@ -163,8 +157,9 @@ mod tests {
             check(uri, Err(""));
         }
         check("http://127.0.0.1:99999/", Err("the port 99999 is not a number from 1 to 65535"));
-        check("https://x.con", Err("https is not supported yet"));
-        check("ftp://x.con", Err("ftp is not supported yet"));
+        check("https://x.con", Ok(("x.con", 443, "/")));
+        check("https://[::1]:8443/a", Ok(("::1", 8443, "/a")));
+        check("ftp://x.con", Err("ftp is not supported"));
         check("http://me:secret@x.con/", Err("user"));
         check("127.0.0.1:1024", Err("absolute"));
         check("/auth", Err("absolute"));

@@ -20,6 +20,10 @@ pub enum OutboundCause {
     Connect,
     /// No connection could be opened in time.
     ConnectTimeout,
+    /// The TLS handshake failed, or the connection broke in it.
+    Tls,
+    /// The peer's certificate is not trusted, not valid for its host, or not valid now.
+    Certificate,
     /// The answer was not complete in time.
     Timeout,
     /// The connection broke before the answer was complete.
@@ -40,6 +44,8 @@ impl OutboundCause {
             OutboundCause::BadRequest => "outbound_bad_request",
             OutboundCause::Connect => "outbound_connect_failed",
             OutboundCause::ConnectTimeout => "outbound_connect_timeout",
+            OutboundCause::Tls => "outbound_tls_failed",
+            OutboundCause::Certificate => "outbound_certificate_refused",
             OutboundCause::Timeout => "outbound_timeout",
             OutboundCause::Broken => "outbound_broken",
             OutboundCause::BadResponse => "outbound_bad_response",

@@ -99,7 +99,7 @@ mod tests {
 
     use super::super::testing::set;
     use super::*;
-    use net::endpoint::{Endpoint, KeepAlive};
+    use net::endpoint::Endpoint;
     use net::nodes::NodeSet;
 
     fn owner(set: &NodeSet, key: u32) -> usize {
@@ -119,11 +119,8 @@ mod tests {
         let mut nodes = set(&weighed).nodes;
         for (index, (node, (_, priority))) in nodes.iter_mut().zip(weights).enumerate() {
             node.priority = *priority;
-            node.endpoint = Arc::new(Endpoint {
-                id: index as u64,
-                address: ([127, 0, 0, 1], 1980 + index as u16).into(),
-                keep_alive: KeepAlive::default(),
-            });
+            node.endpoint =
+                Arc::new(Endpoint::cleartext(index as u64, ([127, 0, 0, 1], 1980 + index as u16).into()));
         }
         NodeSet { derived: Some(derive_ring(&nodes)), nodes, note: None }
     }
@@ -165,7 +162,7 @@ mod tests {
         let points = |address: &str| {
             let mut node = set(&[1]).nodes.remove(0);
             let address = address.parse().unwrap();
-            node.endpoint = Arc::new(Endpoint { id: 0, address, keep_alive: KeepAlive::default() });
+            node.endpoint = Arc::new(Endpoint::cleartext(0, address));
             points_of(&node).take(2).collect::<Vec<u32>>()
         };
         assert_eq!(points("127.0.0.1:1980"), [0xe71d_cbbf, 0xfef4_f715]);

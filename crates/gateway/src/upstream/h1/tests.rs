@@ -8,7 +8,6 @@ use std::net::{TcpListener, TcpStream};
 use stdx::buffer::{LARGE_BYTES, SMALL_BYTES};
 
 use super::*;
-use net::endpoint::KeepAlive;
 use net::env;
 
 const LOOK: Capacity = Capacity::Estimate(LARGE_BYTES);
@@ -19,9 +18,9 @@ fn pair() -> (H1Stream, TcpStream) {
     let address = listener.local_addr().unwrap();
     let node = TcpStream::connect(address).unwrap();
     node.set_nodelay(true).unwrap();
-    let stream = Transport::attach(listener.accept().unwrap().0).unwrap();
-    let endpoint = Arc::new(Endpoint { id: 1, address, keep_alive: KeepAlive::default() });
-    let connection = UpstreamConnection { stream, endpoint, served: 0, idle_since_ms: 0 };
+    let stream = net::transport::Transport::attach(listener.accept().unwrap().0).unwrap();
+    let endpoint = Arc::new(Endpoint::cleartext(1, address));
+    let connection = UpstreamConnection::new(stream, endpoint, None);
     (H1Stream::new(connection, Vec::new(), HeadLimits::default()), node)
 }
 

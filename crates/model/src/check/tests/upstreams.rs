@@ -77,7 +77,14 @@ fn upstreams() {
             "expected -1 to be at least 0"
         ),
     );
-    upstream(json!({"scheme": "https"}), "scheme https of an upstream is not supported yet: only http");
+    upstream(
+        json!({"scheme": "grpcs"}),
+        "scheme grpcs of an upstream is not supported yet: there is no HTTP/2 to upstreams; supported are http, https",
+    );
+    upstream(
+        json!({"scheme": "tls"}),
+        "scheme tls of an upstream is not supported yet: layer 4 is not served; supported are http, https",
+    );
     upstream(
         json!({"scheme": "ftp"}),
         "invalid configuration: property \"scheme\" validation failed: matches none of the enum values; allowed are grpc, \
@@ -95,10 +102,6 @@ fn upstreams() {
             "[\"active\"] or [\"active\",\"passive\"]; ",
             "needs `active` or `active` with `passive`"
         ),
-    );
-    upstream(
-        json!({"tls": {"client_cert_id": "1"}}),
-        "tls of an upstream is not supported yet: origins are reached over plain http",
     );
 }
 

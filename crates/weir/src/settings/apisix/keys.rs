@@ -45,7 +45,7 @@ use Act::{Honour, Ignore, Moot, Refuse, Same, Setting, Time};
 pub(super) const KEYS: &[Key] = &[
     key("apisix.node_listen", Honour(listeners::node_listen), "`proxy`"),
     key("apisix.enable_ipv6", Honour(listeners::enable_ipv6), "`true`: `proxy` and `proxy_tls` have `[::]` too for ports without an address"),
-    key("apisix.ssl", Honour(listeners::ssl), "`listen`: `proxy_tls`; `enable: false`: `proxy_tls: off`; `ssl_protocols`, `ssl_ciphers` without suites that are not offered, `ssl_session_tickets`, `fallback_sni`; `ssl_trusted_certificate` is `etcd_ca` and `secret_ca`"),
+    key("apisix.ssl", Honour(listeners::ssl), "`listen`: `proxy_tls`; `enable: false`: `proxy_tls: off`; `ssl_protocols`, `ssl_ciphers` without suites that are not offered, `ssl_session_tickets`, `fallback_sni`; `ssl_trusted_certificate` is `trusted_certificates`, `etcd_ca` and `secret_ca`"),
     key("apisix.enable_http2", Setting("http2"), ""),
     key("apisix.proxy_protocol", Refuse, "there is no PROXY protocol yet; leave it out"),
     key("apisix.proxy_mode", Honour(listeners::proxy_mode), "`http`; with `http&stream`, `admin_stream_routes`: layer 4 is not served yet"),
@@ -115,7 +115,7 @@ pub(super) const KEYS: &[Key] = &[
     key("nginx_config.http.real_ip_from", Honour(logs::real_ip_from), "`real_ip_from`, without `unix:`"),
     key("nginx_config.http.real_ip_recursive", Setting("real_ip_recursive"), ""),
     key("nginx_config.http.underscores_in_headers", Same("on"), "fields with underscores pass"),
-    key("nginx_config.http.proxy_ssl_server_name", Same("true"), "there is no TLS to nodes yet"),
+    key("nginx_config.http.proxy_ssl_server_name", Same("true"), "SNI is always sent to nodes"),
     key("nginx_config.http.upstream.keepalive", Same("320"), "`keepalive_pool` of an upstream says it"),
     key("nginx_config.http.upstream.keepalive_requests", Same("1000"), "`keepalive_pool` of an upstream says it"),
     key("nginx_config.http.upstream.keepalive_timeout", Same("60s"), "`keepalive_pool` of an upstream says it"),

@@ -131,6 +131,12 @@ pub(super) fn ssl(draft: &mut Draft<'_>, spot: &Spot<'_>) {
         let path = draft.beneath_home(&path);
         draft.set_one(&at, "secret_ca", path);
     }
+    if let Some(trusted) = spot.node.get("ssl_trusted_certificate").and_then(Node::text) {
+        let entry =
+            |entry: &str| if entry == "system" { entry.to_owned() } else { draft.beneath_home(entry) };
+        let entries = trusted.split(',').map(str::trim).filter(|one| !one.is_empty()).map(entry).collect();
+        draft.set(&spot.at(), "trusted_certificates", entries);
+    }
     let beneath = |name: &str| spot.node.get(name).map(|node| (format!("{}.{name}", spot.key), node));
     if let Some((key, node)) = beneath("enable")
         && draft.switch(&Spot { key: &key, node }) == Some(false)

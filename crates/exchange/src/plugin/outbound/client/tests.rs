@@ -7,9 +7,10 @@ use message::Method;
 use testkit::{Origin, Reply, Signal, Step};
 
 use super::*;
-use crate::plugin::outbound::OutboundPolicy;
+use crate::plugin::outbound::{OutboundPolicy, OutboundTls};
 use net::endpoint::KeepAlive;
 use net::resolver::{Answer, Lookup, Pending, Resolver, TtlBounds};
+use net::tls::identity::ClientIdentities;
 
 /// Knows one name, `peer.test`, with these addresses.
 struct Names(Vec<IpAddr>);
@@ -45,7 +46,15 @@ impl Bench {
 
     fn destination(&self, uri: &str) -> Destination {
         let policy = Arc::new(OutboundPolicy::default());
-        let destination = Destination::new(uri, self.keep_alive, &self.resolver, policy).unwrap();
+        let destination = Destination::new(
+            uri,
+            self.keep_alive,
+            &OutboundTls::default(),
+            &ClientIdentities::default(),
+            &self.resolver,
+            policy,
+        )
+        .unwrap();
         self.resolver.settle();
         destination
     }

@@ -121,6 +121,7 @@ fn etcd_as_the_provider() {
             "etcd_verify false",
             "etcd_timeout_ms 3000",
             "secret_ca Some(\"/ca.pem\")",
+            "trusted_certificates [\"/ca.pem\"]",
         ],
     );
     gives(

@@ -1,0 +1,157 @@
+//! A byte stream to a server that a plugin's configuration names, with or without TLS, for protocols other than HTTP: Redis,
+//! Kafka, gRPC. The plugin speaks the protocol; this opens the stream, within a time, and reads and writes.
+//!
+//! Dropping a stream, or a future of it, closes the connection. Streams are not pooled: a plugin keeps those that it uses
+//! again. A stream belongs to the thread that opened it.
+
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use model::outbound::OutboundPolicy;
+
+use super::addresses::{Addresses, Connecting};
+use super::client::{more_telling, within};
+use super::error::{OutboundCause, OutboundError};
+use super::open::open;
+use super::tls::OutboundTls;
+use net::endpoint::{KeepAlive, Protocol};
+use net::resolver::Resolver;
+use net::tls::identity::ClientIdentities;
+use net::transport::Transport;
+
+/// A server that streams are opened to; its name is looked up in the background.
+pub struct StreamDestination {
+    addresses: Addresses,
+    server_name: Box<str>,
+    /// Where the next stream begins among the addresses of a name.
+    next: AtomicUsize,
+}
+
+impl StreamDestination {
+    /// A destination from `HOST:PORT`, in cleartext without `tls`.
+    ///
+    /// # Errors
+    /// Why streams cannot be opened to it, a sentence.
+    pub(crate) fn new(
+        place: &str,
+        tls: Option<&OutboundTls>,
+        identities: &ClientIdentities,
+        resolver: &Resolver,
+        policy: Arc<OutboundPolicy>,
+    ) -> Result<StreamDestination, String> {
+        let (host, port) = host_and_port(place)?;
+        let server_name = tls.and_then(|tls| tls.server_name.as_deref()).unwrap_or(host).into();
+        let connecting = Connecting {
+            tls: tls.map(|tls| identities.intern(tls.identity(&[]))).transpose()?,
+            protocol: Protocol::Raw,
+            keep_alive: KeepAlive::default(),
+        };
+        let addresses = Addresses::follow(place, host, port, connecting, resolver, policy);
+        Ok(StreamDestination { addresses, server_name, next: AtomicUsize::new(0) })
+    }
+
+    /// Opens a stream. The addresses of a name are tried by turns, each within `timeout_ms` with its TLS handshake.
+    ///
+    /// # Errors
+    /// The cause, the place and the side at fault.
+    pub async fn connect(&self, timeout_ms: u64) -> Result<OutboundStream, OutboundError> {
+        let nodes = self.addresses.nodes()?;
+        let first = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut failed = None;
+        for turn in 0..nodes.nodes.len() {
+            let endpoint = &nodes.nodes[first.wrapping_add(turn) % nodes.nodes.len()].endpoint;
+            match open(endpoint, &self.server_name, timeout_ms).await {
+                Ok(transport) => return Ok(OutboundStream { transport }),
+                Err(reason) => failed = Some(more_telling(failed, reason)),
+            }
+        }
+        let (cause, detail) = failed.expect("a destination without addresses was refused before");
+        Err(self.addresses.error(cause, detail))
+    }
+
+    /// The failure of a step on a stream to this destination, for messages that name the place.
+    pub fn broken(&self, error: &io::Error) -> OutboundError {
+        let timed_out = error.kind() == io::ErrorKind::TimedOut;
+        let cause = if timed_out { OutboundCause::Timeout } else { OutboundCause::Broken };
+        self.addresses.error(cause, error.to_string())
+    }
+}
+
+/// An open stream.
+#[derive(Debug)]
+pub struct OutboundStream {
+    transport: Transport,
+}
+
+impl OutboundStream {
+    /// Reads what has come into `room`, within `timeout_ms`; 0 bytes are the end of the stream.
+    ///
+    /// # Errors
+    /// The socket's, [`io::ErrorKind::TimedOut`], and [`io::ErrorKind::UnexpectedEof`] where TLS was cut off.
+    pub async fn read(&mut self, room: &mut [u8], timeout_ms: u64) -> io::Result<usize> {
+        let read = poll_fn(|cx| self.transport.poll_read(cx, room));
+        within(timeout_ms, read).await.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// Writes all of `data`, within `timeout_ms`. After an error the stream is of no further use, because it is not known how
+    /// much was written.
+    ///
+    /// # Errors
+    /// The socket's, and [`io::ErrorKind::TimedOut`].
+    pub async fn write_all(&mut self, data: &[u8], timeout_ms: u64) -> io::Result<()> {
+        let write = async {
+            let mut left = data;
+            while !left.is_empty() {
+                let count = poll_fn(|cx| self.transport.poll_write(cx, left)).await?;
+                if count == 0 {
+                    return Err(io::ErrorKind::WriteZero.into());
+                }
+                left = &left[count..];
+            }
+            Ok(())
+        };
+        within(timeout_ms, write).await.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// Closes the sending side; over TLS, with close_notify.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub async fn shutdown(&mut self) -> io::Result<()> {
+        poll_fn(|cx| self.transport.poll_shutdown(cx)).await
+    }
+}
+
+/// The parts of `HOST:PORT`; an IPv6 address stands in brackets.
+fn host_and_port(place: &str) -> Result<(&str, u16), String> {
+    let wanted = || format!("{place} is not HOST:PORT");
+    let (host, port) = place.rsplit_once(':').ok_or_else(wanted)?;
+    let is_bracketed = host.starts_with('[') && host.ends_with(']');
+    if host.is_empty() || (host.contains(':') && !is_bracketed) {
+        return Err(wanted());
+    }
+    match port.parse() {
+        Ok(port @ 1..) => Ok((host.trim_matches(['[', ']']), port)),
+        _ => Err(format!("{place}: the port {port} is not a number from 1 to 65535")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_read_or_refused() {
+        let check = |place: &str, expected: Option<(&str, u16)>| {
+            assert_eq!(host_and_port(place).ok(), expected, "{place}");
+        };
+        check("redis.example:6379", Some(("redis.example", 6379)));
+        check("127.0.0.1:1", Some(("127.0.0.1", 1)));
+        check("[::1]:9092", Some(("::1", 9092)));
+        for place in ["", "a", ":80", "a:", "a:0", "a:65536", "a:x", "::1:80", "[::1]"] {
+            check(place, None);
+        }
+    }
+}
