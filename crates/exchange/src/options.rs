@@ -58,6 +58,10 @@ pub struct Limits {
     pub wait_for_body_bytes: usize,
     /// HTTP/2 of clients.
     pub http2: Http2Limits,
+    /// HTTP/2 to upstreams.
+    pub upstream_http2: UpstreamHttp2Limits,
+    /// Bytes of one gRPC message, in either direction; 0 is without limit.
+    pub grpc_max_message_bytes: u64,
     /// Requests of one connection; 0 is without limit.
     pub max_requests_per_connection: u64,
     /// Client connections of the whole process.
@@ -94,6 +98,9 @@ impl Default for Limits {
             // most heads, and that a client which sends it by the byte holds less than 8 KiB.
             wait_for_body_bytes: 2_048,
             http2: Http2Limits::default(),
+            upstream_http2: UpstreamHttp2Limits::default(),
+            // Messages pass in pieces, so that their size costs no memory here; servers have limits of their own.
+            grpc_max_message_bytes: 0,
             max_requests_per_connection: 0,
             max_connections: 100_000,
             // Behind a balancer all clients are one address: a default would cut a whole site off.
@@ -129,6 +136,35 @@ impl Default for Http2Limits {
             stream_window_bytes: 128 * 1024,
             // The memory that one client can hold by uploads that an endpoint does not take.
             connection_window_bytes: 1024 * 1024,
+        }
+    }
+}
+
+/// The limits of a worker's HTTP/2 connections to upstreams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UpstreamHttp2Limits {
+    /// Requests that share a connection at the same time, if the endpoint allows as many; another connection is opened for
+    /// further ones.
+    pub max_streams: u32,
+    /// Bytes of a response that may wait here while its client takes none. The window of the connection is so large that
+    /// no client can stop the others.
+    pub stream_window_bytes: u32,
+    /// An endpoint that has sent nothing for so long is sent a PING while requests wait for it; 0 is never.
+    pub ping_after_ms: u64,
+    /// How long the answer to a PING may take before the connection counts as dead.
+    pub ping_timeout_ms: u64,
+}
+
+impl Default for UpstreamHttp2Limits {
+    fn default() -> UpstreamHttp2Limits {
+        UpstreamHttp2Limits {
+            // The number that RFC 9113 recommends servers to allow at least, and that most of them allow.
+            max_streams: 100,
+            // At 1 ms of distance about 120 MB/s for one response.
+            stream_window_bytes: 128 * 1024,
+            ping_after_ms: 30_000,
+            // The default of gRPC libraries.
+            ping_timeout_ms: 20_000,
         }
     }
 }

@@ -12,6 +12,7 @@ mod evict;
 pub mod explain;
 pub mod forward;
 mod h1;
+mod h2;
 mod idle;
 pub mod observe;
 mod pipeline;

@@ -3,7 +3,9 @@
 //! without a compilation), and what workers measure at nodes is in `state`.
 
 pub mod balance;
+pub(crate) mod connector;
 pub(crate) mod h1;
+pub(crate) mod h2;
 pub(crate) mod hash_key;
 pub(crate) mod pool;
 pub(crate) mod server_name;

@@ -42,7 +42,8 @@ pub use service::Service;
 pub use ssl::{Ssl, SslClient, SslType};
 pub use stream_route::{StreamProtocol, StreamRoute};
 pub use upstream::{
-    Balance, Discovery, DiscoveryArgs, HashOn, KeepalivePool, PassHost, Scheme, Upstream, UpstreamTls,
+    Balance, Discovery, DiscoveryArgs, HashOn, HttpVersion, KeepalivePool, PassHost, Scheme, Upstream,
+    UpstreamTls,
 };
 
 use crate::Kind;

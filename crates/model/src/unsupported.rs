@@ -29,12 +29,8 @@ const ROUTE_FIELDS: [Field; 3] = [
 const STREAM_ROUTES_REFUSED: &str = "stream mode is disabled, can not add stream routes: layer 4 is not served yet; the \
                                      setting `admin_stream_routes: true` keeps them without serving them";
 
-/// HTTP/2 to upstreams: `true` once the data plane speaks it, which gRPC needs.
-pub(crate) const HTTP2_UPSTREAMS: bool = false;
-
 /// The schemes that upstreams are served with.
-const SCHEMES: &[&str] =
-    if HTTP2_UPSTREAMS { &["http", "https", "grpc", "grpcs"] } else { &["http", "https"] };
+const SCHEMES: &[&str] = &["http", "https", "grpc", "grpcs"];
 
 /// A field of a kind that the reference page marks.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -107,7 +103,6 @@ pub(crate) fn upstream(upstream: &Value, pointer: &str, catalog: &Catalog, findi
         && !SCHEMES.contains(&scheme)
     {
         let because = match scheme {
-            "grpc" | "grpcs" => "there is no HTTP/2 to upstreams",
             "kafka" => "no plugin speaks to Kafka",
             _ => "layer 4 is not served",
         };

@@ -29,8 +29,19 @@ pub enum Protocol {
     /// HTTP/1.1; over TLS, `http/1.1` is offered by ALPN.
     #[default]
     Http1,
+    /// HTTP/2: in cleartext by prior knowledge; over TLS, `h2` is offered by ALPN, and the endpoint has to select it.
+    Http2,
+    /// HTTP/2 over TLS if the endpoint selects it by ALPN, otherwise HTTP/1.1.
+    Http2OrHttp1,
     /// A protocol that a plugin speaks over the bare stream.
     Raw,
+}
+
+impl Protocol {
+    /// Whether connections may carry HTTP/2.
+    pub fn is_http2(self) -> bool {
+        matches!(self, Protocol::Http2 | Protocol::Http2OrHttp1)
+    }
 }
 
 /// How idle connections of one endpoint are kept, per worker.

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::resource::{Balance, HashOn, KeepalivePool, PassHost as WrittenPassHost, Upstream as Written};
+use model::resource::{
+    Balance, HashOn, HttpVersion, KeepalivePool, PassHost as WrittenPassHost, Scheme, Upstream as Written,
+};
 use model::snapshot::Snapshot;
 use model::{Key, Kind};
 use router::vars::Template;
@@ -120,7 +122,7 @@ impl Compiler {
         let plan = Plan {
             nodes: written.nodes.iter().map(planned).collect(),
             tls: self.upstream_tls(snapshot, written)?,
-            protocol: Protocol::Http1,
+            protocol: protocol(written),
             keep_alive: keep_alive(written.keepalive_pool.as_ref()),
             derive: balancer.derive,
         };
@@ -156,6 +158,16 @@ fn planned(node: &model::resource::Node) -> PlannedNode {
         authority: node.authority().into(),
         weight: node.weight,
         priority: i64::from(node.priority),
+    }
+}
+
+/// The protocol of connections to the nodes.
+fn protocol(written: &Written) -> Protocol {
+    match (written.scheme, written.http_version) {
+        (Scheme::Grpc | Scheme::Grpcs, _) => Protocol::Http2,
+        (Scheme::Https, HttpVersion::Http2) => Protocol::Http2OrHttp1,
+        (_, HttpVersion::Http2) => Protocol::Http2,
+        (_, HttpVersion::Http1) => Protocol::Http1,
     }
 }
 

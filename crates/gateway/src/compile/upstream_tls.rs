@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use model::resource::{Resource, Scheme, Ssl, SslType, Upstream, UpstreamTls};
+use model::resource::{HttpVersion, Resource, Scheme, Ssl, SslType, Upstream, UpstreamTls};
 use model::snapshot::Snapshot;
 use model::{Id, Key, Kind};
 
 use super::Compiler;
 use net::tls::client::ClientTls;
-use net::tls::identity::{ALPN_HTTP1, ClientIdentity};
+use net::tls::identity::{ALPN_HTTP1, ALPN_HTTP2, ALPN_HTTP2_OR_HTTP1, ClientIdentity};
 
 impl Compiler {
     /// The identity of connections to the nodes of `upstream`; nothing for a scheme without TLS.
@@ -29,7 +29,11 @@ impl Compiler {
             verifies: tls.is_some_and(|tls| tls.verify),
             roots: None,
             certificate: tls.map(|tls| self.certificate(snapshot, tls)).transpose()?.flatten(),
-            alpn: ALPN_HTTP1,
+            alpn: match (upstream.scheme, upstream.http_version) {
+                (Scheme::Grpcs, _) => ALPN_HTTP2,
+                (_, HttpVersion::Http2) => ALPN_HTTP2_OR_HTTP1,
+                (_, HttpVersion::Http1) => ALPN_HTTP1,
+            },
         };
         let found = self.services.tls().intern(identity);
         found.map(Some).map_err(|reason| format!("tls: {reason}"))

@@ -70,9 +70,9 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
     });
     let (origin, connect_us) = match checkout {
         Checkout::Stream(stream) => (stream, 0),
-        Checkout::None { endpoint, server_name } => {
+        Checkout::None(opening) => {
             // In a pooled box, because nearly every attempt finds an open connection and needs no state for this.
-            match PooledBox::pin(connect(run, &endpoint, server_name, timeouts.connect_ms, server)).await {
+            match PooledBox::pin(connect(run, opening, timeouts.connect_ms, server)).await {
                 Ok(stream) => (stream, micros(started_ns, run.local().clock_ns())),
                 Err(failure) => {
                     finish_attempt(exchange, in_flight, Some(&failure));

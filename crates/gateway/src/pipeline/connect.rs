@@ -3,7 +3,6 @@
 
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::sync::Arc;
 use std::task::Poll;
 
 use stdx::pooled::PooledBox;
@@ -11,27 +10,26 @@ use stdx::pooled::PooledBox;
 use super::run::Run;
 use super::wait::{HALF_CLOSE_GRACE_MS, gone};
 use crate::body::DownstreamStream;
+use crate::upstream::connector::{Opening, late};
 use crate::upstream::stream::PooledStream;
-use exchange::failure::{Cause, Failure};
-use net::endpoint::Endpoint;
+use exchange::failure::Failure;
 
 /// How often the kernel is asked whether a client has closed behind bytes that are not read yet, such as a request
 /// body, because the event loop does not report that.
 const LOOK_MS: u64 = 1_000;
 
-/// Opens a connection to `endpoint`, with its TLS handshake, within `timeout_ms`. A client that closes its sending side gets
-/// as much time as it would for the head of a response (docs/decisions/0007-half-closed-clients.md).
+/// Opens a connection, with its TLS handshake, within `timeout_ms`. A client that closes its sending side is waited for as
+/// long as it would be for the head of a response (docs/decisions/0007-half-closed-clients.md).
 pub(super) async fn connect<S: DownstreamStream>(
     run: &Run<'_>,
-    endpoint: &Arc<Endpoint>,
-    server_name: Option<Box<str>>,
+    opening: Opening,
     timeout_ms: u64,
     server: &mut S,
 ) -> Result<PooledStream, Failure> {
     let (local, deadline) = (run.local(), run.deadline);
     let in_handshake = Cell::new(false);
     // Boxed, because the future is large and would enlarge every exchange's state.
-    let mut connecting = PooledBox::pin(run.context.upstreams.connect(endpoint, server_name, &in_handshake));
+    let mut connecting = PooledBox::pin(run.context.upstreams.connect(opening, timeout_ms, &in_handshake));
     let ends_ms = local.now_ms().saturating_add(timeout_ms);
     let mut armed = false;
     // The client has closed behind bytes that have not been read; reading them finds the end again.
@@ -46,12 +44,7 @@ pub(super) async fn connect<S: DownstreamStream>(
         let left_ms = ends_ms.saturating_sub(local.now_ms());
         if armed && deadline.expired() {
             if deadline.is_overdue() || left_ms == 0 {
-                let detail = if in_handshake.get() {
-                    "it did not complete the TLS handshake in time"
-                } else {
-                    "it did not accept the connection in time"
-                };
-                return Poll::Ready(Err(Failure::new(Cause::ConnectTimeout, detail)));
+                return Poll::Ready(Err(late(in_handshake.get())));
             }
             if run.is_client_leaving.get() || has_closed_after_request {
                 return Poll::Ready(Err(gone()));

@@ -2,30 +2,24 @@
 //! and by identity, so that a change of another object does not affect it.
 
 use std::cell::{Cell, RefCell};
-use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use net::endpoint::{Endpoint, Protocol};
-use stdx::pooled::PooledBox;
-
-use super::h1::{H1Stream, UpstreamConnection};
+use super::connector::{Connector, Opening, Wanted};
+#[cfg(any(test, feature = "simulation"))]
 use super::pool::Pools;
 use super::server_name;
 use super::state::{Selection, UpstreamState};
 use super::stream::PooledStream;
 use super::{PassHost, Upstream};
-use crate::evict::{self, Evictor, lacks_descriptors};
+use crate::evict::Evictor;
 use exchange::exchange::Attempt;
 use exchange::failure::{Blame, Cause, Failure};
 use exchange::overload::Priority;
 use exchange::overload::limiter::Permit;
 use exchange::{Exchange, Local};
 use net::env;
-use net::tls;
-use net::tls::failure::TlsFault;
-use net::transport::Transport;
 
 /// The state of each upstream in use, by slot.
 #[derive(Default)]
@@ -51,22 +45,14 @@ impl UpstreamStates {
 /// The upstreams of one worker.
 pub(crate) struct Upstreams {
     local: Rc<Local>,
-    evictor: Rc<Evictor>,
     states: RefCell<UpstreamStates>,
-    pools: RefCell<Pools>,
-    /// Whether the worker drains: connections are closed when they are checked in.
-    is_draining: Cell<bool>,
+    connector: Rc<Connector>,
 }
 
 impl Upstreams {
     pub(crate) fn new(local: Rc<Local>, evictor: Rc<Evictor>) -> Upstreams {
-        Upstreams {
-            local,
-            evictor,
-            states: RefCell::default(),
-            pools: RefCell::default(),
-            is_draining: Cell::new(false),
-        }
+        let connector = Connector::new(local.clone(), evictor);
+        Upstreams { local, states: RefCell::default(), connector }
     }
 
     /// Selects an endpoint that is not among `tried`. `key_hash` is used by consistent hashing.
@@ -129,30 +115,30 @@ impl Upstreams {
         self.states.borrow_mut().of(upstream, self.local.index).is_current(selected)
     }
 
-    /// Checks out a stream to the selected node, or names the endpoint to connect to; with the node's name if it is
-    /// forwarded as Host.
+    /// A stream to the node just chosen, or where to open one; and the node's name, where it is passed on. An attempt that
+    /// `is_repeated` gets a stream on another connection than those that failed.
     #[inline]
     pub(crate) fn checkout(
         &self,
         exchange: &Exchange,
         upstream: &Upstream,
         selected: Selection,
-        fresh: bool,
+        is_repeated: bool,
     ) -> CheckedOutNode {
         let mut states = self.states.borrow_mut();
         let node = &states.of(upstream, self.local.index).nodes().nodes[selected.index];
         let host = (upstream.pass_host == PassHost::Node).then(|| node.host.clone());
         let endpoint = &node.endpoint;
-        let begin = |connection| self.begin(connection);
         let server_name = match &endpoint.tls {
             None => None,
             Some(_) => Some(server_name::of(exchange, upstream, &node.host)),
         };
+        let is_upgrade = exchange.decision.is_upgrade;
         let server_name = server_name.as_deref();
-        let stream = if fresh { None } else { self.pools.borrow_mut().lend(endpoint.id, server_name, begin) };
-        let checkout = match stream {
+        let wanted = Wanted { endpoint, server_name, is_upgrade, is_repeated };
+        let checkout = match self.connector.lend(wanted) {
             Some(stream) => Checkout::Stream(stream),
-            None => Checkout::None { endpoint: endpoint.clone(), server_name: server_name.map(Box::from) },
+            None => Checkout::None(wanted.into()),
         };
         CheckedOutNode { address: endpoint.address, endpoint_id: endpoint.id, host, checkout }
     }
@@ -163,39 +149,17 @@ impl Upstreams {
         self.states.borrow().slots.iter().flatten().map(|state| state.under_way()).sum()
     }
 
-    fn begin(&self, connection: UpstreamConnection) -> PooledStream {
-        let limits = self.local.options.limits.origin_head;
-        PooledStream::Http1(PooledBox::make(|| H1Stream::new(connection, self.local.take_bytes(), limits)))
-    }
-
-    /// Opens a connection to an endpoint, for one stream to begin with; over TLS, to the server that is called
-    /// `server_name`. `in_handshake` tells how far it came, to a caller that gives up.
+    /// Opens a connection for the attempt, or waits for one; see [`Connector::connect`].
     ///
     /// # Errors
-    /// Why it could not be opened, and whether that is this machine's fault.
+    /// Those of [`Connector::connect`].
     pub(crate) async fn connect(
         &self,
-        endpoint: &Arc<Endpoint>,
-        server_name: Option<Box<str>>,
+        opening: Opening,
+        timeout_ms: u64,
         in_handshake: &Cell<bool>,
     ) -> Result<PooledStream, Failure> {
-        let opened = self.open(endpoint.address).await;
-        let stream = opened.map_err(|error| Failure::new(connect_cause(&error), error.to_string()))?;
-        let transport = match &endpoint.tls {
-            None => Transport::from(stream),
-            Some(tls) => {
-                in_handshake.set(true);
-                let name = server_name.as_deref().unwrap_or_default();
-                // Boxed, so that connections without TLS do not pay for its size.
-                let handshake = Box::pin(tls::client::handshake(stream, endpoint.address, name, tls));
-                Transport::from(handshake.await.map_err(|error| tls_failure(&error))?)
-            }
-        };
-        match endpoint.protocol {
-            Protocol::Http1 | Protocol::Raw => {
-                Ok(self.begin(UpstreamConnection::new(transport, endpoint.clone(), server_name)))
-            }
-        }
+        self.connector.connect(opening, timeout_ms, in_handshake).await
     }
 
     /// Checks a stream in; its connection is kept for the next request if this exchange was `complete`.
@@ -205,75 +169,46 @@ impl Upstreams {
             PooledStream::Http1(stream) => {
                 let (connection, bytes) = stream.into_inner().end(complete);
                 self.local.give_bytes(bytes);
-                if let Some(connection) = connection
-                    && !self.is_draining.get()
-                {
-                    self.pools.borrow_mut().give(connection, self.local.now_ms());
+                if let Some(connection) = connection {
+                    self.connector.give(connection);
                 }
             }
+            // Dropping it ends the stream; the connection stays where it is.
+            PooledStream::Http2(stream) => drop(stream),
             // Dropping it ends the stream; the script keeps the connection.
             #[cfg(test)]
             PooledStream::Scripted(_) => {}
         }
     }
 
-    /// Opens a socket to `address`. If no descriptor is free, idle client connections are closed, and if there are
-    /// none, this worker's idle connections to endpoints.
-    ///
-    /// # Errors
-    /// The error of the system call.
-    async fn open(&self, address: SocketAddr) -> io::Result<env::Stream> {
-        for _ in 0..OPENS_AGAIN {
-            match env::connect(address).await {
-                Ok(stream) => {
-                    self.evictor.keep_reserve(stream.descriptor());
-                    return Ok(stream);
-                }
-                Err(error) if lacks_descriptors(&error) && self.free_descriptors().await => {}
-                Err(error) => return Err(error),
-            }
-        }
-        env::connect(address).await
-    }
-
     /// Closes connections because a system call found no descriptor, and waits until they have ended. False if there
     /// was nothing to close.
     #[cold]
     pub(crate) async fn free_descriptors(&self) -> bool {
-        if self.evictor.free_descriptors().await {
-            return true;
-        }
-        let now_ms = self.local.now_ms();
-        self.pools.borrow_mut().close_idle(u64::from(evict::USED_LEAST_MS), now_ms) > 0
+        self.connector.free_descriptors().await
     }
 
     /// Closes connections that have been idle for too long, and returns how many idle ones are left.
     pub(crate) fn sweep(&self, now_ms: u64) -> usize {
-        let mut pools = self.pools.borrow_mut();
-        pools.sweep(now_ms);
-        pools.len()
+        self.connector.sweep(now_ms)
     }
 
     /// Closes every idle connection.
     pub(crate) fn close_idle(&self) {
-        self.pools.borrow_mut().clear();
+        self.connector.close_idle();
     }
 
     /// Closes every idle connection, and later ones when they are checked in.
     pub(crate) fn drain(&self) {
-        self.is_draining.set(true);
-        self.close_idle();
+        self.connector.drain();
     }
 
     /// The pools, for tests that put streams into them or count them.
     #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn pools(&self) -> &RefCell<Pools> {
-        &self.pools
+        &self.connector.pools
     }
 }
-
-/// How often a connection is tried again because an idle one was closed for it.
-const OPENS_AGAIN: usize = 8;
 
 /// The selected node, as far as an attempt needs it.
 pub(crate) struct CheckedOutNode {
@@ -288,53 +223,6 @@ pub(crate) struct CheckedOutNode {
 pub(crate) enum Checkout {
     /// A stream that is ready for a request.
     Stream(PooledStream),
-    /// Nothing; one has to be opened there.
-    None {
-        /// The place.
-        endpoint: Arc<Endpoint>,
-        /// The server name for TLS; none without TLS.
-        server_name: Option<Box<str>>,
-    },
-}
-
-/// The failure of a TLS handshake.
-#[cold]
-fn tls_failure(error: &io::Error) -> Failure {
-    let (fault, detail) = tls::failure::of_handshake(error);
-    let cause = match fault {
-        TlsFault::Certificate => Cause::CertificateRefused,
-        TlsFault::Handshake => Cause::TlsFailed,
-        TlsFault::Closed => Cause::TlsClosed,
-    };
-    Failure::new(cause, detail)
-}
-
-/// The cause of a failed connection attempt: this machine's when it has no descriptor or port left.
-fn connect_cause(error: &io::Error) -> Cause {
-    const EMFILE: i32 = 24;
-    const ENFILE: i32 = 23;
-    const ENOBUFS: i32 = 105;
-    match (error.kind(), error.raw_os_error()) {
-        (io::ErrorKind::AddrNotAvailable | io::ErrorKind::OutOfMemory, _) => Cause::NoResources,
-        (_, Some(EMFILE | ENFILE | ENOBUFS)) => Cause::NoResources,
-        (io::ErrorKind::TimedOut, _) => Cause::ConnectTimeout,
-        _ => Cause::ConnectFailed,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn local_shortage_is_not_blamed_on_endpoint() {
-        let check = |code: i32, cause: Cause| {
-            assert_eq!(connect_cause(&io::Error::from_raw_os_error(code)), cause, "error {code}");
-        };
-        // EMFILE, ENFILE, ENOBUFS, ENOMEM; and EADDRNOTAVAIL, when all local ports are in use.
-        [24, 23, 105, 12, 99].into_iter().for_each(|code| check(code, Cause::NoResources));
-        // ECONNREFUSED, EHOSTUNREACH, ECONNRESET; ETIMEDOUT.
-        [111, 113, 104].into_iter().for_each(|code| check(code, Cause::ConnectFailed));
-        check(110, Cause::ConnectTimeout);
-    }
+    /// Nothing; a connection has to be opened.
+    None(Opening),
 }

@@ -8,6 +8,7 @@ use message::{Headers, ResponseHead};
 use stdx::pooled::PooledBox;
 
 use super::h1::H1Stream;
+use super::h2::stream::H2Stream;
 use crate::body::{AttemptProgress, BodyEvent, BodyLength, Capacity, PollCapacity, UpstreamStream};
 use crate::tunnel::Duplex;
 use exchange::Exchange;
@@ -18,6 +19,8 @@ use exchange::failure::Failure;
 pub(crate) enum PooledStream {
     /// HTTP/1: a whole connection, since it carries one exchange at a time.
     Http1(PooledBox<H1Stream>),
+    /// HTTP/2: one stream of a connection that exchanges share.
+    Http2(PooledBox<H2Stream>),
     /// A protocol with many exchanges at once on a connection, played by a test's script.
     #[cfg(test)]
     Scripted(Box<dyn UpstreamStream>),
@@ -28,6 +31,7 @@ macro_rules! on_stream {
     ($self:ident, $stream:ident => $call:expr) => {
         match $self {
             PooledStream::Http1($stream) => $call,
+            PooledStream::Http2($stream) => $call,
             #[cfg(test)]
             PooledStream::Scripted($stream) => $call,
         }
@@ -39,6 +43,7 @@ impl PooledStream {
     pub(crate) fn is_exclusive(&self) -> bool {
         match self {
             PooledStream::Http1(_) => true,
+            PooledStream::Http2(_) => false,
             #[cfg(test)]
             PooledStream::Scripted(_) => false,
         }
@@ -48,6 +53,7 @@ impl PooledStream {
     pub(crate) fn into_duplex(self) -> Option<(Duplex, Vec<u8>)> {
         match self {
             PooledStream::Http1(stream) => Some(stream.into_inner().into_duplex()),
+            PooledStream::Http2(_) => None,
             #[cfg(test)]
             PooledStream::Scripted(_) => None,
         }

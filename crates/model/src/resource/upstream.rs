@@ -27,6 +27,8 @@ pub struct Upstream {
     pub timeout: Option<Timeout>,
     /// The protocol spoken to the nodes.
     pub scheme: Scheme,
+    /// The version of HTTP spoken to the nodes, with the schemes http and https.
+    pub http_version: HttpVersion,
     /// The host name sent to the nodes.
     pub pass_host: PassHost,
     /// The pool of idle connections; none: the defaults of the gateway.
@@ -134,6 +136,18 @@ impl Scheme {
             Scheme::Kafka => "kafka",
         }
     }
+}
+
+/// The version of HTTP spoken to the nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+pub enum HttpVersion {
+    /// HTTP/1.1.
+    #[default]
+    #[serde(rename = "1.1")]
+    Http1,
+    /// HTTP/2: without TLS by prior knowledge; over TLS if the node selects it by ALPN, otherwise HTTP/1.1.
+    #[serde(rename = "2")]
+    Http2,
 }
 
 /// The host name sent to the nodes.
@@ -255,6 +269,8 @@ struct Form {
     #[serde(default)]
     scheme: Scheme,
     #[serde(default)]
+    http_version: HttpVersion,
+    #[serde(default)]
     pass_host: PassHostName,
     upstream_host: Option<Box<str>>,
     keepalive_pool: Option<KeepalivePool>,
@@ -294,6 +310,7 @@ impl From<Form> for Upstream {
             retry_timeout: form.retry_timeout.filter(|timeout| !timeout.is_zero()),
             timeout: form.timeout,
             scheme: form.scheme,
+            http_version: form.http_version,
             pass_host,
             keepalive_pool: form.keepalive_pool,
             checks: form.checks,

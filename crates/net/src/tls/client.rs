@@ -86,6 +86,14 @@ impl ClientTls {
         Ok(ClientTls { config: Arc::new(config), verifies, id: NEXT_ID.fetch_add(1, Ordering::Relaxed) })
     }
 
+    /// The same settings for a connection that carries HTTP/1.1, which alone is offered by ALPN. Sessions are shared.
+    #[must_use]
+    pub fn offering_http1(&self) -> ClientTls {
+        let mut config = ClientConfig::clone(&self.config);
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        ClientTls { config: Arc::new(config), ..self.clone() }
+    }
+
     /// Whether certificates of servers are verified.
     pub fn verifies(&self) -> bool {
         self.verifies

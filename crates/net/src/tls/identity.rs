@@ -12,6 +12,11 @@ use super::roots::TrustRoots;
 /// The ALPN protocols of connections that carry HTTP/1.1 only.
 pub const ALPN_HTTP1: &[&[u8]] = &[b"http/1.1"];
 
+/// The ALPN protocols of connections that carry HTTP/2 only.
+pub const ALPN_HTTP2: &[&[u8]] = &[b"h2"];
+/// The ALPN protocols of connections that carry HTTP/2, or HTTP/1.1 if the server does not select it.
+pub const ALPN_HTTP2_OR_HTTP1: &[&[u8]] = &[b"h2", b"http/1.1"];
+
 /// What a configuration says of connections to servers.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct ClientIdentity {

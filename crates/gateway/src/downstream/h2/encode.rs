@@ -1,38 +1,12 @@
-//! How HTTP/2 writes the fields that `forward` decides on: as HPACK, into the output of the connection.
+//! The heads of responses over HTTP/2, written into the output of the connection.
 
 use http2::HeadWriter;
 use message::{FieldSet, Headers};
 
 use crate::body::BodyLength;
 use crate::forward::{self, FieldSink};
+use crate::h2::fields::HpackFields;
 use exchange::Exchange;
-
-/// Fields of one head.
-struct HpackFields<'w>(HeadWriter<'w>);
-
-impl FieldSink for HpackFields<'_> {
-    #[inline]
-    fn fields_except(&mut self, headers: &Headers, skip: FieldSet) {
-        self.0.fields_except(headers, skip);
-    }
-
-    fn begin(&mut self, name: &str) {
-        self.0.begin(name);
-    }
-
-    fn part(&mut self, bytes: &[u8]) {
-        self.0.part(bytes);
-    }
-
-    fn end(&mut self) {
-        self.0.end();
-    }
-
-    #[inline]
-    fn field(&mut self, name: &str, value: &[u8]) {
-        self.0.field(name, value);
-    }
-}
 
 /// Writes the fields of the response head that a client receives before a body of `length`. `ends_stream`: nothing follows
 /// it.
@@ -43,12 +17,12 @@ pub(super) fn response_head(
     ends_stream: bool,
     writer: HeadWriter<'_>,
 ) {
-    let mut fields = HpackFields(writer);
+    let mut fields = HpackFields::new(writer);
     forward::response_fields(exchange, length != BodyLength::None, date, &mut fields);
     if let BodyLength::Known(bytes) = length {
         fields.field("content-length", itoa::Buffer::new().format(bytes).as_bytes());
     }
-    fields.0.finish(ends_stream);
+    fields.finish(ends_stream);
 }
 
 /// Writes the fields of an interim response.

@@ -12,6 +12,7 @@ use stdx::buffer::SMALL_BYTES;
 use super::encode;
 use super::link::Link;
 use crate::body::{BodyEvent, BodyLength, Capacity, RequestBody, ResponseProgress, ResponseSink};
+use crate::h2::reset_text;
 use exchange::Exchange;
 use exchange::failure::{Blame, Cause, Failure};
 
@@ -325,11 +326,4 @@ impl ResponseSink for H2Stream {
 fn failure_of(reset: Reset) -> Failure {
     let cause = if reset.by == ResetBy::Fault { Cause::BadRequest } else { Cause::ClientGone };
     Failure::new(cause, reset_text(reset))
-}
-
-fn reset_text(reset: Reset) -> String {
-    match reset.code.name() {
-        "" => format!("{} (code {})", reset.reason, reset.code.0),
-        name => format!("{} ({name})", reset.reason),
-    }
 }

@@ -1,0 +1,396 @@
+//! Opening connections to endpoints, and the pools that they go to: a connection of its own for a request of HTTP/1, a
+//! shared one for HTTP/2. It selects no endpoint and counts no attempt.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+
+use stdx::pooled::PooledBox;
+
+use super::h1::{H1Stream, UpstreamConnection};
+use super::h2::driver;
+use super::h2::link::H2Link;
+use super::h2::pending::PendingConnect;
+use super::h2::pool::{Join, SharedPools};
+use super::pool::Pools;
+use super::stream::PooledStream;
+use crate::evict::{self, Evictor, lacks_descriptors};
+use exchange::Local;
+use exchange::deadline::Deadline;
+use exchange::failure::{Cause, Failure};
+use net::endpoint::{Endpoint, Protocol};
+use net::env;
+use net::tls::failure::TlsFault;
+use net::tls::{self, client::ClientTls};
+use net::transport::Transport;
+
+/// How often a connection is tried again because an idle one gave way for it.
+const OPENS_AGAIN: usize = 8;
+
+/// The stream that an attempt needs.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) endpoint: &'a Arc<Endpoint>,
+    /// The server name for TLS; none without TLS.
+    pub(crate) server_name: Option<&'a str>,
+    /// The request asks to switch protocols, for which it needs a connection of its own.
+    pub(crate) is_upgrade: bool,
+    /// The attempt repeats one that failed because its connection was closed, or refused it.
+    pub(crate) is_repeated: bool,
+}
+
+/// The same, for a connection that has to be opened.
+pub(crate) struct Opening {
+    endpoint: Arc<Endpoint>,
+    server_name: Option<Box<str>>,
+    is_upgrade: bool,
+    is_repeated: bool,
+}
+
+impl From<Wanted<'_>> for Opening {
+    fn from(wanted: Wanted<'_>) -> Opening {
+        let Wanted { endpoint, server_name, is_upgrade, is_repeated } = wanted;
+        Opening {
+            endpoint: endpoint.clone(),
+            server_name: server_name.map(Box::from),
+            is_upgrade,
+            is_repeated,
+        }
+    }
+}
+
+impl Opening {
+    fn wanted(&self) -> Wanted<'_> {
+        let Opening { endpoint, server_name, is_upgrade, is_repeated } = self;
+        let (is_upgrade, is_repeated) = (*is_upgrade, *is_repeated);
+        Wanted { endpoint, server_name: server_name.as_deref(), is_upgrade, is_repeated }
+    }
+}
+
+/// The connections of one worker.
+pub(crate) struct Connector {
+    local: Rc<Local>,
+    evictor: Rc<Evictor>,
+    pub(crate) pools: RefCell<Pools>,
+    pub(crate) shared: RefCell<SharedPools>,
+    /// The worker drains: connections are closed when they are checked in.
+    is_draining: Cell<bool>,
+}
+
+impl Connector {
+    pub(crate) fn new(local: Rc<Local>, evictor: Rc<Evictor>) -> Rc<Connector> {
+        Rc::new(Connector {
+            local,
+            evictor,
+            pools: RefCell::default(),
+            shared: RefCell::default(),
+            is_draining: Cell::new(false),
+        })
+    }
+
+    /// A stream to the endpoint, if it can be had without opening a connection.
+    #[inline]
+    pub(crate) fn lend(&self, wanted: Wanted<'_>) -> Option<PooledStream> {
+        let Wanted { endpoint, server_name, is_upgrade, is_repeated } = wanted;
+        if endpoint.protocol.is_http2() && !is_upgrade {
+            let stream = self.shared.borrow_mut().lend(endpoint.id, server_name, is_repeated);
+            if let Some(stream) = stream {
+                return Some(PooledStream::Http2(PooledBox::new(stream)));
+            }
+            if endpoint.protocol == Protocol::Http2 {
+                return None;
+            }
+        }
+        // A repeated attempt gets a fresh connection, because the other idle ones may be closed as well.
+        if is_repeated {
+            return None;
+        }
+        self.pools.borrow_mut().lend(endpoint.id, server_name, |connection| self.begin(connection))
+    }
+
+    /// Opens a connection within `timeout_ms`, or waits for one that another request opens. `in_handshake` tells how far it
+    /// came, to a caller that gives up.
+    ///
+    /// # Errors
+    /// Why it could not be opened, and whether that is this machine's fault.
+    pub(crate) async fn connect(
+        self: &Rc<Connector>,
+        opening: Opening,
+        timeout_ms: u64,
+        in_handshake: &Cell<bool>,
+    ) -> Result<PooledStream, Failure> {
+        let endpoint = &opening.endpoint;
+        let tls = match &endpoint.tls {
+            _ if endpoint.protocol.is_http2() && !opening.is_upgrade => {
+                return self.connect_shared(&opening, timeout_ms, in_handshake).await;
+            }
+            Some(tls) if endpoint.protocol.is_http2() => Some(tls.offering_http1()),
+            Some(tls) => Some(ClientTls::clone(tls)),
+            None => None,
+        };
+        let begin_handshake = || in_handshake.set(true);
+        let name = opening.server_name.as_deref();
+        let transport = self.open(endpoint, name, tls.as_ref(), &begin_handshake).await?;
+        Ok(self.begin(UpstreamConnection::new(transport, opening.endpoint, opening.server_name)))
+    }
+
+    async fn connect_shared(
+        self: &Rc<Connector>,
+        opening: &Opening,
+        timeout_ms: u64,
+        in_handshake: &Cell<bool>,
+    ) -> Result<PooledStream, Failure> {
+        let mut wanted = opening.wanted();
+        let (endpoint_id, server_name) = (wanted.endpoint.id, wanted.server_name);
+        loop {
+            if let Some(stream) = self.lend(wanted) {
+                return Ok(stream);
+            }
+            // After a wait the connection is new.
+            wanted.is_repeated = false;
+            if self.shared.borrow().allows_none(endpoint_id, server_name) {
+                let detail = "it allows no streams (MAX_CONCURRENT_STREAMS is 0)";
+                return Err(Failure::new(Cause::ConnectFailed, detail));
+            }
+            // Without HTTP/2 a connection serves one request at a time.
+            let selects_http1 = self.shared.borrow().selects_http1(endpoint_id);
+            let most = if selects_http1 { 1 } else { self.local.options.limits.upstream_http2.max_streams };
+            let joined = self.shared.borrow_mut().join(endpoint_id, server_name, most);
+            let pending = match joined {
+                Join::Wait(pending) => pending,
+                Join::Open(pending) => {
+                    let opening = Opening::from(wanted);
+                    env::spawn(Connector::open_shared(self.clone(), opening, timeout_ms, pending.clone()));
+                    pending
+                }
+            };
+            pending.wait(in_handshake).await?;
+        }
+    }
+
+    /// Opens a connection that requests share, and serves it until it ends.
+    async fn open_shared(
+        self: Rc<Connector>,
+        opening: Opening,
+        timeout_ms: u64,
+        pending: Rc<PendingConnect>,
+    ) {
+        let Opening { endpoint, server_name, .. } = opening;
+        let settling = Settling { connector: &self, endpoint_id: endpoint.id, pending: &pending };
+        let begin_handshake = || pending.begin_handshake();
+        let tls = endpoint.tls.as_deref();
+        let open = self.open(&endpoint, server_name.as_deref(), tls, &begin_handshake);
+        let transport = match self.within(timeout_ms, &pending, open).await {
+            Ok(transport) => transport,
+            Err(failure) => return settling.settle(Err(failure)),
+        };
+        let has_selected = transport.tls().is_none_or(|tls| tls.alpn() == Some(b"h2"));
+        if !has_selected && endpoint.protocol == Protocol::Http2OrHttp1 {
+            self.shared.borrow_mut().note_http1(endpoint.id);
+            self.give(UpstreamConnection::new(transport, endpoint.clone(), server_name));
+            return settling.settle(Ok(()));
+        }
+        if !has_selected {
+            let detail = "it did not select HTTP/2 (h2) by ALPN";
+            return settling.settle(Err(Failure::new(Cause::TlsFailed, detail)));
+        }
+        if self.is_draining.get() {
+            return settling.settle(Err(Failure::new(Cause::ConnectFailed, "the worker is stopping")));
+        }
+        let link = H2Link::new(transport, endpoint.clone(), server_name, self.local.clone());
+        self.shared.borrow_mut().add(&endpoint, link.clone());
+        settling.settle(Ok(()));
+        // A task of its own, so that this one's state does not live as long as the connection.
+        env::spawn(driver::drive(link));
+    }
+
+    /// Runs `open` for `timeout_ms` at most.
+    async fn within(
+        &self,
+        timeout_ms: u64,
+        pending: &PendingConnect,
+        open: impl Future<Output = Result<Transport, Failure>>,
+    ) -> Result<Transport, Failure> {
+        let deadline = Deadline::new(&self.local);
+        let (mut open, mut is_armed) = (pin!(open), false);
+        poll_fn(|cx| {
+            if let Poll::Ready(opened) = open.as_mut().poll(cx) {
+                return Poll::Ready(opened);
+            }
+            if is_armed && deadline.expired() {
+                return Poll::Ready(Err(late(pending.is_in_handshake())));
+            }
+            if !std::mem::replace(&mut is_armed, true) {
+                deadline.set(cx, timeout_ms.max(1));
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Opens a socket to the endpoint, and TLS over it with `tls`.
+    async fn open(
+        &self,
+        endpoint: &Endpoint,
+        server_name: Option<&str>,
+        tls: Option<&ClientTls>,
+        begin_handshake: &impl Fn(),
+    ) -> Result<Transport, Failure> {
+        let opened = self.open_socket(endpoint.address).await;
+        let stream = opened.map_err(|error| Failure::new(connect_cause(&error), error.to_string()))?;
+        let Some(tls) = tls else { return Ok(Transport::from(stream)) };
+        begin_handshake();
+        let name = server_name.unwrap_or_default();
+        // Boxed, so that connections without TLS do not pay for its size.
+        let handshake = Box::pin(tls::client::handshake(stream, endpoint.address, name, tls));
+        Ok(Transport::from(handshake.await.map_err(|error| tls_failure(&error))?))
+    }
+
+    /// Opens a socket to `address`. Where no descriptor is left, idle connections of clients give way, and if there are
+    /// none, this worker's idle connections to endpoints.
+    async fn open_socket(&self, address: SocketAddr) -> io::Result<env::Stream> {
+        for _ in 0..OPENS_AGAIN {
+            match env::connect(address).await {
+                Ok(stream) => {
+                    self.evictor.keep_reserve(stream.descriptor());
+                    return Ok(stream);
+                }
+                Err(error) if lacks_descriptors(&error) && self.free_descriptors().await => {}
+                Err(error) => return Err(error),
+            }
+        }
+        env::connect(address).await
+    }
+
+    /// Makes connections give way, because a call found no descriptor, and waits for them to end. False if there was
+    /// nothing to close.
+    #[cold]
+    pub(crate) async fn free_descriptors(&self) -> bool {
+        if self.evictor.free_descriptors().await {
+            return true;
+        }
+        let (least_ms, now_ms) = (u64::from(evict::USED_LEAST_MS), self.local.now_ms());
+        if self.pools.borrow_mut().close_idle(least_ms, now_ms) > 0 {
+            return true;
+        }
+        let is_freed = self.shared.borrow_mut().close_idle(least_ms, now_ms) > 0;
+        if is_freed {
+            // Their tasks close them.
+            env::yield_to_events().await;
+        }
+        is_freed
+    }
+
+    fn begin(&self, connection: UpstreamConnection) -> PooledStream {
+        let limits = self.local.options.limits.origin_head;
+        PooledStream::Http1(PooledBox::make(|| H1Stream::new(connection, self.local.take_bytes(), limits)))
+    }
+
+    /// Keeps a connection of HTTP/1 for the next request.
+    #[inline]
+    pub(crate) fn give(&self, connection: UpstreamConnection) {
+        if !self.is_draining.get() {
+            self.pools.borrow_mut().give(connection, self.local.now_ms());
+        }
+    }
+
+    /// Closes connections that have been idle for too long, and returns how many idle ones are left.
+    pub(crate) fn sweep(&self, now_ms: u64) -> usize {
+        let (mut pools, mut shared) = (self.pools.borrow_mut(), self.shared.borrow_mut());
+        pools.sweep(now_ms);
+        shared.sweep(now_ms);
+        pools.len() + shared.idle_count()
+    }
+
+    /// Closes every idle connection.
+    pub(crate) fn close_idle(&self) {
+        self.pools.borrow_mut().clear();
+        self.shared.borrow_mut().close_idle(0, self.local.now_ms());
+    }
+
+    /// Closes every idle connection, and later ones when they are checked in.
+    pub(crate) fn drain(&self) {
+        self.is_draining.set(true);
+        self.pools.borrow_mut().clear();
+        self.shared.borrow_mut().drain();
+    }
+}
+
+/// A connect that has to be settled, also when its task panics.
+struct Settling<'c> {
+    connector: &'c Connector,
+    endpoint_id: u64,
+    pending: &'c Rc<PendingConnect>,
+}
+
+impl Settling<'_> {
+    fn settle(self, outcome: Result<(), Failure>) {
+        self.connector.shared.borrow_mut().settle(self.endpoint_id, self.pending, outcome);
+    }
+}
+
+impl Drop for Settling<'_> {
+    /// Has no effect on one that is settled.
+    fn drop(&mut self) {
+        let failure = Failure::new(Cause::ConnectFailed, "the connect was given up");
+        self.connector.shared.borrow_mut().settle(self.endpoint_id, self.pending, Err(failure));
+    }
+}
+
+/// The failure of a connection that took too long, in its TLS handshake or before.
+#[cold]
+pub(crate) fn late(is_in_handshake: bool) -> Failure {
+    let detail = if is_in_handshake {
+        "it did not complete the TLS handshake in time"
+    } else {
+        "it did not accept the connection in time"
+    };
+    Failure::new(Cause::ConnectTimeout, detail)
+}
+
+/// The failure of a TLS handshake.
+#[cold]
+fn tls_failure(error: &io::Error) -> Failure {
+    let (fault, detail) = tls::failure::of_handshake(error);
+    let cause = match fault {
+        TlsFault::Certificate => Cause::CertificateRefused,
+        TlsFault::Handshake => Cause::TlsFailed,
+        TlsFault::Closed => Cause::TlsClosed,
+    };
+    Failure::new(cause, detail)
+}
+
+/// The cause of a failed connection attempt: this machine's when it has no descriptor or port left.
+fn connect_cause(error: &io::Error) -> Cause {
+    const EMFILE: i32 = 24;
+    const ENFILE: i32 = 23;
+    const ENOBUFS: i32 = 105;
+    match (error.kind(), error.raw_os_error()) {
+        (io::ErrorKind::AddrNotAvailable | io::ErrorKind::OutOfMemory, _) => Cause::NoResources,
+        (_, Some(EMFILE | ENFILE | ENOBUFS)) => Cause::NoResources,
+        (io::ErrorKind::TimedOut, _) => Cause::ConnectTimeout,
+        _ => Cause::ConnectFailed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shortage_of_this_machine_is_not_the_endpoints_fault() {
+        let check = |code: i32, cause: Cause| {
+            assert_eq!(connect_cause(&io::Error::from_raw_os_error(code)), cause, "error {code}");
+        };
+        // EMFILE, ENFILE, ENOBUFS, ENOMEM; and EADDRNOTAVAIL, when all local ports are in use.
+        [24, 23, 105, 12, 99].into_iter().for_each(|code| check(code, Cause::NoResources));
+        // ECONNREFUSED, EHOSTUNREACH, ECONNRESET; ETIMEDOUT.
+        [111, 113, 104].into_iter().for_each(|code| check(code, Cause::ConnectFailed));
+        check(110, Cause::ConnectTimeout);
+    }
+}

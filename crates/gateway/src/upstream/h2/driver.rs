@@ -1,0 +1,57 @@
+//! The task of an HTTP/2 connection to an endpoint: once per turn of the event loop it reads, writes the output of all
+//! streams at once, and wakes the streams that something has happened to. It decides nothing about requests.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use super::keep_alive::KeepAlive;
+use super::link::{H2Link, Pulled};
+use exchange::failure::Cause;
+use net::env;
+
+/// Reads in one poll of the task, 64 KiB each: about as much as the worker passes on in 100 µs. Other tasks have their turn
+/// then.
+const READS_MAX: usize = 4;
+
+/// Serves `link` until it ends.
+pub(crate) async fn drive(link: Rc<H2Link>) {
+    let mut driver = Driver { keep_alive: KeepAlive::new(link.local()), link };
+    poll_fn(|cx| driver.poll(cx)).await;
+}
+
+struct Driver {
+    link: Rc<H2Link>,
+    keep_alive: KeepAlive,
+}
+
+impl Driver {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let link = &self.link;
+        link.begin_turn(cx);
+        let mut reads = 0;
+        while reads < READS_MAX && link.pull(cx) == Pulled::Some {
+            reads += 1;
+        }
+        if reads == READS_MAX {
+            env::wake_after_events(cx);
+        }
+        link.flush(cx);
+        // Once in a turn and last: capacity that an event grants to a stream is void at the next call.
+        let has_progress = link.deliver();
+        self.keep_alive.note(link, reads > 0, has_progress);
+        self.keep_alive.poll(cx, link);
+        if link.is_done() {
+            link.end(cx);
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // After a panic, or at the end of the worker.
+        self.link.lose(Cause::NoResponse, "the connection was dropped");
+    }
+}

@@ -1,0 +1,48 @@
+//! The request head that an endpoint receives over HTTP/2: pseudo-fields from the exchange, and the fields that `forward`
+//! decides on.
+
+use http2::{Connection, RequestTarget, StartError, StreamKey};
+use message::{FieldId, Method};
+
+use crate::body::BodyLength;
+use crate::forward::{self, FieldSink};
+use crate::h2::fields::HpackFields;
+use exchange::Exchange;
+
+/// Writes the head, before a body of `length`; the stream that it begins.
+///
+/// # Errors
+/// The connection takes no further stream.
+pub(super) fn request_head(
+    engine: &mut Connection,
+    exchange: &Exchange,
+    length: BodyLength,
+    is_tls: bool,
+) -> Result<StreamKey, StartError> {
+    let request = &exchange.request;
+    let target = RequestTarget {
+        method: request.method_text(),
+        scheme: if is_tls { "https" } else { "http" },
+        authority: exchange.target.forward_host.as_deref().unwrap_or(request.authority()),
+        path: exchange.forward_path(),
+        query: exchange.forward_query(),
+        protocol: None,
+    };
+    let mut fields = HpackFields::new(engine.start_request(&target)?);
+    forward::request_fields(exchange, &mut fields);
+    // The one connection-specific field that has a meaning in HTTP/2 (RFC 9113 section 8.2.2); gRPC asks for it.
+    if request.headers.contains_token(FieldId::Te, "trailers") {
+        fields.field("te", b"trailers");
+    }
+    match length {
+        // A method that is expected to have content says so even when it has none (RFC 9110 section 8.6).
+        BodyLength::None if matches!(request.method, Method::Post | Method::Put | Method::Patch) => {
+            fields.field("content-length", b"0");
+        }
+        BodyLength::Known(bytes) => {
+            fields.field("content-length", itoa::Buffer::new().format(bytes).as_bytes());
+        }
+        BodyLength::None | BodyLength::Unknown => {}
+    }
+    Ok(fields.finish(matches!(length, BodyLength::None | BodyLength::Known(0))))
+}

@@ -1,0 +1,445 @@
+//! An HTTP/2 connection to an endpoint, as its streams, its task and the pool share it: the engine, the transport, the
+//! wakers of the streams, and the reason of its end. It decides nothing about requests and sets no timer.
+
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell, RefMut};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use http2::{Config, Connection, Event, Limits, Reset, ResetBy, StartError, StreamKey};
+use message::HeadLimits;
+
+use crate::h2::reset_text;
+use exchange::Local;
+use exchange::failure::{Cause, Failure};
+use net::endpoint::Endpoint;
+use net::tls::failure;
+use net::transport::Transport;
+
+/// Most bytes read at once: four frames of the largest size.
+const READ_BYTES: usize = 64 * 1024;
+/// After the endpoint refused a stream, for so long no request is sent here that was refused before.
+const REFUSAL_MS: u64 = 1_000;
+/// The largest window of a connection (RFC 9113 section 6.9.1).
+const WINDOW_MAX: u64 = (1 << 31) - 1;
+/// The largest identifier of a stream is 2^31-1, and a client uses every other one.
+const STREAMS_OF_CONNECTION_MAX: u32 = (1 << 30) - 1;
+
+thread_local! {
+    /// Where bytes are read into, shared by all connections of a thread: the engine takes all of them at once.
+    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
+}
+
+/// How far the end of a connection has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Open,
+    /// It takes no further stream and ends with its last one.
+    Closing,
+    /// It has ended.
+    Lost,
+}
+
+/// The result of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pulled {
+    /// Bytes arrived and were given to the engine.
+    Some,
+    /// There are none.
+    Nothing,
+    /// The connection has ended.
+    End,
+}
+
+/// See the module. No borrow of a cell outlasts one call.
+pub(crate) struct H2Link {
+    engine: RefCell<Connection>,
+    transport: RefCell<Option<Transport>>,
+    endpoint: Arc<Endpoint>,
+    /// The server name that TLS was opened with: the connection serves requests for this name only.
+    server_name: Option<Box<str>>,
+    local: Rc<Local>,
+    /// The wakers of the streams that wait, by slot.
+    wakers: RefCell<Vec<Waker>>,
+    task: RefCell<Waker>,
+    is_task_woken: Cell<bool>,
+    /// Bytes of the output that the transport took.
+    written_bytes: Cell<u64>,
+    /// Streams that are checked out.
+    active: Cell<u32>,
+    /// Streams that were checked out so far.
+    started: Cell<u32>,
+    /// When the last stream ended, in milliseconds of the worker's clock.
+    idle_from_ms: Cell<u64>,
+    /// When the endpoint last refused a stream.
+    refused_at_ms: Cell<Option<u64>>,
+    /// No byte of the endpoint has arrived.
+    is_unspoken: Cell<bool>,
+    stage: Cell<Stage>,
+    /// Why it ended.
+    fault: RefCell<Option<(Cause, Cow<'static, str>)>>,
+}
+
+impl H2Link {
+    /// A connection over `transport`, which was just opened.
+    pub(crate) fn new(
+        transport: Transport,
+        endpoint: Arc<Endpoint>,
+        server_name: Option<Box<str>>,
+        local: Rc<Local>,
+    ) -> Rc<H2Link> {
+        Rc::new(H2Link {
+            engine: RefCell::new(Connection::client(config(&local))),
+            transport: RefCell::new(Some(transport)),
+            endpoint,
+            server_name,
+            idle_from_ms: Cell::new(local.now_ms()),
+            local,
+            wakers: RefCell::default(),
+            task: RefCell::new(Waker::noop().clone()),
+            is_task_woken: Cell::new(false),
+            written_bytes: Cell::new(0),
+            active: Cell::new(0),
+            started: Cell::new(0),
+            refused_at_ms: Cell::new(None),
+            is_unspoken: Cell::new(true),
+            stage: Cell::new(Stage::Open),
+            fault: RefCell::new(None),
+        })
+    }
+
+    /// The engine, for one call.
+    #[inline]
+    pub(super) fn engine(&self) -> RefMut<'_, Connection> {
+        self.engine.borrow_mut()
+    }
+
+    pub(super) fn local(&self) -> &Rc<Local> {
+        &self.local
+    }
+
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Streams that are checked out.
+    pub(super) fn active(&self) -> u32 {
+        self.active.get()
+    }
+
+    /// Whether it may serve a request for that server name; none is a request without TLS.
+    #[inline]
+    pub(super) fn is_for(&self, server_name: Option<&str>) -> bool {
+        match (&self.server_name, server_name) {
+            (None, None) => true,
+            (Some(own), Some(wanted)) => own.eq_ignore_ascii_case(wanted),
+            _ => false,
+        }
+    }
+
+    /// Whether it can take one more stream. A request that an endpoint `was_refused` goes to no connection that refused one
+    /// just now.
+    pub(super) fn can_take(&self, was_refused: bool) -> bool {
+        if self.stage.get() != Stage::Open || self.is_spent() {
+            return false;
+        }
+        if self.active.get() == 0 && !self.look() {
+            return false;
+        }
+        let now_ms = self.local.now_ms();
+        let has_refused = |at_ms: u64| was_refused && now_ms < at_ms.saturating_add(REFUSAL_MS);
+        if self.refused_at_ms.get().is_some_and(has_refused) {
+            return false;
+        }
+        let engine = self.engine();
+        engine.can_start().is_ok()
+            && self.active.get() < self.streams_max(&engine)
+            && engine.output().len() < Limits::OUTPUT_BYTES
+    }
+
+    /// Whether the endpoint takes no stream at all on an open connection.
+    pub(super) fn allows_none(&self) -> bool {
+        self.stage.get() == Stage::Open && self.engine().peer_settings().max_concurrent_streams == 0
+    }
+
+    /// Whether the connection will take no further stream.
+    pub(super) fn has_ended(&self) -> bool {
+        self.stage.get() != Stage::Open
+            || self.is_spent()
+            || matches!(
+                self.engine().can_start(),
+                Err(StartError::GoAway | StartError::IdsExhausted | StartError::Closed)
+            )
+    }
+
+    /// Since when no stream is checked out; none if one is.
+    pub(super) fn idle_from_ms(&self) -> Option<u64> {
+        (self.active.get() == 0).then(|| self.idle_from_ms.get())
+    }
+
+    /// Whether an earlier exchange used the connection.
+    pub(super) fn is_reused(&self) -> bool {
+        self.started.get() > 1
+    }
+
+    /// Counts a stream that is checked out.
+    pub(super) fn begin_stream(&self) {
+        self.active.set(self.active.get() + 1);
+        self.started.set(self.started.get().saturating_add(1));
+    }
+
+    /// Gives a stream back, with its slot in the engine if it was started.
+    pub(super) fn end_stream(&self, key: Option<StreamKey>) {
+        if let Some(key) = key {
+            self.engine().release(key);
+            if let Some(waker) = self.wakers.borrow_mut().get_mut(key.index()) {
+                *waker = Waker::noop().clone();
+            }
+        }
+        self.active.set(self.active.get() - 1);
+        if self.active.get() == 0 {
+            self.idle_from_ms.set(self.local.now_ms());
+        }
+        self.wake_task_for_output();
+        if self.active.get() == 0 && self.has_ended() {
+            self.wake_task();
+        }
+    }
+
+    /// The stream waits: the task of `cx` is woken at the next event of it.
+    #[inline]
+    pub(super) fn park(&self, key: StreamKey, cx: &Context<'_>) {
+        let mut wakers = self.wakers.borrow_mut();
+        let index = key.index();
+        if index >= wakers.len() {
+            wakers.resize(index + 1, Waker::noop().clone());
+        }
+        wakers[index].clone_from(cx.waker());
+    }
+
+    /// Has the connection's task write the output in this turn of the event loop.
+    #[inline]
+    pub(super) fn wake_task_for_output(&self) {
+        if !self.engine.borrow().output().is_empty() {
+            self.wake_task();
+        }
+    }
+
+    fn wake_task(&self) {
+        if !self.is_task_woken.replace(true) {
+            self.task.borrow().wake_by_ref();
+        }
+    }
+
+    /// Names the task, which runs now.
+    pub(super) fn begin_turn(&self, cx: &Context<'_>) {
+        self.task.borrow_mut().clone_from(cx.waker());
+        self.is_task_woken.set(false);
+    }
+
+    /// Bytes of all output up to now: the place of the next frame in the connection.
+    pub(super) fn output_place(&self) -> u64 {
+        self.written_bytes.get() + self.engine.borrow().output().len() as u64
+    }
+
+    /// Whether a byte behind `place` may have reached the endpoint.
+    pub(super) fn has_sent_beyond(&self, place: u64) -> bool {
+        let transport = self.transport.borrow();
+        self.written_bytes.get() > place || transport.as_ref().is_some_and(Transport::holds_unconfirmed)
+    }
+
+    /// Reads once and gives the bytes to the engine.
+    pub(super) fn pull(&self, cx: &mut Context<'_>) -> Pulled {
+        SCRATCH.with_borrow_mut(|room| {
+            let mut transport = self.transport.borrow_mut();
+            let Some(stream) = &mut *transport else { return Pulled::End };
+            let read = stream.poll_read(cx, room);
+            drop(transport);
+            match read {
+                Poll::Pending => Pulled::Nothing,
+                Poll::Ready(Ok(0)) => {
+                    self.lose(Cause::NoResponse, "it closed the connection");
+                    Pulled::End
+                }
+                Poll::Ready(Err(error)) => {
+                    let detail = failure::of_stream(&error).unwrap_or_else(|| error.to_string());
+                    self.lose(Cause::NoResponse, detail);
+                    Pulled::End
+                }
+                Poll::Ready(Ok(count)) => self.receive(&room[..count]),
+            }
+        })
+    }
+
+    fn receive(&self, bytes: &[u8]) -> Pulled {
+        let is_first = self.is_unspoken.replace(false);
+        let now_ms = self.local.clock_ns() / 1_000_000;
+        let Err(error) = self.engine().receive(bytes, now_ms) else { return Pulled::Some };
+        // GOAWAY is in the output, and all streams have got their events.
+        let detail = if is_first && bytes.starts_with(b"HTTP/1") {
+            "it answers with HTTP/1 on a connection for HTTP/2".to_owned()
+        } else {
+            format!("it broke the rules of HTTP/2: {}", error.reason)
+        };
+        self.fault.borrow_mut().get_or_insert((Cause::BadResponse, detail.into()));
+        self.stage.set(Stage::Closing);
+        Pulled::End
+    }
+
+    /// Takes what has arrived on a connection without streams, so that a request is not sent on one that the endpoint has
+    /// closed. False if it has.
+    fn look(&self) -> bool {
+        let is_readable = self.transport.borrow().as_ref().is_some_and(Transport::is_readable);
+        if is_readable {
+            // With the waker of the task, because the event loop keeps one waker for a direction.
+            let task = self.task.borrow().clone();
+            let pulled = self.pull(&mut Context::from_waker(&task));
+            self.wake_task();
+            return pulled != Pulled::End;
+        }
+        true
+    }
+
+    /// Writes the output.
+    pub(super) fn flush(&self, cx: &mut Context<'_>) {
+        loop {
+            let mut engine = self.engine();
+            if engine.output().is_empty() {
+                return;
+            }
+            let mut transport = self.transport.borrow_mut();
+            let Some(stream) = &mut *transport else { return };
+            let detail = match stream.poll_write(cx, engine.output()) {
+                Poll::Pending => return,
+                Poll::Ready(Ok(count @ 1..)) => {
+                    engine.advance(count);
+                    self.written_bytes.set(self.written_bytes.get() + count as u64);
+                    continue;
+                }
+                Poll::Ready(Ok(_)) => "it takes no bytes".to_owned(),
+                Poll::Ready(Err(error)) => failure::of_stream(&error).unwrap_or_else(|| error.to_string()),
+            };
+            drop((engine, transport));
+            return self.lose(Cause::NoResponse, detail);
+        }
+    }
+
+    /// Wakes the streams that something has happened to; whether the endpoint made progress with one.
+    pub(super) fn deliver(&self) -> bool {
+        let mut has_progress = false;
+        loop {
+            let Some(event) = self.engine().next_event() else { return has_progress };
+            has_progress |= matches!(event, Event::Head(_) | Event::Data(_) | Event::End(_));
+            if let Some(key) = event.stream()
+                && let Some(waker) = self.wakers.borrow().get(key.index())
+            {
+                waker.wake_by_ref();
+            }
+        }
+    }
+
+    /// Lets it end with its last stream.
+    pub(super) fn close(&self) {
+        if self.stage.get() == Stage::Open {
+            self.stage.set(Stage::Closing);
+            self.wake_task();
+        }
+    }
+
+    /// Whether the task is done: the connection has ended, or it is to end and has no stream.
+    pub(super) fn is_done(&self) -> bool {
+        self.stage.get() == Stage::Lost
+            || self.engine.borrow().failure().is_some()
+            || (self.active.get() == 0 && self.has_ended())
+    }
+
+    /// Says GOAWAY and closes. Streams that are left fail.
+    pub(super) fn end(&self, cx: &mut Context<'_>) {
+        if self.stage.get() != Stage::Lost {
+            self.engine().shutdown();
+            self.flush(cx);
+            if let Some(stream) = &mut *self.transport.borrow_mut() {
+                // Tells a TLS peer that nothing was cut. One that takes no bytes sees the end of the connection.
+                let _ = stream.poll_shutdown(cx);
+            }
+        }
+        self.lose(Cause::NoResponse, "the connection was closed");
+    }
+
+    /// The connection has ended: its streams fail, with `cause` unless there is an earlier one.
+    pub(super) fn lose(&self, cause: Cause, detail: impl Into<Cow<'static, str>>) {
+        if self.stage.replace(Stage::Lost) == Stage::Lost {
+            return;
+        }
+        self.fault.borrow_mut().get_or_insert((cause, detail.into()));
+        self.engine().connection_lost();
+        if self.transport.borrow_mut().take().is_some_and(|transport| transport.holds_unconfirmed()) {
+            // Records of every request that waited may have reached the endpoint.
+            self.written_bytes.set(u64::MAX);
+        }
+        self.deliver();
+        self.wake_task();
+    }
+
+    /// The failure of a stream that ended before its time; `cause` is for one that the endpoint reset.
+    #[cold]
+    pub(super) fn failure_of(&self, reset: Reset, cause: Cause) -> Failure {
+        if reset.is_unprocessed && reset.by == ResetBy::Peer {
+            self.refused_at_ms.set(Some(self.local.now_ms()));
+        }
+        let fault = self.fault.borrow();
+        let (cause, detail) = match (&*fault, reset.by) {
+            // Inside a body the client only learns that it was cut, for whatever reason.
+            (Some((ended, detail)), ResetBy::Connection) if cause == Cause::NoResponse => {
+                (*ended, detail.clone())
+            }
+            (Some((_, detail)), ResetBy::Connection) => (cause, detail.clone()),
+            (_, ResetBy::Fault) if cause == Cause::NoResponse => {
+                (Cause::BadResponse, reset_text(reset).into())
+            }
+            _ => (cause, reset_text(reset).into()),
+        };
+        Failure::new(cause, detail).at(self.endpoint.address)
+    }
+
+    /// The failure of a request that could not be started.
+    #[cold]
+    pub(super) fn unstarted(&self, error: StartError) -> Failure {
+        Failure::new(Cause::NoResponse, error.to_string()).at(self.endpoint.address)
+    }
+
+    /// Whether it has served as many requests as it may.
+    fn is_spent(&self) -> bool {
+        let limit = match self.endpoint.keep_alive.requests {
+            0 => STREAMS_OF_CONNECTION_MAX,
+            requests => requests,
+        };
+        self.started.get() >= limit
+    }
+
+    fn streams_max(&self, engine: &Connection) -> u32 {
+        engine
+            .peer_settings()
+            .max_concurrent_streams
+            .min(self.local.options.limits.upstream_http2.max_streams)
+    }
+}
+
+/// The limits of a connection, as the settings have them.
+fn config(local: &Local) -> Config {
+    let limits = &local.options.limits;
+    let own = &limits.upstream_http2;
+    // Each stream is bounded by its own window. If that of the connection were smaller than all of them together, clients
+    // that take nothing would stop the others.
+    let connection_window = u64::from(own.max_streams) * u64::from(own.stream_window_bytes);
+    Config {
+        max_streams: own.max_streams,
+        stream_window_bytes: own.stream_window_bytes,
+        connection_window_bytes: connection_window.min(WINDOW_MAX) as u32,
+        head: HeadLimits { ..limits.origin_head },
+        output_bytes: Limits::OUTPUT_BYTES,
+        extended_connect: false,
+        ..Config::default()
+    }
+}

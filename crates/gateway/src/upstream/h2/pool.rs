@@ -1,0 +1,147 @@
+//! The HTTP/2 connections of one worker, by endpoint, and the streams that it lends of them: the oldest connection with a
+//! free stream is filled first, so that the others can age out. It opens nothing itself.
+
+use std::rc::Rc;
+
+use stdx::hash::FastMap;
+
+use super::link::H2Link;
+use super::pending::PendingConnect;
+use super::stream::H2Stream;
+use exchange::failure::Failure;
+use net::endpoint::Endpoint;
+
+/// The connections of one worker.
+#[derive(Default)]
+pub(crate) struct SharedPools {
+    endpoints: FastMap<u64, SharedPool>,
+}
+
+/// The connections to one endpoint.
+#[derive(Default)]
+struct SharedPool {
+    links: Vec<Rc<H2Link>>,
+    pending: Vec<Rc<PendingConnect>>,
+    /// The endpoint selected HTTP/1.1 where it had the choice.
+    selects_http1: bool,
+}
+
+/// Who opens a connection.
+pub(crate) enum Join {
+    /// Another request does: wait for it.
+    Wait(Rc<PendingConnect>),
+    /// The caller does.
+    Open(Rc<PendingConnect>),
+}
+
+impl SharedPools {
+    /// A stream to the endpoint, if it can be had without opening a connection. A request that `was_refused` gets none on a
+    /// connection that refused one just now.
+    #[inline]
+    pub(crate) fn lend(
+        &mut self,
+        endpoint_id: u64,
+        server_name: Option<&str>,
+        was_refused: bool,
+    ) -> Option<H2Stream> {
+        let pool = self.endpoints.get_mut(&endpoint_id)?;
+        let link = pool.links.iter().find(|link| link.is_for(server_name) && link.can_take(was_refused))?;
+        Some(H2Stream::new(link))
+    }
+
+    /// Joins a connect to the endpoint that fewer than `most` requests wait for, or begins one.
+    pub(crate) fn join(&mut self, endpoint_id: u64, server_name: Option<&str>, most: u32) -> Join {
+        let pool = self.endpoints.entry(endpoint_id).or_default();
+        let free = |one: &&Rc<PendingConnect>| one.server_name() == server_name && one.waiting() < most;
+        if let Some(pending) = pool.pending.iter().find(free) {
+            return Join::Wait(pending.clone());
+        }
+        let pending = PendingConnect::new(server_name.map(Box::from));
+        pool.pending.push(pending.clone());
+        Join::Open(pending)
+    }
+
+    /// Ends a connect that [`SharedPools::join`] began.
+    pub(crate) fn settle(
+        &mut self,
+        endpoint_id: u64,
+        pending: &Rc<PendingConnect>,
+        outcome: Result<(), Failure>,
+    ) {
+        if let Some(pool) = self.endpoints.get_mut(&endpoint_id) {
+            pool.pending.retain(|one| !Rc::ptr_eq(one, pending));
+        }
+        pending.settle(outcome);
+    }
+
+    /// Adds a connection that was opened. One that has ended is taken out with the next.
+    pub(crate) fn add(&mut self, endpoint: &Endpoint, link: Rc<H2Link>) {
+        let pool = self.endpoints.entry(endpoint.id).or_default();
+        pool.selects_http1 = false;
+        pool.links.retain(|link| !link.has_ended());
+        pool.links.push(link);
+    }
+
+    /// Notes that the endpoint selected HTTP/1.1 where it had the choice.
+    pub(crate) fn note_http1(&mut self, endpoint_id: u64) {
+        self.endpoints.entry(endpoint_id).or_default().selects_http1 = true;
+    }
+
+    /// Whether the endpoint last selected HTTP/1.1, so that requests share no connection.
+    pub(crate) fn selects_http1(&self, endpoint_id: u64) -> bool {
+        self.endpoints.get(&endpoint_id).is_some_and(|pool| pool.selects_http1)
+    }
+
+    /// Whether an open connection of the endpoint allows no stream at all.
+    pub(crate) fn allows_none(&self, endpoint_id: u64, server_name: Option<&str>) -> bool {
+        let pool = self.endpoints.get(&endpoint_id);
+        pool.is_some_and(|pool| pool.links.iter().any(|link| link.is_for(server_name) && link.allows_none()))
+    }
+
+    /// Lets connections end that have been idle for too long or are more than are kept, and forgets pools without any.
+    pub(crate) fn sweep(&mut self, now_ms: u64) {
+        self.endpoints.retain(|_, pool| {
+            let mut idle = 0;
+            for link in &pool.links {
+                let Some(from_ms) = link.idle_from_ms() else { continue };
+                idle += 1;
+                let keep_alive = link.endpoint().keep_alive;
+                let has_expired = keep_alive.idle_timeout_ms != 0
+                    && now_ms.saturating_sub(from_ms) >= keep_alive.idle_timeout_ms;
+                if has_expired || idle > keep_alive.size {
+                    link.close();
+                }
+            }
+            pool.links.retain(|link| !link.has_ended());
+            !pool.links.is_empty() || !pool.pending.is_empty() || pool.selects_http1
+        });
+    }
+
+    /// Lets connections end that have been idle for at least `least_ms`; how many.
+    pub(crate) fn close_idle(&mut self, least_ms: u64, now_ms: u64) -> usize {
+        let mut count = 0;
+        for pool in self.endpoints.values_mut() {
+            pool.links.retain(|link| {
+                let is_idle =
+                    link.idle_from_ms().is_some_and(|from_ms| now_ms.saturating_sub(from_ms) >= least_ms);
+                if is_idle {
+                    link.close();
+                    count += 1;
+                }
+                !is_idle
+            });
+        }
+        count
+    }
+
+    /// Lets every connection end with its last stream.
+    pub(crate) fn drain(&mut self) {
+        self.endpoints.values_mut().flat_map(|pool| pool.links.drain(..)).for_each(|link| link.close());
+    }
+
+    /// How many idle connections there are.
+    pub(crate) fn idle_count(&self) -> usize {
+        let links = self.endpoints.values().flat_map(|pool| &pool.links);
+        links.filter(|link| link.idle_from_ms().is_some()).count()
+    }
+}
