@@ -27,7 +27,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use model::{Applied, Catalog, Change, Fault, Snapshot};
+use model::{Applied, Catalog, Change, Fault, Key, Snapshot};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
@@ -106,6 +106,8 @@ pub struct Parts {
     pub sealer: Sealer,
     /// What references to secrets stand for.
     pub secrets: Arc<Secrets>,
+    /// Objects that are kept beside a resource file, where the source is one: certificates that this instance has ordered.
+    pub beside_file: Vec<(Key, Arc<str>)>,
     /// The data directory, where good forms of objects that have become faulty are kept; none: they last as long as the
     /// process.
     pub data: Option<PathBuf>,

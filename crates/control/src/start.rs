@@ -2,16 +2,18 @@
 //! settings files and flags; boot hands in what they came to.
 
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ipnet::IpNet;
 use model::Catalog;
+use model::acme::Challenges;
 use thiserror::Error;
 use tokio::sync::watch;
 
+use crate::acme::{Acme, AcmeConfig, AcmeParts, Shared, beside_file};
 use crate::admin::auth::{AdminKey, Gate};
 use crate::admin::{Admin, AdminParts, ApiHeaders, max_set_bytes};
 use crate::clock::Clock;
@@ -26,6 +28,7 @@ use crate::source::etcd::{EtcdConfig, EtcdSource};
 use crate::source::file::FileSource;
 use crate::source::store::{DirectoryLock, Store, StoreError};
 use crate::status::Status;
+use crate::tls::{ServerTls, TlsFiles};
 use crate::view::SharedView;
 
 /// The parts that the control side needs to start.
@@ -50,6 +53,10 @@ pub struct ControlConfig {
     pub secrets: Arc<Secrets>,
     /// Whether the instance is ready although faults keep routes or global rules out of force since its start.
     pub ready_with_faults: bool,
+    /// Certificates to order by ACME; none orders none.
+    pub acme: Option<AcmeConfig>,
+    /// The place where the data plane finds answers to challenges.
+    pub challenges: Arc<Challenges>,
 }
 
 /// Where the configuration comes from.
@@ -108,6 +115,8 @@ pub struct AdminConfig {
     pub stream_routes: bool,
     /// How much memory the process may use, which bounds the bodies of whole sets; 0 is without limit.
     pub memory_limit_bytes: u64,
+    /// HTTPS with these files; none: plain HTTP.
+    pub tls: Option<TlsFiles>,
 }
 
 impl Default for AdminConfig {
@@ -120,6 +129,7 @@ impl Default for AdminConfig {
             emulated_version: Some(EMULATED_VERSION.to_owned()),
             stream_routes: true,
             memory_limit_bytes: 0,
+            tls: None,
         }
     }
 }
@@ -130,6 +140,12 @@ pub enum StartError {
     /// There is no first configuration.
     #[error(transparent)]
     Source(#[from] LoadError),
+    /// The certificate of the Admin API cannot be used.
+    #[error("the Admin API cannot be served over HTTPS: {0}")]
+    Tls(String),
+    /// Certificates cannot be ordered.
+    #[error("certificates cannot be ordered by ACME: {0}")]
+    Acme(String),
     /// The runtime or a listener cannot be set up.
     #[error("cannot start the control side: {0}")]
     Io(#[from] std::io::Error),
@@ -144,6 +160,8 @@ pub struct Control {
     stop: watch::Sender<bool>,
     admin_paused: watch::Sender<bool>,
     admin_busy: Busy,
+    admin_tls: Option<Arc<ServerTls>>,
+    acme: Option<Arc<Acme>>,
     handlers: Handlers,
 }
 
@@ -153,6 +171,7 @@ impl Control {
     /// # Errors
     /// See [`StartError`]; nothing is left running then.
     pub fn start(config: ControlConfig) -> Result<Control, StartError> {
+        let admin_tls = config.admin.tls.clone().map(ServerTls::load).transpose().map_err(StartError::Tls)?;
         let config_lock = config.lock;
         let data = match &config.source {
             SourceConfig::Store { directory }
@@ -181,21 +200,58 @@ impl Control {
         };
         let view = SharedView::default();
         let sealer = config.sealer.clone();
+        let acme = match config.acme {
+            Some(acme) => Some((acme, shared_state(&source, data.as_deref())?)),
+            None => None,
+        };
+        let is_file = matches!(source, Source::File { .. });
+        let beside = acme.as_ref().filter(|_| is_file);
+        let beside_file = beside.map(|(_, shared)| beside_file(shared, &sealer)).unwrap_or_default();
         let (reconcile, thread) = Reconcile::start(Parts {
             source,
             catalog: Arc::clone(&config.catalog),
             publisher: config.publisher,
-            clock: config.clock,
+            clock: Arc::clone(&config.clock),
+            beside_file,
             view: view.clone(),
             sealer: config.sealer,
             secrets: config.secrets,
             data,
         })?;
+        let acme = acme.map(|(acme, shared)| {
+            Acme::new(AcmeParts {
+                config: acme,
+                shared,
+                reconcile: reconcile.clone(),
+                view: view.clone(),
+                sealer: sealer.clone(),
+                clock: config.clock,
+                challenges: config.challenges,
+                beside_file: is_file,
+            })
+            .map(Arc::new)
+        });
+        // The thread is told to end where there is nothing to go on with.
+        let acme = match acme.transpose() {
+            Ok(acme) => acme,
+            Err(fault) => {
+                reconcile.stop();
+                return Err(StartError::Acme(fault));
+            }
+        };
         let (stop, admin_paused) = (watch::Sender::new(false), watch::Sender::new(false));
         let status_view = (!config.ready_with_faults).then(|| view.clone());
         let status = Status::new(Arc::clone(&config.reports.readiness), status_view);
-        let handlers =
-            handlers(&reconcile, &view, config.admin, config.catalog, config.reports, status, sealer);
+        let handlers = handlers(
+            &reconcile,
+            &view,
+            config.admin,
+            config.catalog,
+            config.reports,
+            status,
+            sealer,
+            acme.clone(),
+        );
         let mut control = Control {
             reconcile,
             view,
@@ -204,6 +260,8 @@ impl Control {
             stop,
             admin_paused,
             admin_busy: Busy::default(),
+            admin_tls: admin_tls.map(Arc::new),
+            acme,
             handlers,
         };
         // If there is none, dropping what has been made ends the thread.
@@ -211,7 +269,8 @@ impl Control {
         Ok(control)
     }
 
-    /// Serves on these sockets from now on.
+    /// Serves on these sockets from now on, and begins to order certificates, because the data plane can answer challenges
+    /// by then.
     ///
     /// # Errors
     /// A socket that cannot be watched; those before it are served.
@@ -219,22 +278,23 @@ impl Control {
         let Some(runtime) = &self.runtime else { return Ok(()) };
         let never = watch::Sender::new(false);
         let not_asked = Busy::default();
+        let tls = self.admin_tls.as_ref();
         let all = [
-            (listeners.admin, &self.handlers.admin, &self.admin_paused, &self.admin_busy),
-            (listeners.control, &self.handlers.control, &never, &not_asked),
-            (listeners.status, &self.handlers.status, &never, &not_asked),
-            (listeners.metrics, &self.handlers.metrics, &never, &not_asked),
+            (listeners.admin, tls, &self.handlers.admin, &self.admin_paused, &self.admin_busy),
+            (listeners.control, None, &self.handlers.control, &never, &not_asked),
+            (listeners.status, None, &self.handlers.status, &never, &not_asked),
+            (listeners.metrics, None, &self.handlers.metrics, &never, &not_asked),
         ];
-        for (listener, handler, paused, busy) in all {
+        for (listener, tls, handler, paused, busy) in all {
             let Some(listener) = listener else { continue };
             listener.set_nonblocking(true)?;
             let entered = runtime.enter();
             let listener = tokio::net::TcpListener::from_std(listener)?;
             drop(entered);
             let (paused, stop) = (paused.subscribe(), self.stop.subscribe());
-            runtime.spawn(serve(listener, Arc::clone(handler), paused, stop, busy.clone()));
+            runtime.spawn(serve(listener, tls.cloned(), Arc::clone(handler), paused, stop, busy.clone()));
         }
-        Ok(())
+        self.acme.as_ref().map_or(Ok(()), |acme| acme.start())
     }
 
     /// The way to have the source taken over by another process.
@@ -247,8 +307,9 @@ impl Control {
         self.reconcile.gate().clone()
     }
 
-    /// Stops the listeners and goes on following the source.
+    /// Stops the listeners and the work on certificates, and goes on following the source.
     pub fn stop_listening(&self) {
+        self.stop_acme();
         // No listener may be left, which is what is asked for.
         let _ = self.stop.send(true);
     }
@@ -273,7 +334,15 @@ impl Control {
         self.end();
     }
 
+    fn stop_acme(&self) {
+        if let Some(acme) = &self.acme {
+            acme.stop();
+        }
+    }
+
     fn end(&mut self) {
+        // First, because its writes go through the thread that ends next.
+        self.stop_acme();
         // The receiver may be gone, which is the state that is asked for.
         let _ = self.stop.send(true);
         if let Some(thread) = self.reconcile_thread.take() {
@@ -309,6 +378,7 @@ fn handlers(
     reports: Reports,
     status: Status,
     sealer: Sealer,
+    acme: Option<Arc<Acme>>,
 ) -> Handlers {
     let control = ControlApi::new(ControlParts {
         view: view.clone(),
@@ -316,7 +386,7 @@ fn handlers(
         catalog: Arc::clone(&catalog),
         reports: reports.clone(),
     });
-    let metrics = Metrics::new(Arc::clone(&reports.metrics), view.clone());
+    let metrics = Metrics::new(Arc::clone(&reports.metrics), view.clone(), acme.clone());
     let admin = Admin::new(AdminParts {
         gate: Gate::new(admin.keys, admin.key_required, admin.allow),
         headers: ApiHeaders::new(admin.emulated_version.as_deref(), admin.cors),
@@ -326,6 +396,7 @@ fn handlers(
         reports,
         stream_routes: admin.stream_routes,
         sealer,
+        acme,
         max_set_bytes: max_set_bytes(admin.memory_limit_bytes),
     });
     Handlers {
@@ -333,6 +404,20 @@ fn handlers(
         control: Arc::new(control),
         status: Arc::new(status),
         metrics: Arc::new(metrics),
+    }
+}
+
+/// Where the state of certificates is shared: in etcd, else in the data folder.
+fn shared_state(source: &Source, data: Option<&Path>) -> Result<Shared, StartError> {
+    match source {
+        Source::Etcd(etcd) => {
+            Ok(Shared::cluster(Arc::clone(&etcd.etcd), etcd.space.prefix(), &etcd.handle()))
+        }
+        Source::Store(_) | Source::File { .. } => {
+            let folder = data.unwrap_or(Path::new(".")).join(ACME_FOLDER);
+            Shared::alone(folder.clone())
+                .map_err(|fault| StartError::Acme(format!("{}: {fault}", folder.display())))
+        }
     }
 }
 
@@ -345,6 +430,8 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
         .build()
 }
 
+/// The folder of accounts, records and certificates within the data folder.
+const ACME_FOLDER: &str = "acme";
 /// The version of APISIX that the interface emulates (decision 0029).
 pub const EMULATED_VERSION: &str = "3.18.0";
 /// One that listens while the other serves; the data plane needs the cores.
@@ -375,6 +462,8 @@ mod tests {
             sealer: crate::testing::sealer(&[]),
             secrets: crate::testing::secrets(),
             ready_with_faults: false,
+            acme: None,
+            challenges: Arc::default(),
         }
     }
 

@@ -282,6 +282,7 @@ impl Rig {
             catalog: Arc::clone(&catalog),
             publisher: Box::new(published.clone()),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            beside_file: Vec::new(),
             view: view.clone(),
             sealer: sealer(keyring),
             secrets: secrets(),
@@ -297,6 +298,7 @@ impl Rig {
             reports: reports(),
             stream_routes,
             sealer: sealer(keyring),
+            acme: None,
             max_set_bytes: MAX_SET_BYTES,
         });
         let control = ControlApi::new(ControlParts {

@@ -312,6 +312,7 @@ pub fn options() -> Options {
         limits: Limits::default(),
         upstream_timeouts: Timeouts::default(),
         pin: false,
+        challenges: None,
     }
 }
 

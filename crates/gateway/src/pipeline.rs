@@ -2,6 +2,7 @@
 //! protocols only as the traits of `body`, and plugins only as chains.
 
 mod attempt;
+mod challenge;
 mod collect;
 mod connect;
 mod download;
@@ -82,6 +83,10 @@ async fn serve<'r, S: DownstreamStream>(
     let options = &context.local.options;
     exchange::prepare::prepare(options, &mut context.path_scratch.borrow_mut(), exchange)?;
     check_body_length(server.body_length(), options.limits.max_body_bytes)?;
+    // Before routes, because a route for every path would otherwise hide the answer from the authority.
+    if let Some(answer) = challenge::answer(options.challenges.as_deref(), exchange) {
+        return Ok(PooledBox::pin(respond::reply(run, exchange, server, chains, answer)).await);
+    }
     find_route(run.generation, exchange)?;
     // Only a route that would have looked into the body makes it worth reading; then the choice is made again.
     if run.generation.router.uses_request_body()

@@ -379,6 +379,7 @@ fn engine_in_front_of(node: SocketAddr) -> (Engine, SocketAddr) {
             limits: Limits::default(),
             upstream_timeouts: Timeouts::default(),
             pin: false,
+            challenges: None,
         }),
         workers: 1,
         runtime,

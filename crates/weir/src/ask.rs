@@ -1,10 +1,11 @@
-//! One question to a node's Admin or control API: a blocking HTTP/1.0 exchange, which needs no client library. Knows what
-//! no question and no answer means.
+//! One question to an instance's Admin or control API: a blocking HTTP/1.0 exchange, over TLS where the API has it, which
+//! needs no client library. It does not know what a question and an answer mean.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use control::{ClientFiles, ReadWrite};
 use serde_json::Value;
 
 /// One request.
@@ -19,6 +20,8 @@ pub(crate) struct Question<'a> {
     pub(crate) body: &'a str,
     /// How long the node may take.
     pub(crate) patience: Duration,
+    /// TLS as these files say; none asks over plain HTTP.
+    pub(crate) tls: Option<&'a ClientFiles>,
 }
 
 /// Its answer.
@@ -51,10 +54,14 @@ pub(crate) fn ask(node: SocketAddr, question: &Question<'_>) -> Result<Answer, F
 }
 
 /// Sends the question and reads to the end. HTTP/1.0, so that the answer is neither chunked nor kept open.
-fn exchange(mut stream: TcpStream, node: SocketAddr, question: &Question<'_>) -> io::Result<Vec<u8>> {
-    let Question { method, target, fields, body, patience } = question;
+fn exchange(stream: TcpStream, node: SocketAddr, question: &Question<'_>) -> io::Result<Vec<u8>> {
+    let Question { method, target, fields, body, patience, tls } = question;
     stream.set_read_timeout(Some(*patience))?;
     stream.set_write_timeout(Some(*patience))?;
+    let mut stream: Box<dyn ReadWrite> = match tls {
+        Some(tls) => tls.wrap(stream)?,
+        None => Box::new(stream),
+    };
     let length = body.len();
     let mut head = format!("{method} {target} HTTP/1.0\r\nHost: {node}\r\n");
     for (name, value) in *fields {
@@ -63,7 +70,7 @@ fn exchange(mut stream: TcpStream, node: SocketAddr, question: &Question<'_>) ->
     head.push_str(&format!("Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"));
     stream.write_all(head.as_bytes())?;
     // One that refuses the question may close before it was sent, and has said why.
-    let sent = stream.write_all(body.as_bytes());
+    let sent = stream.write_all(body.as_bytes()).and_then(|()| stream.flush());
     let mut answer = Vec::new();
     let read = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer);
     if answer.is_empty() {
@@ -138,7 +145,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         drop(listener);
         let patience = Duration::from_secs(1);
-        let question = Question { method: "GET", target: "/", fields: &[], body: "", patience };
+        let question = Question { method: "GET", target: "/", fields: &[], body: "", patience, tls: None };
         assert!(matches!(ask(address, &question), Err(Failure::NotThere(_))));
     }
 }

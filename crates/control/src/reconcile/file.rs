@@ -70,21 +70,32 @@ impl Reconciler {
         lines(faults)
     }
 
-    /// The objects that are new or differ, and those that are gone.
+    /// Brings the objects that are kept beside the file into force, in place of those before. With another source it does
+    /// nothing.
+    pub(crate) fn set_beside_file(&mut self, objects: Vec<(Key, Arc<str>)>) {
+        self.parts.beside_file = objects;
+        self.reload();
+    }
+
+    /// The objects that are new or differ, and those that are gone. An object of the file counts more than one beside it.
     fn changes(&self, document: &Document, revision: u64) -> Vec<Change> {
         let mut changes = Vec::new();
         let mut present: HashSet<&Key> = HashSet::with_capacity(document.objects.len());
-        for object in document.objects.iter().chain(&document.stand_ins) {
-            present.insert(&object.key);
-            let before = self.written(&object.key);
-            if before.is_none_or(|before| before.text != object.text) {
+        let of_file = document.objects.iter().chain(&document.stand_ins);
+        let of_file = of_file.map(|object| (&object.key, &object.text));
+        for (key, text) in of_file.chain(self.parts.beside_file.iter().map(|(key, text)| (key, text))) {
+            if !present.insert(key) {
+                continue;
+            }
+            let before = self.written(key);
+            if before.is_none_or(|before| before.text != *text) {
                 let written = Written {
-                    key: object.key.clone(),
-                    text: Arc::clone(&object.text),
+                    key: key.clone(),
+                    text: Arc::clone(text),
                     created_index: before.map_or(revision, |before| before.created_index),
                     modified_index: revision,
                 };
-                changes.push(Change { key: object.key.clone(), written: Some(written) });
+                changes.push(Change { key: key.clone(), written: Some(written) });
             }
         }
         let good = Kind::ALL.into_iter().flat_map(|kind| self.snapshot.iter(kind)).map(|object| object.key());

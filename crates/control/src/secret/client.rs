@@ -137,7 +137,7 @@ async fn seal(stream: TcpStream, host: String, tls: TlsConnector) -> Result<Box<
 }
 
 /// Connects to the first address that answers, if all of them may be reached: a name must not lead elsewhere by turns.
-async fn connect(host: &str, port: u16, policy: &OutboundPolicy) -> Result<TcpStream, String> {
+pub(crate) async fn connect(host: &str, port: u16, policy: &OutboundPolicy) -> Result<TcpStream, String> {
     let found = tokio::net::lookup_host((host, port)).await;
     let addresses: Vec<SocketAddr> = found
         .map_err(|error| format!("the name {host} cannot be looked up: {error}"))?

@@ -9,6 +9,7 @@ use control::source::store::{DirectoryLock, Instance, InstanceListener};
 use control::{Control, ControlConfig, SystemClock};
 use gateway::engine::{Engine, EngineConfig};
 use gateway::observe::log_writer::LogWriter;
+use model::acme::Challenges;
 
 use super::bridge::{self, Bridge, Gateway};
 use super::live::LiveSettings;
@@ -56,7 +57,8 @@ impl Node {
         let lines = sockets.lines();
         let access_log = options::access_log(&settings)?;
         let log_writer: Option<LogWriter> = access_log.as_ref().map(|(_, writer)| writer.clone());
-        let engine_options = Arc::new(options::engine(&settings));
+        let challenges = Arc::new(Challenges::default());
+        let engine_options = Arc::new(options::engine(&settings, &challenges));
         let gateway = Arc::new(Gateway::default());
         let services = services(&settings)?;
         let secrets = secrets(&settings);
@@ -86,6 +88,8 @@ impl Node {
             sealer,
             secrets,
             ready_with_faults: settings.ready_with_faults,
+            acme: options::acme(&settings),
+            challenges,
         })?;
         let workers = settings.workers;
         let engine = gateway.start(|runtime| EngineConfig {
@@ -114,7 +118,7 @@ impl Node {
             if predecessor.is_some() {
                 lock.announce()?;
             }
-            tell_where(lock, &sockets.spare);
+            tell_where(lock, &settings, &sockets.spare);
         }
         if let Some(predecessor) = predecessor {
             predecessor.serving();
@@ -169,7 +173,7 @@ impl Node {
     pub(super) fn announce(&self) -> std::io::Result<()> {
         let Some(lock) = &self.lock else { return Ok(()) };
         lock.announce()?;
-        tell_where(lock, &self.spare);
+        tell_where(lock, &self.settings, &self.spare);
         Ok(())
     }
 
@@ -188,9 +192,16 @@ impl Node {
 }
 
 /// Writes down where the control side listens, for commands that look for this instance.
-fn tell_where(lock: &DirectoryLock, sockets: &[(&'static str, SocketAddr, TcpListener)]) {
+fn tell_where(
+    lock: &DirectoryLock,
+    settings: &Settings,
+    sockets: &[(&'static str, SocketAddr, TcpListener)],
+) {
     let listener = |(name, _, socket): &(&'static str, SocketAddr, TcpListener)| {
-        Some(InstanceListener { name: (*name).to_owned(), address: socket.local_addr().ok()? })
+        let certificate = settings.admin_tls_cert.as_ref().filter(|_| *name == "admin");
+        // Commands may be run in another folder.
+        let certificate = certificate.and_then(|path| std::path::absolute(path).ok());
+        Some(InstanceListener { name: (*name).to_owned(), address: socket.local_addr().ok()?, certificate })
     };
     if let Err(error) = Instance::announce(lock, sockets.iter().filter_map(listener).collect()) {
         tracing::warn!(%error, "commands will not find this instance by its data folder; name it with --admin or --control");

@@ -59,7 +59,8 @@ impl Setting {
     /// other place for them), never printed.
     #[must_use]
     pub(crate) fn is_secret(&self) -> bool {
-        ["admin_key", "admin_keys", "encryption_keyring", "etcd_password"].contains(&self.name)
+        ["acme_external_accounts", "admin_key", "admin_keys", "encryption_keyring", "etcd_password"]
+            .contains(&self.name)
     }
 }
 

@@ -27,6 +27,9 @@ pub struct InstanceListener {
     pub name: String,
     /// The address, with the port that was found where the setting asked for any.
     pub address: SocketAddr,
+    /// The certificate (PEM file) that it presents; none where it speaks plain HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<PathBuf>,
 }
 
 /// The content of the file.
@@ -69,8 +72,16 @@ impl Instance {
 
     /// Where to connect to the listener of that name; none if it has none, or has not said.
     pub fn address(&self, name: &str) -> Option<SocketAddr> {
-        let listener = self.listeners.iter().flatten().find(|listener| listener.name == name)?;
-        Some(reachable(listener.address))
+        Some(reachable(self.listener(name)?.address))
+    }
+
+    /// The certificate that the listener of that name presents; none if it speaks plain HTTP or has not said.
+    pub fn certificate(&self, name: &str) -> Option<&Path> {
+        self.listener(name)?.certificate.as_deref()
+    }
+
+    fn listener(&self, name: &str) -> Option<&InstanceListener> {
+        self.listeners.iter().flatten().find(|listener| listener.name == name)
     }
 }
 
@@ -107,7 +118,7 @@ mod tests {
     use super::*;
 
     fn listener(name: &str, address: &str) -> InstanceListener {
-        InstanceListener { name: name.to_owned(), address: address.parse().unwrap() }
+        InstanceListener { name: name.to_owned(), address: address.parse().unwrap(), certificate: None }
     }
 
     #[test]

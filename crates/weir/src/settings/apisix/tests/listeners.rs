@@ -79,10 +79,6 @@ fn what_does_not_exist_yet_is_told_or_refused() {
     refused("apisix:\n  ssl:\n    listen:\n      - port: 8443\n", &[&format!("4: {expected}")]);
     refused("apisix:\n  ssl: {listen: [{ip: 127.0.0.3, port: 9443}]}\n", &[&format!("2: {expected}")]);
     refused(
-        "deployment:\n  admin:\n    https_admin: true\n",
-        &["3: deployment.admin.https_admin: this version has no TLS yet"],
-    );
-    refused(
         "apisix: {proxy_protocol: {listen_http_port: 1}}",
         &["1: apisix.proxy_protocol: there is no PROXY"],
     );
