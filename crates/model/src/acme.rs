@@ -26,8 +26,8 @@ pub struct ChallengeAnswers {
     pub certificates: HashMap<Box<str>, Arc<ChallengeCertificate>>,
 }
 
-/// A self-signed certificate that proves control of a domain. It is presented to a client whose only protocol is
-/// [`ALPN_PROTOCOL`], and to no other.
+/// A self-signed certificate that proves control of a domain. It is presented to clients that offer
+/// [`ALPN_PROTOCOL`] as their only protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChallengeCertificate {
     /// The certificate, DER.

@@ -28,7 +28,7 @@ pub struct Pebble {
     _names_process: Process,
 }
 
-/// What a Pebble is started with.
+/// The parameters of a Pebble.
 #[derive(Clone, Debug)]
 pub struct PebbleSettings {
     /// The port at which it asks for answers to HTTP-01.

@@ -19,7 +19,7 @@ use super::config::ChallengeKind;
 use super::failure::{Failure, cleaned};
 use super::shared::Shared;
 
-/// Where answers are published.
+/// The answers of the instances, and their way to the data plane.
 pub(super) struct Answers {
     shared: Shared,
     challenges: Arc<Challenges>,
@@ -186,13 +186,13 @@ fn challenge_certificate(answer: &Answer) -> Result<ChallengeCertificate, rcgen:
     Ok(ChallengeCertificate { certificate: certificate.der().to_vec(), key: key.serialize_der() })
 }
 
-/// Where answers are shared, each under its token.
+/// The folder of shared answers, each under its token.
 const FOLDER: &str = "challenges/";
 /// A token has 43 characters at Let's Encrypt.
 const TOKEN_BYTES_MAX: usize = 256;
 /// Answers that are published at once: each order has at most as many as names.
 const ANSWERS_MAX: usize = 10_000;
-/// An answer whose instance died is gone after that; longer than an order may take.
+/// The lifetime of an answer that its instance did not take back, because it died; longer than an order may take.
 const ANSWER_TTL: Duration = Duration::from_secs(1800);
 /// Until every instance has heard of an answer: a watch tells it within milliseconds.
 const SPREAD_WAIT: Duration = Duration::from_secs(1);

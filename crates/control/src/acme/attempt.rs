@@ -21,7 +21,7 @@ use super::schedule::Advice;
 use super::shared::Shared;
 use crate::clock::Clock;
 
-/// What attempts need; one for the process.
+/// The parts that attempts share; one for the process.
 pub(super) struct Environment {
     pub(super) config: AcmeConfig,
     pub(super) shared: Shared,
@@ -225,7 +225,7 @@ impl Environment {
     }
 }
 
-/// Where the record of a certificate is.
+/// The path of a certificate's record.
 pub(super) fn record_path(id: &str) -> String {
     format!("{RECORDS}{id}")
 }
@@ -249,7 +249,7 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Where records are kept.
+/// The folder of records.
 pub(super) const RECORDS: &str = "certificates/";
 /// Advice is asked for again after that where there was none.
 const ADVICE_AGAIN: Duration = Duration::from_secs(6 * 3600);

@@ -63,7 +63,7 @@ pub(super) fn cleaned(text: &str) -> String {
 
 /// Of a reason that is logged, stored and shown.
 const REASON_CHARS_MAX: usize = 500;
-/// For a limit whose end the authority does not tell.
+/// The wait for a limit without `Retry-After`.
 const LIMIT_WAIT: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]

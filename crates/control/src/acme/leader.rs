@@ -65,7 +65,7 @@ impl Leader {
     }
 }
 
-/// Where the leader's name is.
+/// The path of the leader's name.
 pub(super) const PATH: &str = "leader";
 /// A leader that died is replaced after that.
 const CLAIM_TTL: Duration = Duration::from_secs(20);

@@ -245,7 +245,7 @@ async fn noted(wishes: Option<&Wishes>) {
     }
 }
 
-/// Where instances tell the leader of names.
+/// The folder in which instances tell the leader of names.
 const WISHES: &str = "wishes/";
 /// Names that are taken up in one turn.
 const WISHES_AT_ONCE: usize = 16;

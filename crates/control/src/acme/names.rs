@@ -69,7 +69,7 @@ const ID_PREFIX: &str = "acme-";
 const NAME_BYTES_MAX: usize = 253;
 /// A label in DNS.
 const LABEL_BYTES_MAX: usize = 63;
-/// Of a digest that tells long names apart whose beginnings are the same.
+/// Bytes of the digest that tells long names with the same beginning apart.
 const HASH_BYTES: usize = 8;
 
 #[cfg(test)]

@@ -96,9 +96,9 @@ fn body(key: &Key, issued: &Issued, names: &[String], host: &str) -> Map<String,
     body
 }
 
-/// Whose writes the history shows.
+/// The author of these writes in the history.
 const AUTHOR: &str = "acme";
-/// Where objects are kept beside a file.
+/// The folder of objects that are kept beside a file.
 const FOLDER: &str = "objects/";
 /// Between two tries to write.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);

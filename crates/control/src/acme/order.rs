@@ -43,7 +43,7 @@ pub(super) struct Issued {
     pub(super) chain: String,
     /// Its private key, PEM.
     pub(super) key: String,
-    /// What the certificate says.
+    /// The names and the validity of the certificate.
     pub(super) current: Current,
 }
 

@@ -38,7 +38,7 @@ impl Report {
         json!({ "list": lines.into_iter().map(|line| line.value).collect::<Vec<_>>(), "total": total })
     }
 
-    /// How many certificates there are, by state, and who orders.
+    /// The number of certificates by state, and whether this instance orders.
     pub(super) fn summary(&self) -> Value {
         let lines = self.lines();
         let count = |state: &str| lines.iter().filter(|line| line.state == state).count();

@@ -21,7 +21,7 @@ pub(super) struct Advice {
     pub(super) serial: String,
 }
 
-/// What was known of a certificate's orders when they ended.
+/// The past of a certificate's orders.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Past {
     /// When the certificate in use was issued; 0: not here.

@@ -229,7 +229,7 @@ const MAX_FILE_BYTES: u64 = 4 << 20;
 /// Top-level keys that only a `config.yaml` of APISIX has (contract 2.2).
 const APISIX_KEYS: [&str; 4] = ["apisix", "deployment", "nginx_config", "plugin_attr"];
 
-/// Settings whose names begin so may be written as one map under it.
+/// Prefixes of settings that may be written as one map.
 const GROUPS: [&str; 1] = ["acme"];
 
 /// Top-level keys of a resources file (contract 2.2).

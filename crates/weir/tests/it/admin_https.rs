@@ -21,7 +21,7 @@ fn https(certificates: &Certificates) -> WeirBuilder {
     ])
 }
 
-/// What curl says to `https://ADMIN/apisix/admin/routes`.
+/// The output of curl for `https://ADMIN/apisix/admin/routes`.
 fn curl(weir: &Weir, authority: &Path, more: &[&str]) -> Output {
     let address = weir.address("admin");
     let mut command = Command::new("curl");

@@ -1,4 +1,4 @@
-//! Who may use the Admin API: `deployment.admin`. Makes no key.
+//! Access to the Admin API: `deployment.admin`. It makes no key.
 
 use super::draft::{At, Draft, Spot};
 use super::tree::{Content, Node};
@@ -85,7 +85,7 @@ pub(super) fn admin_api_version(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     }
 }
 
-/// What `deployment.admin` says of HTTPS, which several keys say together.
+/// HTTPS of the Admin API in a `config.yaml`, which several keys define together.
 #[derive(Default)]
 pub(super) struct AdminTls {
     /// Where `https_admin` is on.

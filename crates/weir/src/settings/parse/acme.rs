@@ -56,7 +56,7 @@ pub(in super::super) fn acme_authorities(given: &Given) -> Result<Vec<String>, S
             return Ok((*url).to_owned());
         }
         let host = text.strip_prefix("https://").or_else(|| {
-            // Plain HTTP only to this machine: whoever is in between could otherwise order in this name.
+            // Plain HTTP only to this machine, because a third party on the way could read and change orders.
             let rest = text.strip_prefix("http://")?;
             (rest.starts_with("127.0.0.1") || rest.starts_with("[::1]")).then_some(rest)
         });
