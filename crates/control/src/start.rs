@@ -242,16 +242,16 @@ impl Control {
         let (stop, admin_paused) = (watch::Sender::new(false), watch::Sender::new(false));
         let status_view = (!config.ready_with_faults).then(|| view.clone());
         let status = Status::new(Arc::clone(&config.reports.readiness), status_view);
-        let handlers = handlers(
-            &reconcile,
-            &view,
-            config.admin,
-            config.catalog,
-            config.reports,
+        let handlers = handlers(HandlerParts {
+            reconcile: reconcile.clone(),
+            view: view.clone(),
+            admin: config.admin,
+            catalog: config.catalog,
+            reports: config.reports,
             status,
             sealer,
-            acme.clone(),
-        );
+            acme: acme.clone(),
+        });
         let mut control = Control {
             reconcile,
             view,
@@ -370,16 +370,20 @@ struct Handlers {
     metrics: Arc<dyn Handler>,
 }
 
-fn handlers(
-    reconcile: &Reconcile,
-    view: &SharedView,
+/// The parts of the handlers of all listeners.
+struct HandlerParts {
+    reconcile: Reconcile,
+    view: SharedView,
     admin: AdminConfig,
     catalog: Arc<Catalog>,
     reports: Reports,
     status: Status,
     sealer: Sealer,
     acme: Option<Arc<Acme>>,
-) -> Handlers {
+}
+
+fn handlers(parts: HandlerParts) -> Handlers {
+    let HandlerParts { reconcile, view, admin, catalog, reports, status, sealer, acme } = parts;
     let control = ControlApi::new(ControlParts {
         view: view.clone(),
         reconcile: reconcile.clone(),

@@ -69,7 +69,7 @@ pub(super) fn pause_ms(failures: u32, random: u64) -> u64 {
 /// A number below `bound` made from `random`.
 fn spread(random: u64, bound: u64) -> u64 {
     let bound = u128::from(bound);
-    u64::try_from(u128::from(random) * bound >> 64).unwrap_or_default()
+    u64::try_from((u128::from(random) * bound) >> 64).unwrap_or_default()
 }
 
 /// After failures in a row, in seconds. The first ones are short, because a record of DNS or a firewall is often repaired
