@@ -12,6 +12,7 @@ pub mod forwarded;
 pub mod reuse;
 mod target;
 mod times;
+mod tls;
 mod variables;
 
 use std::cell::Cell;
@@ -30,6 +31,7 @@ pub use consumer::Consumer;
 pub use context::{Address, ConnectionContext, Scheme};
 pub use directory::{Directory, RouteInfo, ServiceName};
 pub use times::Times;
+pub use tls::TlsContext;
 
 pub use target::Target;
 

@@ -26,6 +26,8 @@ pub struct Options {
     pub pin: bool,
     /// Answers to challenges of certificate authorities; none where no certificates are ordered.
     pub challenges: Option<Arc<Challenges>>,
+    /// The port that clients reach the gateway at over TLS.
+    pub https_port: u16,
 }
 
 /// Limits and deadlines; 0 turns one off where it says so.
@@ -37,6 +39,8 @@ pub struct Limits {
     pub origin_head: HeadLimits,
     /// From the first byte of a head to its last, and from accept to the first byte.
     pub head_timeout_ms: u64,
+    /// Milliseconds from the accept of a TLS connection to the end of its handshake.
+    pub handshake_timeout_ms: u64,
     /// Between two requests of a connection.
     pub idle_timeout_ms: u64,
     /// Between two pieces of a request body.
@@ -75,6 +79,7 @@ impl Default for Limits {
             head: HeadLimits::default(),
             origin_head: HeadLimits::default(),
             head_timeout_ms: 10_000,
+            handshake_timeout_ms: 10_000,
             idle_timeout_ms: 60_000,
             body_timeout_ms: 60_000,
             send_timeout_ms: 60_000,

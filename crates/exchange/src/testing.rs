@@ -313,6 +313,7 @@ pub fn options() -> Options {
         upstream_timeouts: Timeouts::default(),
         pin: false,
         challenges: None,
+        https_port: 9443,
     }
 }
 

@@ -10,6 +10,7 @@ mod plugins;
 mod reference;
 mod route;
 mod sharing;
+mod ssl;
 mod stream;
 mod upstream;
 
@@ -19,6 +20,7 @@ use std::sync::{Arc, Weak};
 use model::secret_reference::SecretValues;
 use model::snapshot::{Applied, Difference, Snapshot};
 use model::{Key, Kind};
+use net::tls::server::site::Site;
 use router::{Mode, Router};
 use stdx::hash::FastMap;
 use stdx::persistent::{ChunkedVec, ShardedMap};
@@ -55,6 +57,8 @@ pub struct Compiler {
     /// The upstreams that plugins hold in their configurations; gone ones are taken out with the next change.
     plugin_upstreams: FastMap<Box<str>, Weak<str>>,
     consumer_entries: FastMap<Arc<str>, Vec<(&'static str, Box<str>)>>,
+    /// Sites by the id of their `ssl` object.
+    sites: FastMap<Arc<str>, Arc<Site>>,
     /// Consumers with a key that turned out to be another one's.
     consumers_in_conflict: BTreeSet<Key>,
     empty_chain: Arc<Chain>,
@@ -71,6 +75,7 @@ struct Dirty {
     upstream_owners: KeySet,
     consumers: BTreeSet<Key>,
     stream_routes: BTreeSet<Key>,
+    ssls: BTreeSet<Key>,
     global: bool,
 }
 
@@ -96,6 +101,8 @@ impl Compiler {
             unplaced: Arc::default(),
             consumers: Consumers::default(),
             stream_routes: ShardedMap::new(),
+            tls: None,
+            sites: Arc::default(),
         };
         Compiler {
             kinds: kinds.iter().map(|kind| (kind.name, *kind)).collect(),
@@ -106,6 +113,7 @@ impl Compiler {
             current,
             plugin_upstreams: FastMap::default(),
             consumer_entries: FastMap::default(),
+            sites: FastMap::default(),
             consumers_in_conflict: BTreeSet::new(),
             empty_chain,
             sharing: Sharing::default(),
@@ -145,6 +153,9 @@ impl Compiler {
         self.compile_consumers(snapshot, dirty.consumers);
         for key in &dirty.stream_routes {
             self.compile_stream_route(snapshot, key);
+        }
+        for key in &dirty.ssls {
+            self.compile_ssl(snapshot, key);
         }
         self.sweep_plugin_upstreams();
         let unplaced = snapshot.unplaced().into_iter().take(MAX_UNPLACED).map(|faulty| Unplaced {
@@ -201,7 +212,10 @@ fn dirty(applied: &Applied) -> Dirty {
             Kind::StreamRoute => {
                 dirty.stream_routes.insert(key.clone());
             }
-            Kind::Ssl | Kind::Proto | Kind::Secret => {}
+            Kind::Ssl => {
+                dirty.ssls.insert(key.clone());
+            }
+            Kind::Proto | Kind::Secret => {}
         }
     }
     // Behind what changed itself: of a first load that is everything, and in order.
@@ -233,6 +247,7 @@ impl Dirty {
             || self.upstream_owners.contains(key)
             || self.consumers.contains(key)
             || self.stream_routes.contains(key)
+            || self.ssls.contains(key)
     }
 
     fn users_of(&mut self, snapshot: &Snapshot, key: &Key) {

@@ -4,3 +4,4 @@
 pub(crate) mod connection_guard;
 pub(crate) mod h1;
 pub(crate) mod listener_state;
+pub(crate) mod tls;

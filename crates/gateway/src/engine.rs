@@ -269,6 +269,7 @@ impl Engine {
         exposition::write_status(self.workers.iter().map(|worker| &*worker.status), text);
         let series = self.series.lock().clone();
         exposition::write_series(&series, text);
+        exposition::write_certificates(&self.current().sites, text);
         self.services.write_metrics(text);
     }
 

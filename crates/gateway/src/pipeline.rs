@@ -3,6 +3,7 @@
 
 mod attempt;
 mod challenge;
+mod client_certificate;
 mod collect;
 mod connect;
 mod download;
@@ -82,6 +83,7 @@ async fn serve<'r, S: DownstreamStream>(
     let context = run.context;
     let options = &context.local.options;
     exchange::prepare::prepare(options, &mut context.path_scratch.borrow_mut(), exchange)?;
+    client_certificate::check(run.generation, exchange)?;
     check_body_length(server.body_length(), options.limits.max_body_bytes)?;
     // Before routes, because a route for every path would otherwise hide the answer from the authority.
     if let Some(answer) = challenge::answer(options.challenges.as_deref(), exchange) {

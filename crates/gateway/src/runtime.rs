@@ -7,6 +7,7 @@ pub(crate) mod merged;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use net::tls::server::{ServerTls, SiteTable};
 use router::Router;
 use stdx::persistent::{ChunkedVec, ShardedMap};
 
@@ -43,6 +44,10 @@ pub struct Runtime {
     pub unplaced: Arc<[Unplaced]>,
     /// Consumers by authentication plugin and key.
     pub consumers: Consumers,
+    /// The settings of TLS for clients; none where there are no handshakes.
+    pub tls: Option<Arc<ServerTls>>,
+    /// The sites that clients may ask for over TLS.
+    pub sites: Arc<SiteTable>,
     /// Stream routes by id. No listener of layer 4 serves them yet.
     pub stream_routes: ShardedMap<Arc<str>, Arc<StreamRoute>>,
 }

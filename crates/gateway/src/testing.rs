@@ -58,5 +58,7 @@ fn empty_runtime() -> Runtime {
         global: Arc::new(Chain::default()),
         consumers: Consumers::default(),
         stream_routes: ShardedMap::new(),
+        tls: None,
+        sites: Arc::default(),
     }
 }

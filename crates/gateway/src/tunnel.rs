@@ -10,10 +10,10 @@ use stdx::buffer::{Buffer, LARGE_BYTES, SMALL_BYTES};
 use crate::body::Capacity;
 use crate::h1::peek_reader::PeekReader;
 use exchange::deadline::{Deadline, StepTimer};
-use net::env::Stream;
+use net::transport::Transport;
 
 /// One end of a tunnel: a connection that has left its protocol, and the bytes already read from it.
-pub(crate) struct Duplex<S = Stream> {
+pub(crate) struct Duplex<S = Transport> {
     pub(crate) stream: S,
     pub(crate) buffer: Buffer,
 }
@@ -57,8 +57,8 @@ impl Way {
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        from: &mut Stream,
-        to: &mut Stream,
+        from: &mut Transport,
+        to: &mut Transport,
         moved: &mut bool,
     ) -> Poll<io::Result<()>> {
         loop {
@@ -100,7 +100,7 @@ impl Way {
 /// Runs the tunnel until both ways have ended, one of them failed, or nothing passed for `idle_timeout_ms`.
 pub(crate) async fn run(
     deadline: &Deadline,
-    client: Duplex<&mut Stream>,
+    client: Duplex<&mut Transport>,
     endpoint: Duplex,
     idle_timeout_ms: u64,
 ) -> Passed {

@@ -8,3 +8,5 @@ pub mod env;
 pub mod listener;
 pub mod nodes;
 pub mod resolver;
+pub mod tls;
+pub mod transport;

@@ -6,6 +6,7 @@
 //! their errors.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod authority;
 mod certificates;
 mod client;
 mod etcd;
@@ -17,10 +18,12 @@ mod pebble;
 mod process;
 mod relay;
 mod signal;
+mod tls;
 mod wait;
 mod weir;
 mod wire;
 
+pub use authority::{Authority, KeyKind, Pair};
 pub use certificates::Certificates;
 pub use client::{Broken, Client, Response, raw_exchange};
 pub use etcd::Etcd;
@@ -30,5 +33,6 @@ pub use origin::{Origin, Reply, Request, Step};
 pub use pebble::{Pebble, PebbleSettings};
 pub use relay::Relay;
 pub use signal::Signal;
+pub use tls::{TlsAnswer, TlsClient};
 pub use wait::{WAIT_LIMIT, wait_for, wait_until};
 pub use weir::{ADMIN_KEY, Exited, Successor, Weir, WeirBuilder};

@@ -24,9 +24,7 @@ pub(super) struct Report {
 
 /// One certificate.
 struct Line {
-    wanted: Wanted,
     state: &'static str,
-    not_after_ms: Option<u64>,
     value: Value,
 }
 
@@ -65,19 +63,6 @@ impl Report {
         );
         for (result, count) in [("issued", &counts.issued), ("failed", &counts.failed)] {
             sample(text, "weir_acme_attempts_total", &[("result", &result)], count.load(Ordering::Relaxed));
-        }
-        let name = "weir_acme_certificate_expiry_timestamp_seconds";
-        header(
-            text,
-            name,
-            "gauge",
-            "When a certificate of the settings expires, in seconds since the Unix epoch.",
-        );
-        let of_settings = lines.iter().filter(|line| !line.wanted.on_demand).take(SERIES_MAX);
-        for line in of_settings {
-            if let Some(not_after_ms) = line.not_after_ms {
-                sample(text, name, &[("certificate", &line.wanted.id)], not_after_ms / 1000);
-            }
         }
     }
 
@@ -126,11 +111,9 @@ impl Report {
                 json!({ "start": advice.start_ms / 1000, "end": advice.end_ms / 1000 })
             }),
         });
-        Line { wanted, state, not_after_ms: current.map(|current| current.validity.not_after_ms), value }
+        Line { state, value }
     }
 }
 
 /// The states, the good one first. `pending`: there is none yet and no attempt has failed.
 const STATES: [&str; 4] = ["valid", "pending", "renewal_failing", "failing"];
-/// Series of one metric; certificates on demand have none of their own.
-const SERIES_MAX: usize = 1000;

@@ -1,6 +1,9 @@
 //! The connection that an exchange arrived on, as plugins and logs see it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+
+use super::tls::TlsContext;
 
 /// Which protocol family the client speaks to us.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,7 +53,7 @@ impl From<SocketAddr> for Address {
 }
 
 /// See the module. Small enough to be copied into each exchange.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ConnectionContext {
     /// A number no other connection of this process has.
     pub id: u64,
@@ -62,11 +65,20 @@ pub struct ConnectionContext {
     pub scheme: Scheme,
     /// Requests seen on it, this one included.
     pub requests: u32,
+    /// What TLS knows of it, over TLS.
+    pub tls: Option<Rc<TlsContext>>,
 }
 
 impl Default for ConnectionContext {
     fn default() -> Self {
         let nowhere = Address { ip: IpAddr::V4(Ipv4Addr::UNSPECIFIED), port: 0 };
-        ConnectionContext { id: 0, peer: nowhere, local: nowhere, scheme: Scheme::Http, requests: 0 }
+        ConnectionContext {
+            id: 0,
+            peer: nowhere,
+            local: nowhere,
+            scheme: Scheme::Http,
+            requests: 0,
+            tls: None,
+        }
     }
 }

@@ -101,6 +101,7 @@ impl Exchange {
             .or_else(|| self.response_variable(builtin))
             .or_else(|| self.upstream_variable(builtin))
             .or_else(|| self.failure_variable(builtin))
+            .or_else(|| self.connection.tls.as_ref()?.variable(builtin))
     }
 
     fn request_variable(&self, builtin: Builtin) -> Option<Value<'_>> {

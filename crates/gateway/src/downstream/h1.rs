@@ -3,7 +3,7 @@
 
 pub(crate) mod connection;
 mod head;
-mod linger;
+pub(super) mod linger;
 mod send_capacity;
 pub(crate) mod serve;
 mod stream;

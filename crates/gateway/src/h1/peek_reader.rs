@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use stdx::buffer::{Buffer, LARGE_BYTES, SMALL_BYTES};
 
 use crate::body::Capacity;
-use net::env::Stream;
+use net::transport::Transport;
 
 /// See the module.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl PeekReader {
     pub(crate) fn poll_fill(
         &mut self,
         cx: &mut Context<'_>,
-        stream: &mut Stream,
+        stream: &mut Transport,
         likely: bool,
         capacity: Capacity,
     ) -> Poll<io::Result<usize>> {
@@ -76,7 +76,7 @@ impl PeekReader {
     /// due before the event loop has its turn again, which would tell of what came since, and is told here that nothing
     /// has. An error means that the kernel's bytes are lost.
     #[inline]
-    pub(crate) fn commit(&mut self, stream: &mut Stream) -> io::Result<()> {
+    pub(crate) fn commit(&mut self, stream: &mut Transport) -> io::Result<()> {
         if self.looked_bytes == 0 {
             return Ok(());
         }
@@ -89,7 +89,7 @@ impl PeekReader {
     }
 
     /// Takes what was only looked at, to keep it.
-    pub(crate) fn retain(&mut self, stream: &mut Stream) -> io::Result<()> {
+    pub(crate) fn retain(&mut self, stream: &mut Transport) -> io::Result<()> {
         let looked_bytes = std::mem::take(&mut self.looked_bytes);
         if looked_bytes == 0 {
             return Ok(());
@@ -100,7 +100,7 @@ impl PeekReader {
 
     /// Shrinks the buffer to the bytes that must be held while the other side takes none. An error is that of
     /// [`PeekReader::commit`].
-    pub(crate) fn release(&mut self, stream: &mut Stream) -> io::Result<()> {
+    pub(crate) fn release(&mut self, stream: &mut Transport) -> io::Result<()> {
         self.commit(stream)?;
         self.buffer.shrink();
         Ok(())
@@ -108,7 +108,7 @@ impl PeekReader {
 }
 
 /// Drops bytes that were looked at, and so are there.
-fn drop_seen(stream: &mut Stream, mut room: &mut [u8], is_all: bool) -> io::Result<()> {
+fn drop_seen(stream: &mut Transport, mut room: &mut [u8], is_all: bool) -> io::Result<()> {
     while !room.is_empty() {
         match stream.drop_seen(room, is_all) {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -129,13 +129,13 @@ mod tests {
 
     const LOOK: Capacity = Capacity::Estimate(LARGE_BYTES);
 
-    fn pair() -> (Stream, TcpStream) {
+    fn pair() -> (Transport, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (Stream::attach(listener.accept().unwrap().0).unwrap(), peer)
+        (Transport::attach(listener.accept().unwrap().0).unwrap(), peer)
     }
 
-    async fn fill(reader: &mut PeekReader, stream: &mut Stream, capacity: Capacity) -> usize {
+    async fn fill(reader: &mut PeekReader, stream: &mut Transport, capacity: Capacity) -> usize {
         poll_fn(|cx| reader.poll_fill(cx, stream, false, capacity)).await.unwrap()
     }
 

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use http1::encode;
 use message::Headers;
 
-use net::env::Stream;
+use net::transport::Transport;
 
 /// Pieces up to this size are copied behind what is waiting, since a copy of this size costs less than a second slice
 /// in a system call.
@@ -108,7 +108,7 @@ impl Writer {
     pub(crate) fn poll_data(
         &mut self,
         cx: &mut Context<'_>,
-        stream: &mut Stream,
+        stream: &mut Transport,
         data: &[u8],
     ) -> Poll<io::Result<usize>> {
         debug_assert!(!data.is_empty(), "an empty piece would end a chunked body");
@@ -165,7 +165,11 @@ impl Writer {
     }
 
     /// Sends what waits.
-    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_flush(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut Transport,
+    ) -> Poll<io::Result<()>> {
         while self.written < self.waiting.len() {
             let count = ready!(stream.poll_write(cx, &self.waiting[self.written..]))?;
             if count == 0 {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::failures::Refusal;
 use super::status::Status;
@@ -12,6 +12,7 @@ use exchange::failure::Cause;
 use exchange::observe::histogram::{BOUNDS_MS, Histogram, HistogramTotals};
 use exchange::observe::metrics::{Labels, Series, SharedSeries};
 use exchange::overload::capacity::Shortage;
+use net::tls::server::SiteTable;
 use stdx::prometheus_text::{header, sample, scalar};
 
 #[derive(Default)]
@@ -113,6 +114,7 @@ fn write_histogram(text: &mut String, kind: &str, labels: &Labels, totals: &Hist
 pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
     write_failures(workers.clone(), text);
     write_stalls(workers.clone(), text);
+    write_handshakes(workers.clone(), text);
     let (mut active, mut reading, mut waiting) = (0_u64, 0, 0);
     let (mut accepted, mut requests, mut idle) = (0, 0, 0);
     for worker in workers {
@@ -143,6 +145,39 @@ pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text:
     let help = "Kept connections to nodes that wait for a request.";
     scalar(text, "weir_upstream_idle_connections", "gauge", help, idle);
 }
+
+fn write_handshakes<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
+    let name = "weir_tls_handshakes_total";
+    header(text, name, "counter", "TLS handshakes of clients: with a new session, resumed, and failed ones.");
+    let counters: [(&str, fn(&Status) -> &AtomicU64); 3] = [
+        ("full", |status| &status.tls_full),
+        ("resumed", |status| &status.tls_resumed),
+        ("failed", |status| &status.tls_failed),
+    ];
+    for (result, counter) in counters {
+        let count: u64 = workers.clone().map(|worker| counter(worker).load(Ordering::Relaxed)).sum();
+        sample(text, name, &[("result", &result)], count);
+    }
+}
+
+/// Appends the end of the validity of every site's certificates.
+pub fn write_certificates(sites: &SiteTable, text: &mut String) {
+    let name = "weir_ssl_certificate_expiry_seconds";
+    header(text, name, "gauge", "The end of a certificate's validity, in seconds since the Unix epoch.");
+    let mut seen = BTreeMap::new();
+    for site in sites.iter() {
+        seen.entry(&*site.id).or_insert(site);
+    }
+    for (id, site) in seen.into_iter().take(MAX_CERTIFICATES) {
+        for (index, not_after_s) in site.not_after_s.iter().enumerate() {
+            let sni = site.names.first().map_or("", |name| &**name);
+            sample(text, name, &[("ssl", &id), ("sni", &sni), ("index", &index)], not_after_s);
+        }
+    }
+}
+
+/// Sites whose certificates are in the metrics; a scrape of more would be megabytes.
+const MAX_CERTIFICATES: usize = 10_000;
 
 fn write_stalls<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
     header(

@@ -17,6 +17,12 @@ pub struct Status {
     pub accepting: AtomicUsize,
     /// Client connections accepted so far.
     pub accepted: AtomicU64,
+    /// TLS handshakes of clients that made a new session.
+    pub tls_full: AtomicU64,
+    /// Those that resumed one.
+    pub tls_resumed: AtomicU64,
+    /// Those that failed, or were not complete in time.
+    pub tls_failed: AtomicU64,
     /// Requests served so far.
     pub requests: AtomicU64,
     /// Idle connections to nodes.

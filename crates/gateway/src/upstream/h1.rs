@@ -20,12 +20,12 @@ use crate::tunnel::Duplex;
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure, Sent};
 use net::endpoint::Endpoint;
-use net::env::Stream;
+use net::transport::Transport;
 
 /// A connection to a node, between exchanges.
 #[derive(Debug)]
 pub(crate) struct UpstreamConnection {
-    pub(crate) stream: Stream,
+    pub(crate) stream: Transport,
     pub(crate) endpoint: Arc<Endpoint>,
     /// Requests it has served.
     pub(crate) served: u32,

@@ -123,7 +123,7 @@ mod tests {
         let address = node.local_addr().unwrap();
         let endpoint = Endpoints::default().intern(EndpointKey { address, keep_alive: KeepAlive::default() });
         let play = async {
-            let stream = env::connect(address).await.unwrap();
+            let stream = env::connect(address).await.unwrap().into();
             let mut pools = Pools::default();
             pools.give(
                 UpstreamConnection { stream, endpoint: endpoint.clone(), served: 0, idle_since_ms: 0 },

@@ -22,6 +22,7 @@ use exchange::failure::{Blame, Cause, Failure};
 use exchange::overload::Priority;
 use exchange::overload::limiter::Permit;
 use net::env;
+use net::transport::Transport;
 
 /// The state of each upstream in use, by slot.
 #[derive(Default)]
@@ -159,7 +160,7 @@ impl Upstreams {
     pub(crate) async fn connect(&self, endpoint: &Arc<Endpoint>) -> Result<PooledStream, Failure> {
         match self.open(endpoint.address).await {
             Ok(stream) => {
-                let endpoint = endpoint.clone();
+                let (stream, endpoint) = (Transport::Tcp(stream), endpoint.clone());
                 Ok(self.begin(UpstreamConnection { stream, endpoint, served: 0, idle_since_ms: 0 }))
             }
             Err(error) => Err(Failure::new(connect_cause(&error), error.to_string())),

@@ -18,11 +18,12 @@ use crate::downstream::h1::connection::Connection;
 use crate::downstream::h1::serve;
 use crate::downstream::h1::timer::ConnectionTimer;
 use crate::downstream::listener_state::OpenListener;
+use crate::downstream::tls::{self, Arrival};
 use crate::evict::lacks_descriptors;
 use crate::observe::failures::Refusal;
 use exchange::overload::capacity::Shortage;
 use net::env::{self, Socket, Stream};
-use net::listener::{Application, Listener};
+use net::listener::{Application, Listener, Protocols};
 
 /// A worker hands over when it holds this many connections more than the least loaded one, or an eighth of its number
 /// more, whichever is greater: hand-over costs a wake-up of another thread, so small differences are left alone.
@@ -242,10 +243,15 @@ fn hand_over(worker: &Worker, to: &Handle, socket: Socket, peer: SocketAddr, lis
 pub(super) fn serve(worker: &Rc<Worker>, stream: Stream, peer: SocketAddr, open: Rc<OpenListener>) {
     worker.context.status.accepted.fetch_add(1, Ordering::Relaxed);
     let id = NEXT_CONNECTION.fetch_add(1, Ordering::Relaxed);
-    match open.listener.wanted().protocols.application {
+    let (counted, timer) = (ConnectionGuard(worker.context.clone()), ConnectionTimer::new(&worker.context));
+    let Protocols { tls, application } = open.listener.wanted().protocols;
+    match application {
+        Application::Http1 if tls => {
+            env::spawn(tls::serve(Arrival { stream, id, peer, listener: open, counted }, timer));
+        }
         Application::Http1 => {
-            let connection = Connection::new(stream, id, peer, open, ConnectionGuard(worker.context.clone()));
-            env::spawn(serve::serve(connection, ConnectionTimer::new(&worker.context)));
+            let connection = Connection::new(stream.into(), id, peer, open, counted, None);
+            env::spawn(serve::serve(connection, timer));
         }
     }
 }

@@ -135,12 +135,36 @@ builtin_variables! {
     ServiceId = "service_id",
     /// The name of the service.
     ServiceName = "service_name",
+    /// The protocol agreed by ALPN.
+    SslAlpnProtocol = "ssl_alpn_protocol",
     /// The TLS cipher.
     SslCipher = "ssl_cipher",
+    /// The client certificate (PEM), each line but the first behind a tab.
+    SslClientCert = "ssl_client_cert",
+    /// The client certificate (PEM), percent-encoded.
+    SslClientEscapedCert = "ssl_client_escaped_cert",
+    /// The SHA-1 digest of the client certificate.
+    SslClientFingerprint = "ssl_client_fingerprint",
+    /// The issuer of the client certificate.
+    SslClientIDn = "ssl_client_i_dn",
+    /// The client certificate (PEM).
+    SslClientRawCert = "ssl_client_raw_cert",
     /// The subject of the client certificate.
     SslClientSDn = "ssl_client_s_dn",
+    /// The serial number of the client certificate.
+    SslClientSerial = "ssl_client_serial",
+    /// The end of the client certificate's validity.
+    SslClientVEnd = "ssl_client_v_end",
+    /// Days until the end of the client certificate's validity.
+    SslClientVRemain = "ssl_client_v_remain",
+    /// The beginning of the client certificate's validity.
+    SslClientVStart = "ssl_client_v_start",
     /// `SUCCESS`, `NONE` or `FAILED:reason`.
     SslClientVerify = "ssl_client_verify",
+    /// The group of the TLS key exchange.
+    SslCurve = "ssl_curve",
+    /// The JA4 fingerprint of the client's TLS hello.
+    SslJa4 = "ssl_ja4",
     /// The TLS version.
     SslProtocol = "ssl_protocol",
     /// The name the client asked for in its TLS hello.
@@ -219,6 +243,7 @@ impl BuiltinVariable {
                 | Self::RequestLength
                 | Self::RequestTime
                 | Self::ServerPort
+                | Self::SslClientVRemain
                 | Self::Status
                 | Self::UpstreamBytesReceived
                 | Self::UpstreamBytesSent

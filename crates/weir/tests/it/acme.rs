@@ -3,6 +3,7 @@
 
 mod cluster;
 mod faults;
+mod https;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -39,6 +40,7 @@ fn state_of(weir: &Weir, id: &str) -> Value {
 fn wait_for_state(weir: &Weir, id: &str, state: &str) -> Value {
     wait_for(&format!("{id} is {state}"), || {
         let found = state_of(weir, id);
+        assert!(found["state"] != "failing" || state == "failing", "{found}");
         (found["state"] == state && found["ordering"] == false).then_some(found)
     })
 }
@@ -71,7 +73,7 @@ fn http_challenge_gives_a_certificate_that_is_kept() {
     for line in [
         "weir_acme_certificates{state=\"valid\"} 1",
         "weir_acme_attempts_total{result=\"issued\"} 1",
-        "weir_acme_certificate_expiry_timestamp_seconds{certificate=\"acme-shop.example\"} ",
+        "weir_ssl_certificate_expiry_seconds{ssl=\"acme-shop.example\",",
     ] {
         assert!(metrics.contains(line), "{line} is not in {metrics}");
     }

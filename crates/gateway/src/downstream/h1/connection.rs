@@ -8,13 +8,13 @@ use stdx::buffer::Buffer;
 use super::send_capacity::KeptSendCapacity;
 use crate::downstream::connection_guard::ConnectionGuard;
 use crate::downstream::listener_state::OpenListener;
-use exchange::exchange::{Address, ConnectionContext, Scheme};
-use net::env::Stream;
+use exchange::exchange::{Address, ConnectionContext, Scheme, TlsContext};
+use net::transport::Transport;
 
 /// A client's connection between exchanges: small, and without a buffer while it is idle. It lives in a box of its own,
 /// since an `async fn` would keep two copies of what it is given, one as its argument and one as its variable.
 pub(crate) struct Connection {
-    pub(crate) stream: Stream,
+    pub(crate) stream: Transport,
     pub(crate) input: Option<Buffer>,
     /// A number no other connection of this process has.
     pub(super) id: u64,
@@ -27,6 +27,8 @@ pub(crate) struct Connection {
     pub(super) partial: Option<PartialHead>,
     /// The capacity of the client's socket as the last exchange left it.
     pub(super) room: KeptSendCapacity,
+    /// What TLS knows of it.
+    tls: Option<Rc<TlsContext>>,
     /// Its place in the worker's count, given back with it.
     counted: ConnectionGuard,
 }
@@ -43,11 +45,12 @@ pub(super) struct PartialHead {
 impl Connection {
     /// A connection that was just accepted.
     pub(crate) fn new(
-        stream: Stream,
+        stream: Transport,
         id: u64,
         peer: SocketAddr,
         listener: Rc<OpenListener>,
         counted: ConnectionGuard,
+        tls: Option<Rc<TlsContext>>,
     ) -> Box<Connection> {
         let peer = peer.into();
         let room = KeptSendCapacity::AfterShort;
@@ -60,6 +63,7 @@ impl Connection {
             listener,
             partial: None,
             room,
+            tls,
             counted,
         })
     }
@@ -70,8 +74,9 @@ impl Connection {
             id: self.id,
             peer: self.peer,
             local: self.listener.listener.address().into(),
-            scheme: Scheme::Http,
+            scheme: if self.tls.is_some() { Scheme::Https } else { Scheme::Http },
             requests: self.requests,
+            tls: self.tls.clone(),
         }
     }
 

@@ -14,7 +14,7 @@ const LINGER_MS: u64 = 2_000;
 const LINGER_MAX_BYTES: usize = 256 * 1024;
 
 /// Closes the sending side and reads on for a while, so that the client gets the last response whole.
-pub(super) async fn linger(connection: &mut Connection, timer: &ConnectionTimer) {
+pub(crate) async fn linger(connection: &mut Connection, timer: &ConnectionTimer) {
     let mut room = connection.input.take().unwrap_or_else(Connection::take_input);
     let mut dropped_bytes = 0;
     let mut armed = false;

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use stdx::buffer::{LARGE_BYTES, SMALL_BYTES};
 
 use crate::body::Capacity;
-use net::env::Stream;
+use net::transport::Transport;
 
 /// A socket whose kernel buffer is at least this large takes large pieces as long as the kernel reports free space. For
 /// a smaller one the free space says little: the kernel counts its own overhead for each packet as well, so that a peer
@@ -60,7 +60,7 @@ impl SendCapacity {
     pub(crate) fn poll_ask(
         &mut self,
         cx: &mut Context<'_>,
-        stream: &mut Stream,
+        stream: &mut Transport,
         sent_bytes: u64,
     ) -> Poll<io::Result<Capacity>> {
         ready!(stream.poll_third_free(cx))?;
@@ -129,12 +129,12 @@ mod tests {
     use net::env;
 
     /// Both ends of a connection with segments of `segment_bytes`: the gateway's on the event loop, and the peer's.
-    fn pair(segment_bytes: u32) -> (Stream, TcpStream) {
+    fn pair(segment_bytes: u32) -> (Transport, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         peer.set_tcp_mss(segment_bytes).unwrap();
         peer.connect(&listener.local_addr().unwrap().into()).unwrap();
-        (Stream::attach(listener.accept().unwrap().0).unwrap(), peer.into())
+        (Transport::attach(listener.accept().unwrap().0).unwrap(), peer.into())
     }
 
     /// Those of a network, and of a machine with itself.
@@ -144,7 +144,7 @@ mod tests {
 
     /// Sends pieces as long as there is room, and what could be taken of each: all of it, if that is certain. How many bytes
     /// that were.
-    async fn fill(room: &mut SendCapacity, stream: &mut Stream) -> u64 {
+    async fn fill(room: &mut SendCapacity, stream: &mut Transport) -> u64 {
         let mut sent_bytes = 0;
         while let Poll::Ready(piece) = poll_once(|cx| poll(room, cx, stream, sent_bytes)).await {
             let capacity = piece.unwrap();
@@ -269,7 +269,7 @@ mod tests {
     fn poll(
         room: &mut SendCapacity,
         cx: &mut Context<'_>,
-        stream: &mut Stream,
+        stream: &mut Transport,
         sent_bytes: u64,
     ) -> Poll<io::Result<Capacity>> {
         match room.known(sent_bytes) {

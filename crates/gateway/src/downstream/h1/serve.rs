@@ -61,8 +61,7 @@ async fn wait_for_request(connection: &mut Connection, timer: &ConnectionTimer) 
             }
             return rest;
         }
-        // A look first: it is cheaper than the question that leaves a waker.
-        if connection.stream.is_readable() || connection.stream.poll_read_ready(cx).is_ready() {
+        if connection.stream.poll_arrived(cx).is_ready() {
             return Poll::Ready(true);
         }
         if falls_silent {

@@ -18,7 +18,8 @@ use crate::h1::writer::{Framing, Writer};
 use crate::tunnel::Duplex;
 use exchange::Exchange;
 use exchange::failure::{Blame, Cause, Failure};
-use net::env::{PeerEnd, Stream};
+use net::env::PeerEnd;
+use net::transport::Transport;
 
 /// From which byte on a body is read in larger pieces than heads come in: as much of it as a node is chosen for. Before that
 /// a connection to one may still have to be opened, and what was read waits for it.
@@ -152,7 +153,7 @@ impl<'c> H1Stream<'c> {
     }
 
     /// The bare connection, for a tunnel, and the write buffer.
-    pub(crate) fn into_duplex(self) -> (Duplex<&'c mut Stream>, Vec<u8>) {
+    pub(crate) fn into_duplex(self) -> (Duplex<&'c mut Transport>, Vec<u8>) {
         let Connection { stream, input, .. } = self.connection;
         let buffer = input.take().unwrap_or_else(Buffer::none);
         (Duplex { stream, buffer }, self.writer.into_buffer())

@@ -19,7 +19,7 @@ fn pair() -> (H1Stream, TcpStream) {
     let address = listener.local_addr().unwrap();
     let node = TcpStream::connect(address).unwrap();
     node.set_nodelay(true).unwrap();
-    let stream = Stream::attach(listener.accept().unwrap().0).unwrap();
+    let stream = Transport::attach(listener.accept().unwrap().0).unwrap();
     let endpoint = Arc::new(Endpoint { id: 1, address, keep_alive: KeepAlive::default() });
     let connection = UpstreamConnection { stream, endpoint, served: 0, idle_since_ms: 0 };
     (H1Stream::new(connection, Vec::new(), HeadLimits::default()), node)

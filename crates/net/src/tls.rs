@@ -1,0 +1,26 @@
+//! TLS on both sides, on rustls with the cryptography of aws-lc-rs: the only module of the data plane that names either.
+//! `stream` carries bytes, `server` chooses certificates and policies for clients, `client` speaks to endpoints, `facts` tells
+//! what was agreed. It knows no HTTP and no configuration format.
+//!
+//! Bulk traffic depends on the C library: glibc 2.36 copies pieces of some KiB with `rep movsb`, which is slow on Zen 3 and 4
+//! and costs more than the cipher. docs/guide/tls.md names the tunable that cures it.
+
+pub mod certificate;
+pub mod client;
+pub mod facts;
+mod ja4;
+pub mod names;
+pub mod server;
+mod stream;
+
+use std::sync::{Arc, OnceLock};
+
+use rustls::crypto::CryptoProvider;
+
+pub use stream::TlsStream;
+
+/// The library that does the cryptography, with all of its suites and groups in its order of preference.
+pub(crate) fn provider() -> &'static Arc<CryptoProvider> {
+    static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
+    PROVIDER.get_or_init(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+}
