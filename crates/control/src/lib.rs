@@ -3,6 +3,7 @@
 //! boot passes a [`Publisher`] and [`Reports`].
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod acme;
 pub mod admin;
 pub mod clock;
 pub mod control_api;
@@ -38,4 +39,5 @@ pub use secret::{SecretOptions, Secrets};
 pub use source::etcd::{EtcdConfig, EtcdTls};
 pub use source::file::{FileFault, check};
 pub use start::{AdminConfig, Control, ControlConfig, EMULATED_VERSION, Listeners, SourceConfig, StartError};
+pub use tls::{ClientFiles, ReadWrite, TlsFiles};
 pub use view::{EtcdState, EtcdStatus, SharedView, View};

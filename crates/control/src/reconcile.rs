@@ -88,6 +88,8 @@ pub struct Parts {
     pub sealer: Sealer,
     /// The values of references to secrets.
     pub secrets: Arc<Secrets>,
+    /// Objects that are kept beside a resource file, where the source is one: certificates that this instance has ordered.
+    pub beside_file: Vec<(Key, Arc<str>)>,
     /// The data directory, where good forms of objects that have become faulty are kept; none: the forms last as long
     /// as the process.
     pub data: Option<PathBuf>,

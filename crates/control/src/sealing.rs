@@ -135,6 +135,28 @@ impl Sealer {
         }
     }
 
+    /// A whole text encrypted, for what is no object; as it is without a keyring.
+    pub(crate) fn seal_text(&self, text: &str) -> String {
+        match self.ring.first() {
+            Some(ring_key) => format!("{MARK}{}", ring_key.seal(text)),
+            None => text.to_owned(),
+        }
+    }
+
+    /// Opens what [`Sealer::seal_text`] made.
+    ///
+    /// # Errors
+    /// It is encrypted, and no key opens it.
+    pub(crate) fn open_text(&self, stored: &str) -> Result<String, SealedError> {
+        let Some(sealed) = stored.strip_prefix(MARK) else { return Ok(stored.to_owned()) };
+        if self.ring.is_empty() {
+            return Err(SealedError::NoKeyring);
+        }
+        let opened = sealed_bytes(sealed);
+        let opened = opened.and_then(|sealed| self.ring.iter().find_map(|ring_key| ring_key.open(&sealed)));
+        opened.ok_or_else(|| SealedError::Field("the text".to_owned()))
+    }
+
     /// The JSON of a stored text, its secrets still encrypted.
     pub fn json_of(stored: &str) -> &str {
         stored.strip_prefix(MARK).unwrap_or(stored)

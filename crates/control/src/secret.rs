@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use stdx::prometheus_text::{header, sample};
 
 use cache::Counts;
+pub(crate) use client::connect;
 pub use environment::Environment;
 pub use shared::SecretOptions;
 use shared::Shared;

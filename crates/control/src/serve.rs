@@ -6,6 +6,7 @@
 
 mod notice;
 mod seats;
+mod secure;
 mod stream;
 
 use std::convert::Infallible;
@@ -30,7 +31,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use notice::Notice;
 pub(crate) use seats::Stage;
 use seats::{HeldSeat, SeatLimits, Seats};
-use stream::Watched;
+
+use crate::tls::{Io, ServerTls};
 
 /// An answer that is not complete yet.
 pub type Answer = Pin<Box<dyn Future<Output = Response<Bytes>> + Send>>;
@@ -104,9 +106,10 @@ impl Drop for BusyGuard {
 }
 
 /// Serves `listener` until `stop` is true; connections then finish the request they are at. While `paused` is true, new
-/// connections wait in the kernel's queue.
-pub async fn serve(
+/// connections wait in the kernel's queue. With `tls` it speaks HTTPS and answers plain HTTP with 400.
+pub(crate) async fn serve(
     listener: TcpListener,
+    tls: Option<Arc<ServerTls>>,
     handler: Arc<dyn Handler>,
     mut paused: watch::Receiver<bool>,
     mut stop: watch::Receiver<bool>,
@@ -133,11 +136,17 @@ pub async fn serve(
             Ok((stream, peer)) => {
                 // Without a free seat every connection is being answered; the client may try again.
                 let Some(seat) = HeldSeat::take(&seats, peer.ip()) else { continue };
-                let handler = Arc::clone(&handler);
-                let stop = stop.clone();
+                let (handler, tls) = (Arc::clone(&handler), tls.clone());
+                let mut stop = stop.clone();
                 let (busy, first) = (busy.clone(), busy.begin());
                 tokio::spawn(async move {
-                    connection(stream, peer, seat, handler, stop, (busy, first)).await;
+                    let seat = Arc::new(seat);
+                    // Answers are written in one piece; waiting for more would only delay them.
+                    let _ = stream.set_nodelay(true);
+                    let secured = secure::open(stream, peer, &seat, tls.as_deref(), &mut stop).await;
+                    if let Some(stream) = secured {
+                        connection(stream, peer, seat, handler, stop, (busy, first)).await;
+                    }
                     drop(open);
                 });
             }
@@ -253,17 +262,14 @@ where
 }
 
 async fn connection(
-    stream: TcpStream,
+    stream: Box<dyn Io>,
     peer: SocketAddr,
-    seat: HeldSeat,
+    seat: Arc<HeldSeat>,
     handler: Arc<dyn Handler>,
     mut stop: watch::Receiver<bool>,
     (busy, first): (Busy, BusyGuard),
 ) {
     let first = Arc::new(Mutex::new(Some(first)));
-    // Answers are written in one piece, so that Nagle's algorithm would only delay them.
-    let _ = stream.set_nodelay(true);
-    let seat = Arc::new(seat);
     let noted = Arc::clone(&seat);
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
         let (handler, seat) = (Arc::clone(&handler), Arc::clone(&noted));
@@ -281,7 +287,7 @@ async fn connection(
         // The seat's deadlines limit the time for heads and silence.
         .header_read_timeout(None)
         .max_buf_size(MAX_HEAD_BYTES)
-        .serve_connection(TokioIo::new(Watched::new(stream, Arc::clone(&seat))), service);
+        .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let mut is_stopping = false;
     // Dropping the connection closes its socket.

@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use model::Catalog;
+use model::acme::Challenges;
 use thiserror::Error;
 use tokio::sync::watch;
 
+use crate::acme::{Acme, AcmeConfig, AcmeParts, Shared, beside_file};
 use crate::admin::auth::{AdminKey, Gate};
 use crate::admin::{Admin, AdminParts, ApiHeaders, max_set_bytes};
 use crate::clock::Clock;
@@ -29,6 +31,7 @@ use crate::source::etcd::{EtcdConfig, EtcdSource};
 use crate::source::file::FileSource;
 use crate::source::store::{DirectoryLock, Store, StoreError};
 use crate::status::Status;
+use crate::tls::{ServerTls, TlsFiles};
 use crate::view::SharedView;
 
 /// The parts that the control side needs to start.
@@ -53,6 +56,10 @@ pub struct ControlConfig {
     pub secrets: Arc<Secrets>,
     /// Whether the instance is ready although faults keep routes or global rules out of force since its start.
     pub ready_with_faults: bool,
+    /// Certificates to order by ACME; none orders none.
+    pub acme: Option<AcmeConfig>,
+    /// The place where the data plane finds answers to challenges.
+    pub challenges: Arc<Challenges>,
 }
 
 /// The source of the configuration.
@@ -144,6 +151,8 @@ pub struct AdminConfig {
     pub stream_routes: bool,
     /// The memory that the process may use, in bytes, which limits the bodies of whole sets; 0 is no limit.
     pub memory_limit_bytes: u64,
+    /// HTTPS with these files; none: plain HTTP.
+    pub tls: Option<TlsFiles>,
 }
 
 impl Default for AdminConfig {
@@ -156,6 +165,7 @@ impl Default for AdminConfig {
             emulated_version: Some(EMULATED_VERSION.to_owned()),
             stream_routes: true,
             memory_limit_bytes: 0,
+            tls: None,
         }
     }
 }
@@ -166,6 +176,12 @@ pub enum StartError {
     /// There is no first configuration.
     #[error(transparent)]
     Source(#[from] LoadError),
+    /// The certificate of the Admin API cannot be used.
+    #[error("the Admin API cannot be served over HTTPS: {0}")]
+    Tls(String),
+    /// Certificates cannot be ordered.
+    #[error("certificates cannot be ordered by ACME: {0}")]
+    Acme(String),
     /// The runtime or a listener cannot be set up.
     #[error("cannot start the control side: {0}")]
     Io(#[from] std::io::Error),
@@ -180,6 +196,8 @@ pub struct Control {
     stop: watch::Sender<bool>,
     admin_paused: watch::Sender<bool>,
     admin_busy: Busy,
+    admin_tls: Option<Arc<ServerTls>>,
+    acme: Option<Arc<Acme>>,
     handlers: Handlers,
 }
 
@@ -189,27 +207,65 @@ impl Control {
     /// # Errors
     /// See [`StartError`]; no thread is left running.
     pub fn start(config: ControlConfig) -> Result<Control, StartError> {
+        let admin_tls = config.admin.tls.clone().map(ServerTls::load).transpose().map_err(StartError::Tls)?;
         let data = Some(config.source.directory().to_owned());
+        let is_file = matches!(config.source, SourceConfig::File { .. });
         let source = config.source.open(config.lock)?;
         let view = SharedView::default();
         let sealer = config.sealer.clone();
+        let acme = match config.acme {
+            Some(acme) => Some((acme, shared_state(&*source, data.as_deref())?)),
+            None => None,
+        };
+        let beside = acme.as_ref().filter(|_| is_file);
+        let beside_file = beside.map(|(_, shared)| beside_file(shared, &sealer)).unwrap_or_default();
         let (reconcile, thread) = Reconcile::start(
             source,
             Parts {
                 catalog: Arc::clone(&config.catalog),
                 publisher: config.publisher,
-                clock: config.clock,
+                clock: Arc::clone(&config.clock),
+                beside_file,
                 view: view.clone(),
                 sealer: config.sealer,
                 secrets: config.secrets,
                 data,
             },
         )?;
+        let acme = acme.map(|(acme, shared)| {
+            Acme::new(AcmeParts {
+                config: acme,
+                shared,
+                reconcile: reconcile.clone(),
+                view: view.clone(),
+                sealer: sealer.clone(),
+                clock: config.clock,
+                challenges: config.challenges,
+                beside_file: is_file,
+            })
+            .map(Arc::new)
+        });
+        // The thread is told to end where there is nothing to go on with.
+        let acme = match acme.transpose() {
+            Ok(acme) => acme,
+            Err(fault) => {
+                reconcile.stop();
+                return Err(StartError::Acme(fault));
+            }
+        };
         let (stop, admin_paused) = (watch::Sender::new(false), watch::Sender::new(false));
         let status_view = (!config.ready_with_faults).then(|| view.clone());
         let status = Status::new(Arc::clone(&config.reports.readiness), status_view);
-        let handlers =
-            handlers(&reconcile, &view, config.admin, config.catalog, config.reports, status, sealer);
+        let handlers = handlers(HandlerParts {
+            reconcile: reconcile.clone(),
+            view: view.clone(),
+            admin: config.admin,
+            catalog: config.catalog,
+            reports: config.reports,
+            status,
+            sealer,
+            acme: acme.clone(),
+        });
         let mut control = Control {
             reconcile,
             view,
@@ -218,6 +274,8 @@ impl Control {
             stop,
             admin_paused,
             admin_busy: Busy::default(),
+            admin_tls: admin_tls.map(Arc::new),
+            acme,
             handlers,
         };
         // If there is none, dropping `control` ends the thread.
@@ -225,7 +283,8 @@ impl Control {
         Ok(control)
     }
 
-    /// Serves on these sockets from now on.
+    /// Serves on these sockets from now on, and begins to order certificates, because the data plane can answer challenges
+    /// by then.
     ///
     /// # Errors
     /// A socket cannot be registered with the runtime; the sockets before it are served.
@@ -233,22 +292,23 @@ impl Control {
         let Some(runtime) = &self.runtime else { return Ok(()) };
         let never = watch::Sender::new(false);
         let not_asked = Busy::default();
+        let tls = self.admin_tls.as_ref();
         let all = [
-            (listeners.admin, &self.handlers.admin, &self.admin_paused, &self.admin_busy),
-            (listeners.control, &self.handlers.control, &never, &not_asked),
-            (listeners.status, &self.handlers.status, &never, &not_asked),
-            (listeners.metrics, &self.handlers.metrics, &never, &not_asked),
+            (listeners.admin, tls, &self.handlers.admin, &self.admin_paused, &self.admin_busy),
+            (listeners.control, None, &self.handlers.control, &never, &not_asked),
+            (listeners.status, None, &self.handlers.status, &never, &not_asked),
+            (listeners.metrics, None, &self.handlers.metrics, &never, &not_asked),
         ];
-        for (listener, handler, paused, busy) in all {
+        for (listener, tls, handler, paused, busy) in all {
             let Some(listener) = listener else { continue };
             listener.set_nonblocking(true)?;
             let entered = runtime.enter();
             let listener = tokio::net::TcpListener::from_std(listener)?;
             drop(entered);
             let (paused, stop) = (paused.subscribe(), self.stop.subscribe());
-            runtime.spawn(serve(listener, Arc::clone(handler), paused, stop, busy.clone()));
+            runtime.spawn(serve(listener, tls.cloned(), Arc::clone(handler), paused, stop, busy.clone()));
         }
-        Ok(())
+        self.acme.as_ref().map_or(Ok(()), |acme| acme.start())
     }
 
     /// Passes the source to another process.
@@ -261,8 +321,9 @@ impl Control {
         self.reconcile.gate().clone()
     }
 
-    /// Stops the listeners and continues to follow the source.
+    /// Stops the listeners and the work on certificates, and continues to follow the source.
     pub fn stop_listening(&self) {
+        self.stop_acme();
         // All listeners may have ended, which is the state that is asked for.
         let _ = self.stop.send(true);
     }
@@ -287,7 +348,15 @@ impl Control {
         self.end();
     }
 
+    fn stop_acme(&self) {
+        if let Some(acme) = &self.acme {
+            acme.stop();
+        }
+    }
+
     fn end(&mut self) {
+        // First, because its writes go through the thread that ends next.
+        self.stop_acme();
         // The receiver may be gone, which is the state that is asked for.
         let _ = self.stop.send(true);
         if let Some(thread) = self.reconcile_thread.take() {
@@ -315,22 +384,27 @@ struct Handlers {
     metrics: Arc<dyn Handler>,
 }
 
-fn handlers(
-    reconcile: &Reconcile,
-    view: &SharedView,
+/// The parts of the handlers of all listeners.
+struct HandlerParts {
+    reconcile: Reconcile,
+    view: SharedView,
     admin: AdminConfig,
     catalog: Arc<Catalog>,
     reports: Reports,
     status: Status,
     sealer: Sealer,
-) -> Handlers {
+    acme: Option<Arc<Acme>>,
+}
+
+fn handlers(parts: HandlerParts) -> Handlers {
+    let HandlerParts { reconcile, view, admin, catalog, reports, status, sealer, acme } = parts;
     let control = ControlApi::new(ControlParts {
         view: view.clone(),
         reconcile: reconcile.clone(),
         catalog: Arc::clone(&catalog),
         reports: reports.clone(),
     });
-    let metrics = Metrics::new(Arc::clone(&reports.metrics), view.clone());
+    let metrics = Metrics::new(Arc::clone(&reports.metrics), view.clone(), acme.clone());
     let admin = Admin::new(AdminParts {
         gate: Gate::new(admin.keys, admin.key_required, admin.allow),
         headers: ApiHeaders::new(admin.emulated_version.as_deref(), admin.cors),
@@ -340,6 +414,7 @@ fn handlers(
         reports,
         stream_routes: admin.stream_routes,
         sealer,
+        acme,
         max_set_bytes: max_set_bytes(admin.memory_limit_bytes),
     });
     Handlers {
@@ -347,6 +422,18 @@ fn handlers(
         control: Arc::new(control),
         status: Arc::new(status),
         metrics: Arc::new(metrics),
+    }
+}
+
+/// Where the state of certificates is shared: in etcd, else in the data folder.
+fn shared_state(source: &dyn Source, data: Option<&Path>) -> Result<Shared, StartError> {
+    match source.cluster() {
+        Some(access) => Ok(Shared::cluster(access.etcd, &access.prefix, &access.runtime)),
+        None => {
+            let folder = data.unwrap_or(Path::new(".")).join(ACME_FOLDER);
+            Shared::alone(folder.clone())
+                .map_err(|fault| StartError::Acme(format!("{}: {fault}", folder.display())))
+        }
     }
 }
 
@@ -359,6 +446,8 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
         .build()
 }
 
+/// The folder of accounts, records and certificates within the data folder.
+const ACME_FOLDER: &str = "acme";
 /// The version of APISIX that the interface emulates (decision 0029).
 pub const EMULATED_VERSION: &str = "3.18.0";
 /// Two threads, so that one accepts while the other serves. Not more, because the data plane needs the cores.
@@ -389,6 +478,8 @@ mod tests {
             sealer: crate::testing::sealer(&[]),
             secrets: crate::testing::secrets(),
             ready_with_faults: false,
+            acme: None,
+            challenges: Arc::default(),
         }
     }
 

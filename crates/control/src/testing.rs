@@ -291,6 +291,7 @@ impl Rig {
                 catalog: Arc::clone(&catalog),
                 publisher: Box::new(published.clone()),
                 clock: Arc::clone(&clock) as Arc<dyn Clock>,
+                beside_file: Vec::new(),
                 view: view.clone(),
                 sealer: sealer(keyring),
                 secrets: secrets(),
@@ -307,6 +308,7 @@ impl Rig {
             reports: reports(),
             stream_routes,
             sealer: sealer(keyring),
+            acme: None,
             max_set_bytes: MAX_SET_BYTES,
         });
         let control = ControlApi::new(ControlParts {

@@ -1,6 +1,9 @@
 //! The parts that TLS connections of the control side share: the trusted certificates, and the bytes they carry. It
 //! does not know the server or the purpose.
 
+mod blocking;
+mod server;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,6 +13,10 @@ use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use tokio::io::{AsyncRead, AsyncWrite};
+
+pub use blocking::{ClientFiles, ReadWrite};
+pub(crate) use server::ServerTls;
+pub use server::TlsFiles;
 
 /// A bidirectional byte stream.
 pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -45,18 +52,39 @@ pub(crate) fn trusting(
 }
 
 fn roots(ca: Option<&Path>, setting: &str) -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
     let Some(path) = ca else {
-        let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        return match added {
-            0 => Err(format!("the system has no certificates to trust; name one with {setting}")),
-            _ => Ok(roots),
+        let mut roots = RootCertStore::empty();
+        return match system_roots(&mut roots) {
+            Ok(()) => Ok(roots),
+            Err(fault) => Err(format!("{fault}; name one with {setting}")),
         };
     };
+    roots_of(path)
+}
+
+/// The certificates of a PEM file as trusted ones.
+///
+/// # Errors
+/// A file that cannot be read or used, naming it.
+pub(crate) fn roots_of(path: &Path) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    add_file(&mut roots, path)?;
+    Ok(roots)
+}
+
+/// Adds the certificates of a PEM file.
+fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), String> {
     let unusable = |fault: String| format!("{}: {fault}", path.display());
+    let before = roots.len();
     for certificate in CertificateDer::pem_file_iter(path).map_err(|fault| unusable(fault.to_string()))? {
         let certificate = certificate.map_err(|fault| unusable(fault.to_string()))?;
         roots.add(certificate).map_err(|fault| unusable(fault.to_string()))?;
     }
-    if roots.is_empty() { Err(unusable("holds no certificate".to_owned())) } else { Ok(roots) }
+    if roots.len() == before { Err(unusable("holds no certificate".to_owned())) } else { Ok(()) }
+}
+
+/// Adds the certificates that the system trusts.
+fn system_roots(roots: &mut RootCertStore) -> Result<(), String> {
+    let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if added == 0 { Err("the system has no certificates to trust".to_owned()) } else { Ok(()) }
 }

@@ -1,7 +1,10 @@
 //! Options that the engine gets at its start and that never change afterwards: limits, deadlines, forwarding. Each limit is named
 //! and has a reason; none is read from a file here.
 
+use std::sync::Arc;
+
 use message::HeadLimits;
+use model::acme::Challenges;
 use router::path::PathOptions;
 
 use crate::client_address::RealIpOptions;
@@ -21,6 +24,8 @@ pub struct Options {
     pub upstream_timeouts: Timeouts,
     /// Pins worker N to core N.
     pub pin: bool,
+    /// Answers to challenges of certificate authorities; none where no certificates are ordered.
+    pub challenges: Option<Arc<Challenges>>,
     /// The port that clients reach the gateway at over TLS.
     pub https_port: u16,
 }

@@ -336,6 +336,7 @@ pub fn options() -> Options {
         limits: Limits::default(),
         upstream_timeouts: Timeouts::default(),
         pin: false,
+        challenges: None,
         https_port: 9443,
     }
 }

@@ -2,6 +2,7 @@
 //! protocols only as the traits of `body`, and plugins only as chains.
 
 mod attempt;
+mod challenge;
 mod client_certificate;
 mod collect;
 mod connect;
@@ -86,6 +87,10 @@ async fn serve<'r, S: DownstreamStream>(
     exchange::prepare::prepare(options, &mut context.path_scratch.borrow_mut(), exchange)?;
     client_certificate::check(run.generation, exchange)?;
     check_body_length(server.body_length(), options.limits.max_body_bytes)?;
+    // Before routes, because a route for every path would otherwise hide the answer from the authority.
+    if let Some(answer) = challenge::answer(options.challenges.as_deref(), exchange) {
+        return Ok(PooledBox::pin(respond::reply(run, exchange, server, chains, answer)).await);
+    }
     find_route(run.generation, exchange)?;
     // The body is read only if a candidate route depends on it; then the route is found again.
     if run.generation.router.uses_request_body()

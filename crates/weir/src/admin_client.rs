@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::ValueHint;
+use control::ClientFiles;
 use control::source::store::Instance;
 use serde_json::Value;
 
@@ -27,6 +28,12 @@ pub(crate) struct NodeArguments {
     /// Data folder of the instance, where it is found and its Admin key is [default: as in its settings]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     data: Option<String>,
+    /// Authorities (PEM) that the Admin API's certificate may be signed by; asks over HTTPS [default: as in its settings]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    admin_ca: Option<String>,
+    /// Name that the Admin API's certificate must have; asks over HTTPS [default: as in its settings, else the address]
+    #[arg(long, value_name = "NAME")]
+    admin_server_name: Option<String>,
 }
 
 /// An instance, as a command sees it.
@@ -47,7 +54,13 @@ impl NodeArguments {
     pub(crate) fn node(&self) -> anyhow::Result<Node> {
         let config = crate::cli::settings_file(self.config.clone());
         let mut flags = Written::default();
-        for (name, value) in [("admin", &self.admin), ("data", &self.data)] {
+        let given = [
+            ("admin", &self.admin),
+            ("data", &self.data),
+            ("admin_ca", &self.admin_ca),
+            ("admin_server_name", &self.admin_server_name),
+        ];
+        for (name, value) in given {
             let setting =
                 SETTINGS.iter().find(|setting| setting.name == name).expect("a setting of that name");
             if let Some(value) = value {
@@ -117,7 +130,9 @@ impl Node {
         let mut fields = vec![("X-Weir-Author", author.as_str())];
         fields.extend(key.as_deref().map(|key| ("X-API-KEY", key)));
         let target = format!("/apisix/admin/{target}");
-        let question = Question { method, target: &target, fields: &fields, body, patience: PATIENCE };
+        let tls = self.tls(admin);
+        let (fields, tls) = (&fields[..], tls.as_ref());
+        let question = Question { method, target: &target, fields, body, patience: PATIENCE, tls };
         match (ask(admin, &question), &self.running) {
             (Ok(answer), _) => Ok(Asked::Answered(answer)),
             (Err(Failure::NotThere(error)), Some(running)) => bail!(
@@ -137,6 +152,25 @@ impl Node {
             }
             (Err(Failure::Refused(reason)), _) => bail!("{reason}"),
         }
+    }
+
+    /// How to speak TLS with the Admin API at `admin`; none where it speaks plain HTTP.
+    fn tls(&self, admin: SocketAddr) -> Option<ClientFiles> {
+        let settings = &self.settings;
+        // An instance that has said where it listens has said what it presents there too.
+        let pinned = match self.running.as_ref().filter(|running| running.listeners.is_some()) {
+            Some(running) => running.certificate("admin").map(Path::to_owned),
+            None => settings.admin_tls_cert.clone(),
+        };
+        if pinned.is_none() && settings.admin_ca.is_none() && settings.admin_server_name.is_none() {
+            return None;
+        }
+        Some(ClientFiles {
+            ca: settings.admin_ca.clone(),
+            pinned,
+            identity: settings.admin_client_cert.clone().zip(settings.admin_client_key.clone()),
+            server_name: settings.admin_server_name.clone().unwrap_or_else(|| admin.ip().to_string()),
+        })
     }
 
     /// As [`Node::ask`], for requests that only a running instance can answer.

@@ -1,10 +1,11 @@
-//! One request to an instance's Admin or control API: a blocking HTTP/1.0 exchange, which needs no client library.
-//! Knows no endpoint of these APIs.
+//! One request to an instance's Admin or control API: a blocking HTTP/1.0 exchange, over TLS where the API has it, which
+//! needs no client library. Knows no endpoint of these APIs.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use control::{ClientFiles, ReadWrite};
 use serde_json::Value;
 
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(crate) struct Question<'a> {
     pub(crate) body: &'a str,
     /// Timeout of each read and write.
     pub(crate) patience: Duration,
+    /// TLS as these files say; none asks over plain HTTP.
+    pub(crate) tls: Option<&'a ClientFiles>,
 }
 
 /// The response of the instance.
@@ -51,10 +54,14 @@ pub(crate) fn ask(node: SocketAddr, question: &Question<'_>) -> Result<Answer, F
 
 /// Sends the request and reads until the end of the connection. HTTP/1.0, so that the response is neither chunked nor
 /// kept open.
-fn exchange(mut stream: TcpStream, node: SocketAddr, question: &Question<'_>) -> io::Result<Vec<u8>> {
-    let Question { method, target, fields, body, patience } = question;
+fn exchange(stream: TcpStream, node: SocketAddr, question: &Question<'_>) -> io::Result<Vec<u8>> {
+    let Question { method, target, fields, body, patience, tls } = question;
     stream.set_read_timeout(Some(*patience))?;
     stream.set_write_timeout(Some(*patience))?;
+    let mut stream: Box<dyn ReadWrite> = match tls {
+        Some(tls) => tls.wrap(stream)?,
+        None => Box::new(stream),
+    };
     let length = body.len();
     let mut head = format!("{method} {target} HTTP/1.0\r\nHost: {node}\r\n");
     for (name, value) in *fields {
@@ -64,7 +71,7 @@ fn exchange(mut stream: TcpStream, node: SocketAddr, question: &Question<'_>) ->
     stream.write_all(head.as_bytes())?;
     // The error is used only without a response, because an instance that refuses the request may close before it has
     // read the body.
-    let sent = stream.write_all(body.as_bytes());
+    let sent = stream.write_all(body.as_bytes()).and_then(|()| stream.flush());
     let mut answer = Vec::new();
     let read = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer);
     if answer.is_empty() {
@@ -139,7 +146,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         drop(listener);
         let patience = Duration::from_secs(1);
-        let question = Question { method: "GET", target: "/", fields: &[], body: "", patience };
+        let question = Question { method: "GET", target: "/", fields: &[], body: "", patience, tls: None };
         assert!(matches!(ask(address, &question), Err(Failure::NotThere(_))));
     }
 }

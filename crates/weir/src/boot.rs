@@ -71,7 +71,7 @@ pub(crate) fn explain_offline(settings: &Settings, question: &Question) -> anyho
     let applied = Snapshot::empty().apply(&catalog, &changes, 1, model::Policy::Lenient);
     let mut compiler = compiler(settings, services(settings)?, secrets(settings));
     let (runtime, _) = compiler.apply(&applied);
-    let options = options::engine(settings);
+    let options = options::engine(settings, &Arc::default());
     let Question { method, url, headers, remote_addr } = question;
     gateway::explain::explain(&runtime, &options, method, url, headers, *remote_addr)
         .map_err(anyhow::Error::msg)
@@ -177,7 +177,7 @@ fn outbound_policy(settings: &Settings) -> OutboundPolicy {
 }
 
 fn compiler(settings: &Settings, services: Arc<Services>, secrets: Arc<Secrets>) -> Compiler {
-    let timeouts = options::engine(settings).upstream_timeouts;
+    let timeouts = options::engine(settings, &Arc::default()).upstream_timeouts;
     let compiler = Compiler::new(plugins::ALL, settings.router_mode.into(), timeouts, services);
     compiler.with_secrets(secrets)
 }

@@ -23,6 +23,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use control::acme::ChallengeKind;
 use ipnet::IpNet;
 use model::check::{CheckOptions, UnknownFields};
 use model::settings::{PathSettings, RouterMode, SharedSettings, UpstreamTimeout};
@@ -37,8 +38,8 @@ pub(crate) use reference::check_page;
 pub(crate) use remark::Remarks;
 pub(crate) use table::Setting;
 pub(crate) use values::{
-    AccessLogFormat, AdminKey, ErrorLog, ErrorLogFormat, Keyring, LogTarget, MemoryLimit, Overload, RoleKey,
-    Secret, Source,
+    AccessLogFormat, AdminKey, ErrorLog, ErrorLogFormat, ExternalAccounts, Keyring, LogTarget, MemoryLimit,
+    Overload, RoleKey, Secret, Source,
 };
 pub(crate) use written::{UPGRADE_VARIABLE, Written};
 
@@ -157,6 +158,55 @@ settings! {
         /// the Admin API refuses them with 400 as APISIX does with layer 4 off, and those of other sources are reported
         /// as faulty.
         admin_stream_routes: bool = parse::switch("true|false", "false"),
+        /// Certificate (PEM, its chain behind it) of the Admin API. With it, the Admin API and what is served beside it speak
+        /// HTTPS only. The file is read again when it changes.
+        admin_tls_cert: Option<PathBuf> = parse::optional_path("FILE", ""),
+        /// Private key (PEM) of that certificate.
+        admin_tls_key: Option<PathBuf> = parse::optional_path("FILE", ""),
+        /// Authorities (PEM) of client certificates. With them, a client of the Admin API without a certificate that one of
+        /// them has signed is refused in the TLS handshake; it needs the Admin key as well.
+        admin_tls_client_ca: Option<PathBuf> = parse::optional_path("FILE", ""),
+        /// Authorities (PEM) that commands trust when they ask an Admin API over HTTPS. Without it, those of the system. The
+        /// certificate of the instance that runs on the data folder is trusted in any case.
+        admin_ca: Option<PathBuf> = parse::optional_path("FILE", ""),
+        /// Name that the Admin API's certificate must have, for commands; without it, the address that they ask.
+        admin_server_name: Option<String> = parse::optional_text("NAME", ""),
+        /// Certificate (PEM, its chain behind it) that commands present to an Admin API that asks for one.
+        admin_client_cert: Option<PathBuf> = parse::optional_path("FILE", ""),
+        /// Private key (PEM) of that certificate.
+        admin_client_key: Option<PathBuf> = parse::optional_path("FILE", ""),
+    }
+    section "ACME" {
+        /// Names that certificates are ordered for, by ACME, and renewed in time. Each entry is one certificate; several names
+        /// with spaces between share it. They are served by the TLS listeners as `ssls` objects with ids such as
+        /// `acme-shop.example`. `*.shop.example` needs `dns-01`. In the settings file `acme: {email: …, domains: […]}` is the
+        /// same as `acme_email` and `acme_domains`.
+        acme_domains: Vec<Vec<String>> = parse::acme_domains("NAME,…", ""),
+        /// Address that an authority writes to about its certificates.
+        acme_email: Option<String> = parse::email("ADDRESS", ""),
+        /// Authorities, by the URLs of their directories or as `letsencrypt`, `letsencrypt-staging` or `zerossl`. When one
+        /// does not issue a certificate, the next is asked. To order there accepts its terms of service.
+        acme_authorities: Vec<String> = parse::acme_authorities("URL,…", "letsencrypt"),
+        /// Accounts elsewhere that new accounts are bound to, where authorities ask for it (ZeroSSL): id and key (base64url)
+        /// for each of `acme_authorities`, in their order; an empty entry for one that does not. Only from the environment.
+        acme_external_accounts: ExternalAccounts = parse::external_accounts("ID:KEY,…", ""),
+        /// Proofs of control that may be used, the preferred one first: `http-01` (an answer on port 80), `tls-alpn-01` (a
+        /// certificate on port 443), `dns-01` (a record, which needs `acme_dns_hook`).
+        acme_challenges: Vec<ChallengeKind> = parse::acme_challenges("NAME,…", "http-01, tls-alpn-01"),
+        /// Command for `dns-01`. It is run as `FILE present NAME VALUE` to set the TXT record NAME, and as
+        /// `FILE cleanup NAME VALUE` to remove it; it ends with 0 if that is done.
+        acme_dns_hook: Option<PathBuf> = parse::optional_path("FILE", ""),
+        /// Seconds from the end of that command until every name server of the zone has the record.
+        acme_dns_wait_seconds ("acme_dns_wait"): u64 = parse::number::<0, 600>("SECONDS", "10"),
+        /// Names that get a certificate when a client first asks for them in a TLS handshake: names, or `*.shop.example` for
+        /// all of one more label. The first handshake fails; a later one succeeds.
+        acme_on_demand: Vec<String> = parse::acme_names("NAME,…", ""),
+        /// Most certificates that are ordered so.
+        acme_on_demand_limit: usize = parse::size::<1, 100_000>("N", "1000"),
+        /// Authorities (PEM) that the certificates of `acme_authorities` may be signed by. Without it, those of the system.
+        acme_ca: Option<PathBuf> = parse::optional_path("FILE", ""),
+        /// Profile of certificates to ask for, where an authority has several, such as `shortlived`.
+        acme_profile: Option<String> = parse::optional_text("NAME", ""),
     }
     section "Secrets" {
         /// Keys of 16 or 32 bytes with which secrets are encrypted where they are stored (consumers' keys, private keys,
@@ -460,6 +510,8 @@ impl Settings {
     fn check_relations(self, written: &Written, faults: &mut Vec<Fault>) -> Option<Self> {
         self.check_addresses(written, faults);
         self.check_source(written, faults);
+        self.check_admin_tls(written, faults);
+        self.check_acme(written, faults);
         if self.max_header_line_bytes > self.max_head_bytes {
             let reason = "max_header_line_bytes is more than max_head_bytes; lower it or raise that";
             faults
@@ -494,6 +546,43 @@ impl Settings {
             _ => return,
         };
         faults.push(written.fault_of_pair(["source", "resources"], reason.to_owned()));
+    }
+
+    /// Refuses challenges that cannot be answered, and more external accounts than authorities.
+    fn check_acme(&self, written: &Written, faults: &mut Vec<Fault>) {
+        let uses_dns = self.acme_challenges.contains(&ChallengeKind::Dns01);
+        if uses_dns != self.acme_dns_hook.is_some() {
+            let reason = "`dns-01` in acme_challenges and acme_dns_hook go together";
+            faults.push(written.fault_of_pair(["acme_challenges", "acme_dns_hook"], reason.to_owned()));
+        }
+        let wildcard = self.acme_domains.iter().flatten().find(|name| name.starts_with("*."));
+        if let Some(name) = wildcard.filter(|_| !uses_dns) {
+            let reason =
+                format!("`{name}` needs `dns-01` in acme_challenges: no other challenge proves a wildcard");
+            faults.push(written.fault_of_pair(["acme_domains", "acme_challenges"], reason));
+        }
+        if self.acme_external_accounts.count() > self.acme_authorities.len() {
+            let reason = "acme_external_accounts has more entries than acme_authorities";
+            let pair = ["acme_external_accounts", "acme_authorities"];
+            faults.push(written.fault_of_pair(pair, reason.to_owned()));
+        }
+    }
+
+    /// Refuses certificates of the Admin API without their keys, and authorities of clients without HTTPS.
+    fn check_admin_tls(&self, written: &Written, faults: &mut Vec<Fault>) {
+        let mut check = |is_wrong: bool, pair: [&'static str; 2], reason: &str| {
+            if is_wrong {
+                faults.push(written.fault_of_pair(pair, reason.to_owned()));
+            }
+        };
+        let both = "a certificate and its private key go together";
+        let is_odd = |one: &Option<PathBuf>, other: &Option<PathBuf>| one.is_some() != other.is_some();
+        check(is_odd(&self.admin_tls_cert, &self.admin_tls_key), ["admin_tls_cert", "admin_tls_key"], both);
+        let pair = ["admin_client_cert", "admin_client_key"];
+        check(is_odd(&self.admin_client_cert, &self.admin_client_key), pair, both);
+        let without_https = self.admin_tls_client_ca.is_some() && self.admin_tls_cert.is_none();
+        let reason = "client certificates need HTTPS; set admin_tls_cert and admin_tls_key too";
+        check(without_https, ["admin_tls_client_ca", "admin_tls_cert"], reason);
     }
 
     /// The source of resources, with `auto` resolved.

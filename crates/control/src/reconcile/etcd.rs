@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use model::{Change, Policy, Written};
 
-use super::source::{Source, SourceFacts, Wake};
+use super::source::{ClusterAccess, Source, SourceFacts, Wake};
 use super::versions::VersionList;
 use super::whole::{Differing, Terms, WholeRefused};
 use super::write::{Done, Refused};
@@ -29,6 +29,11 @@ impl Source for EtcdSource {
     fn facts(&self) -> SourceFacts {
         let identity = format!("etcd {}", self.space.prefix());
         SourceFacts { identity, has_revisions: true, logs_faults: false }
+    }
+
+    fn cluster(&self) -> Option<ClusterAccess> {
+        let prefix = self.space.prefix().to_owned();
+        Some(ClusterAccess { etcd: self.etcd.clone(), prefix, runtime: self.handle() })
     }
 
     fn load(&mut self, reconciler: &mut Reconciler, wake: Wake) -> Result<(), LoadError> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use model::{Change, Fault, Key, Kind, Policy, Snapshot, Written};
 
 use super::source::{Source, SourceFacts, Wake};
-use super::{LoadError, Reconciler, Refused};
+use super::{ControlLoop, LoadError, Reconciler, Refused};
 use crate::source::file::{Document, FileFault, FileSource};
 
 /// A declarative file; the Admin API only reads.
@@ -116,17 +116,21 @@ impl Reconciler {
     fn changes(&self, document: &Document, revision: u64) -> Vec<Change> {
         let mut changes = Vec::new();
         let mut present: HashSet<&Key> = HashSet::with_capacity(document.objects.len());
-        for object in document.objects.iter().chain(&document.stand_ins) {
-            present.insert(&object.key);
-            let before = self.written(&object.key);
-            if before.is_none_or(|before| before.text != object.text) {
+        let of_file = document.objects.iter().chain(&document.stand_ins);
+        let of_file = of_file.map(|object| (&object.key, &object.text));
+        for (key, text) in of_file.chain(self.parts.beside_file.iter().map(|(key, text)| (key, text))) {
+            if !present.insert(key) {
+                continue;
+            }
+            let before = self.written(key);
+            if before.is_none_or(|before| before.text != *text) {
                 let written = Written {
-                    key: object.key.clone(),
-                    text: Arc::clone(&object.text),
+                    key: key.clone(),
+                    text: Arc::clone(text),
                     created_index: before.map_or(revision, |before| before.created_index),
                     modified_index: revision,
                 };
-                changes.push(Change { key: object.key.clone(), written: Some(written) });
+                changes.push(Change { key: key.clone(), written: Some(written) });
             }
         }
         let good = Kind::ALL.into_iter().flat_map(|kind| self.snapshot.iter(kind)).map(|object| object.key());
@@ -136,6 +140,14 @@ impl Reconciler {
         let gone = gone.into_iter().filter(|key| !document.unclear.contains(&key.kind));
         changes.extend(gone.map(|key| Change { key: key.clone(), written: None }));
         changes
+    }
+}
+
+impl ControlLoop {
+    /// Brings the objects that are kept beside the file into force, in place of those before. Other sources ignore them.
+    pub(crate) fn set_beside_file(&mut self, objects: Vec<(Key, Arc<str>)>) {
+        self.reconciler.parts.beside_file = objects;
+        self.source.reload(&mut self.reconciler);
     }
 }
 

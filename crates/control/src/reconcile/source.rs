@@ -9,6 +9,7 @@ use super::whole::{Differing, Terms, WholeRefused};
 use super::write::{Done, Refused};
 use super::{Flow, LoadError, Reconciler, Signed};
 use crate::plan::Plan;
+use crate::source::etcd::SharedEtcd;
 use crate::source::store::{StoreError, Version};
 
 /// Facts about a source that do not change while it is used.
@@ -20,6 +21,16 @@ pub(crate) struct SourceFacts {
     pub(crate) has_revisions: bool,
     /// Whether it logs the faults of its objects itself, with their lines.
     pub(crate) logs_faults: bool,
+}
+
+/// The way to state that all instances of a cluster share, beside their configuration.
+pub(crate) struct ClusterAccess {
+    /// The client.
+    pub(crate) etcd: SharedEtcd,
+    /// The prefix of the objects.
+    pub(crate) prefix: String,
+    /// The runtime of the client's tasks.
+    pub(crate) runtime: tokio::runtime::Handle,
 }
 
 /// Wakes the reconciling thread, which then calls [`Source::take_updates`].
@@ -58,6 +69,11 @@ pub(crate) trait Source: Send {
     /// The source cannot be opened again.
     fn catch_up(&mut self, _reconciler: &mut Reconciler) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    /// The cluster that shares this source; none if no other instance writes it.
+    fn cluster(&self) -> Option<ClusterAccess> {
+        None
     }
 
     /// Why it does not take what the defaults refuse, and what to do instead.

@@ -134,7 +134,7 @@ async fn seal(stream: TcpStream, host: String, tls: TlsConnector) -> Result<Box<
 
 /// Connects to the first address that answers, if the policy allows all of them. Otherwise a name could lead to a
 /// forbidden address at some lookups only.
-async fn connect(host: &str, port: u16, policy: &OutboundPolicy) -> Result<TcpStream, String> {
+pub(crate) async fn connect(host: &str, port: u16, policy: &OutboundPolicy) -> Result<TcpStream, String> {
     let found = tokio::net::lookup_host((host, port)).await;
     let addresses: Vec<SocketAddr> = found
         .map_err(|error| format!("the name {host} cannot be looked up: {error}"))?

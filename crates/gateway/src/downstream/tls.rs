@@ -68,6 +68,7 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
             bump(&status.tls_failed, 1);
             tracing::debug!(%peer, %reason, "a TLS handshake failed");
         }
+        Some(Err(AcceptFault::ChallengeAnswered)) => bump(&status.tls_full, 1),
         Some(Err(AcceptFault::Gone)) => bump(&status.tls_failed, 1),
         None => {
             bump(&status.tls_failed, 1);

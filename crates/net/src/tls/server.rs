@@ -2,6 +2,7 @@
 //! under that site's certificates and policy. `table` finds sites, `site` is one of them, `client_policy` judges clients'
 //! certificates, `tickets` makes sessions resumable. It sets no deadline: the caller drops it.
 
+mod challenge;
 pub mod client_policy;
 mod settings;
 pub mod site;
@@ -22,6 +23,7 @@ use super::stream::{TlsStream, with_scratch};
 use crate::env::Stream;
 use site::Site;
 
+pub use challenge::{ChallengeIdentity, Orders};
 pub use settings::{ServerSettings, ServerTls, Versions};
 pub use table::SiteTable;
 pub use tickets::TicketSecret;
@@ -79,6 +81,8 @@ pub enum AcceptFault {
     },
     /// The client went away.
     Gone,
+    /// The client was an authority that has checked a challenge; nothing follows.
+    ChallengeAnswered,
     /// The handshake failed, for this reason; the client was sent an alert.
     Refused(String),
 }
@@ -119,6 +123,14 @@ pub async fn accept(
     drop(received);
     let table = sites();
     let name = hello.client_hello().server_name().map(str::to_owned);
+    if challenge::is_challenge(&hello.client_hello()) {
+        return Err(challenge::answer(hello, name, tls, stream, left).await);
+    }
+    if let (Some(orders), Some(name)) = (tls.orders(), name.as_deref())
+        && table.find(Some(name), None).is_none()
+    {
+        orders.missing(&name.to_ascii_lowercase());
+    }
     let Some(site) = table.find(name.as_deref(), tls.fallback_name()) else {
         refuse(&mut stream, ALERT_UNRECOGNIZED_NAME).await;
         let name = name.as_deref().unwrap_or("none");

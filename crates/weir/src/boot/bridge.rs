@@ -11,11 +11,13 @@ use gateway::compile::Compiler;
 use gateway::engine::{Engine, EngineConfig};
 use gateway::observe::log_writer::LogWriter;
 use gateway::runtime::Runtime;
+use model::acme::Challenges;
 use model::report::{
     Explain, ExplainQuestion, ListenerReport, Listening, LogLevel, MetricsText, NodeHealth, Readiness,
     UpstreamHealth, WorkerRevision, WorkerRevisions,
 };
 use model::{Applied, Fault};
+use net::tls::server::{ChallengeIdentity, Orders};
 use serde_json::Value;
 
 use super::metrics;
@@ -98,6 +100,26 @@ impl Publisher for Bridge {
             kept: fault.kept,
         };
         faults.into_iter().map(fault).collect()
+    }
+}
+
+/// The part of control that orders certificates, as TLS handshakes meet it.
+pub(super) fn orders(challenges: &Arc<Challenges>) -> Arc<dyn Orders> {
+    Arc::new(ControlOrders(Arc::clone(challenges)))
+}
+
+#[derive(Debug)]
+struct ControlOrders(Arc<Challenges>);
+
+impl Orders for ControlOrders {
+    fn challenge(&self, name: &str) -> Option<ChallengeIdentity> {
+        let found = self.0.certificate(name)?;
+        Some(ChallengeIdentity { certificate: found.certificate.clone(), key: found.key.clone() })
+    }
+
+    fn missing(&self, name: &str) {
+        // The handshake fails in any case; control counts and logs the rest.
+        let _ = self.0.ask(name);
     }
 }
 

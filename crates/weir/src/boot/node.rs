@@ -10,6 +10,7 @@ use control::source::store::{DirectoryLock, Instance, InstanceListener};
 use control::{Control, ControlConfig, SystemClock};
 use gateway::engine::{Engine, EngineConfig};
 use gateway::observe::log_writer::LogWriter;
+use model::acme::Challenges;
 use net::tls::server::ServerTls;
 
 use super::bridge::{self, Bridge, Gateway};
@@ -61,7 +62,8 @@ impl Node {
         let lines = sockets.lines();
         let access_log = options::access_log(&settings)?;
         let log_writer: Option<LogWriter> = access_log.as_ref().map(|(_, writer)| writer.clone());
-        let mut engine_options = options::engine(&settings);
+        let challenges = Arc::new(Challenges::default());
+        let mut engine_options = options::engine(&settings, &challenges);
         let https = sockets.proxy.iter().find(|listener| listener.wanted().protocols.tls);
         if let Some(listener) = https {
             engine_options.https_port = listener.address().port();
@@ -69,7 +71,10 @@ impl Node {
         let engine_options = Arc::new(engine_options);
         let tls =
             ServerTls::new(&options::tls(&settings)).map_err(anyhow::Error::msg).context("cannot use TLS")?;
-        let tls = Arc::new(tls);
+        let tls = match &engine_options.challenges {
+            Some(challenges) => Arc::new(tls.with_orders(bridge::orders(challenges))),
+            None => Arc::new(tls),
+        };
         let gateway = Arc::new(Gateway::default());
         let services = services(&settings)?;
         let secrets = secrets(&settings);
@@ -99,6 +104,8 @@ impl Node {
             sealer,
             secrets,
             ready_with_faults: settings.ready_with_faults,
+            acme: options::acme(&settings),
+            challenges,
         })?;
         let workers = settings.workers;
         let engine = gateway.start(|runtime| EngineConfig {
@@ -128,7 +135,7 @@ impl Node {
             if predecessor.is_some() {
                 lock.announce()?;
             }
-            tell_where(lock, &sockets.spare);
+            tell_where(lock, &settings, &sockets.spare);
         }
         if let Some(predecessor) = predecessor {
             predecessor.serving();
@@ -186,7 +193,7 @@ impl Node {
     pub(super) fn announce(&self) -> std::io::Result<()> {
         let Some(lock) = &self.lock else { return Ok(()) };
         lock.announce()?;
-        tell_where(lock, &self.spare);
+        tell_where(lock, &self.settings, &self.spare);
         Ok(())
     }
 
@@ -205,9 +212,16 @@ impl Node {
 }
 
 /// Writes the addresses of the control side into the lock, for commands that look for this instance.
-fn tell_where(lock: &DirectoryLock, sockets: &[(&'static str, SocketAddr, TcpListener)]) {
+fn tell_where(
+    lock: &DirectoryLock,
+    settings: &Settings,
+    sockets: &[(&'static str, SocketAddr, TcpListener)],
+) {
     let listener = |(name, _, socket): &(&'static str, SocketAddr, TcpListener)| {
-        Some(InstanceListener { name: (*name).to_owned(), address: socket.local_addr().ok()? })
+        let certificate = settings.admin_tls_cert.as_ref().filter(|_| *name == "admin");
+        // Commands may be run in another folder.
+        let certificate = certificate.and_then(|path| std::path::absolute(path).ok());
+        Some(InstanceListener { name: (*name).to_owned(), address: socket.local_addr().ok()?, certificate })
     };
     if let Err(error) = Instance::announce(lock, sockets.iter().filter_map(listener).collect()) {
         tracing::warn!(%error, "commands will not find this instance by its data folder; name it with --admin or --control");

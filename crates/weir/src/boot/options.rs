@@ -2,9 +2,12 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
-use control::{AdminConfig, AdminKey};
+use control::acme::{AcmeConfig, Authority, OnDemandConfig};
+use control::{AdminConfig, AdminKey, TlsFiles};
 use exchange::client_address::RealIpOptions;
 use exchange::options::ForwardOptions;
 use exchange::options::Timeouts;
@@ -12,13 +15,15 @@ use exchange::options::{Http2Limits, Limits, Options};
 use gateway::observe::access_log::{self, AccessLog, Format, JsonField};
 use gateway::observe::log_writer::{LogWriter, Target};
 use message::HeadLimits;
+use model::acme::Challenges;
+use model::outbound::OutboundPolicy;
 use net::tls::server::ServerSettings;
 use router::vars::Template;
 
 use crate::settings::{AccessLogFormat, LogTarget, MemoryLimit, Overload, Settings};
 
 /// The options of the engine.
-pub(super) fn engine(settings: &Settings) -> Options {
+pub(super) fn engine(settings: &Settings, challenges: &Arc<Challenges>) -> Options {
     Options {
         path: settings.shared().path.into(),
         real_ip: RealIpOptions {
@@ -40,6 +45,7 @@ pub(super) fn engine(settings: &Settings) -> Options {
             tunnel_idle_ms: settings.tunnel_idle_timeout_ms,
         },
         pin: settings.pin,
+        challenges: acme(settings).is_some().then(|| Arc::clone(challenges)),
         https_port: settings.proxy_tls.first().map_or(HTTPS_PORT, SocketAddr::port),
     }
 }
@@ -117,7 +123,35 @@ pub(super) fn admin(settings: &Settings, keys: Vec<AdminKey>) -> AdminConfig {
         emulated_version: settings.admin_emulated_version.clone(),
         stream_routes: settings.admin_stream_routes,
         memory_limit_bytes: memory_limit_bytes(settings),
+        tls: settings.admin_tls_cert.clone().zip(settings.admin_tls_key.clone()).map(|(certificate, key)| {
+            TlsFiles { certificate, key, client_ca: settings.admin_tls_client_ca.clone() }
+        }),
     }
+}
+
+/// Certificates to order, if there are any.
+pub(super) fn acme(settings: &Settings) -> Option<AcmeConfig> {
+    if settings.acme_domains.is_empty() && settings.acme_on_demand.is_empty() {
+        return None;
+    }
+    let authority = |(index, directory): (usize, &String)| Authority {
+        directory: directory.clone(),
+        external_account: settings.acme_external_accounts.reveal(index),
+    };
+    let on_demand =
+        OnDemandConfig { allow: settings.acme_on_demand.clone(), limit: settings.acme_on_demand_limit };
+    Some(AcmeConfig {
+        email: settings.acme_email.clone(),
+        certificates: settings.acme_domains.clone(),
+        authorities: settings.acme_authorities.iter().enumerate().map(authority).collect(),
+        challenges: settings.acme_challenges.clone(),
+        dns_hook: settings.acme_dns_hook.clone(),
+        dns_wait: Duration::from_secs(settings.acme_dns_wait_seconds),
+        ca: settings.acme_ca.clone(),
+        profile: settings.acme_profile.clone(),
+        on_demand: Some(on_demand).filter(|on_demand| !on_demand.allow.is_empty()),
+        policy: OutboundPolicy { allow: settings.outbound_allow.clone() },
+    })
 }
 
 /// The access log, if it is on.

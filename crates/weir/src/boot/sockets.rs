@@ -80,7 +80,11 @@ pub(super) fn bind(settings: &Settings, mut inherited: Vec<Socket>) -> anyhow::R
             None => TcpListener::bind(address).with_context(|| cannot_listen(name, address))?,
         };
         spare.push((name, address, listener.try_clone()?));
-        reports.push(ListenerReport { name, address: listener.local_addr()?, protocols: vec!["http1"] });
+        let protocols = match (name, &settings.admin_tls_cert) {
+            ("admin", Some(_)) => vec!["tls", "http1"],
+            _ => vec!["http1"],
+        };
+        reports.push(ListenerReport { name, address: listener.local_addr()?, protocols });
         Ok(Some(listener))
     };
     let control = Listeners {

@@ -60,6 +60,7 @@ pub(super) fn parse(
     };
     let mut draft = Draft::new(path, environment, faults);
     section(&mut draft, "", &root);
+    admin::finish(&mut draft);
     deployment::finish(&mut draft);
     listeners::finish(&mut draft);
     logs::finish(&mut draft);

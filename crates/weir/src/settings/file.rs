@@ -39,7 +39,8 @@ pub(crate) fn kind_of(text: &str) -> FileKind {
 
 /// Whether no key is a setting and one is a typing error of a kind of object (`route:` for `routes:`), not of a setting.
 fn names_misspelt_resource(keys: &[String]) -> bool {
-    let is_setting = |key: &str| SETTINGS.iter().any(|setting| setting.is_called(key));
+    let is_setting =
+        |key: &str| GROUPS.contains(&key) || SETTINGS.iter().any(|setting| setting.is_called(key));
     let is_resource = |key: &str| {
         misspelt(key, RESOURCE_KEYS).is_some()
             && misspelt(key, SETTINGS.iter().map(Setting::shown_name)).is_none()
@@ -115,12 +116,31 @@ fn settings(path: &Path, text: &str, faults: &mut Vec<Fault>) -> Written {
             fault(line, "", "a setting's name is a plain word".to_owned());
             continue;
         };
-        match entry(&name, value) {
-            Ok((setting, values)) => written.insert(setting, values, place(path, line)),
-            Err(reason) => fault(line, &name, reason),
+        for (name, line, value) in ungrouped(name, line, value) {
+            match value.and_then(|value| entry(&name, value)) {
+                Ok((setting, values)) => written.insert(setting, values, place(path, line)),
+                Err(reason) => fault(line, &name, reason),
+            }
         }
     }
     written
+}
+
+/// A name, its line, and its value or a fault.
+type Named<'v, 'y> = (String, usize, Result<&'v MarkedYaml<'y>, String>);
+
+/// The settings of a group that is written as a map, such as `acme: {email: …}`; any other setting as it is.
+fn ungrouped<'v, 'y>(name: String, line: usize, value: &'v MarkedYaml<'y>) -> Vec<Named<'v, 'y>> {
+    let group = GROUPS.contains(&name.as_str()).then(|| value.data.as_mapping()).flatten();
+    let Some(entries) = group else { return vec![(name, line, Ok(value))] };
+    let entry = |(key, value): (&MarkedYaml<'y>, &'v MarkedYaml<'y>)| {
+        let line = key.span.start.line();
+        match scalar_text(key) {
+            Some(key) => (format!("{name}_{key}"), line, Ok(value)),
+            None => (name.clone(), line, Err("a setting's name is a plain word".to_owned())),
+        }
+    };
+    entries.iter().map(entry).collect()
 }
 
 /// The setting called `name` and the texts of its value.
@@ -211,6 +231,9 @@ const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// Top-level keys that only a `config.yaml` of APISIX has (contract 2.2).
 const APISIX_KEYS: [&str; 4] = ["apisix", "deployment", "nginx_config", "plugin_attr"];
+
+/// Prefixes of settings that may be written as one map.
+const GROUPS: [&str; 1] = ["acme"];
 
 /// Top-level keys of a resources file (contract 2.2).
 const RESOURCE_KEYS: [&str; 13] = [

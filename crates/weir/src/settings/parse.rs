@@ -2,6 +2,7 @@
 //! `localhost`.
 
 mod access_log_format;
+mod acme;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -22,6 +23,9 @@ use super::values::{
 };
 use super::written::Given;
 pub(super) use access_log_format::access_log_format;
+pub(super) use acme::{
+    acme_authorities, acme_challenges, acme_domains, acme_names, email, external_accounts,
+};
 
 /// Any number of listening addresses, or `off`.
 pub(super) fn listeners(given: &Given) -> Result<Vec<SocketAddr>, String> {

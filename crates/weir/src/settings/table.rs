@@ -59,7 +59,8 @@ impl Setting {
     /// file of APISIX, which has no other place for them.
     #[must_use]
     pub(crate) fn is_secret(&self) -> bool {
-        ["admin_key", "admin_keys", "encryption_keyring", "etcd_password"].contains(&self.name)
+        ["acme_external_accounts", "admin_key", "admin_keys", "encryption_keyring", "etcd_password"]
+            .contains(&self.name)
     }
 }
 

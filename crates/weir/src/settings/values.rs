@@ -146,3 +146,31 @@ impl fmt::Debug for Keyring {
         write!(out, "({} keys)", self.0.len())
     }
 }
+
+/// Accounts elsewhere that accounts at authorities are bound to, in the order of the authorities. Their keys are never part
+/// of `Debug` output.
+#[derive(Clone, Default, Eq, PartialEq)]
+pub(crate) struct ExternalAccounts(Vec<Option<(String, Vec<u8>)>>);
+
+impl ExternalAccounts {
+    pub(super) fn new(accounts: Vec<Option<(String, Vec<u8>)>>) -> Self {
+        Self(accounts)
+    }
+
+    /// The number of entries, empty ones included.
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Id and key of the account for the authority with that index.
+    #[must_use]
+    pub(crate) fn reveal(&self, index: usize) -> Option<(String, Vec<u8>)> {
+        self.0.get(index).cloned().flatten()
+    }
+}
+
+impl fmt::Debug for ExternalAccounts {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "({} accounts)", self.0.len())
+    }
+}

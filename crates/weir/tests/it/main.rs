@@ -1,7 +1,9 @@
 //! Integration tests: the real binary on free ports, between clients and origins of `testkit`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+mod acme;
 mod admin;
+mod admin_https;
 mod admin_settings;
 mod apisix_config;
 mod authorization;

@@ -26,6 +26,9 @@ pub struct InstanceListener {
     pub name: String,
     /// The address, with the real port where the setting asked for port 0.
     pub address: SocketAddr,
+    /// The certificate (PEM file) that it presents; none where it speaks plain HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<PathBuf>,
 }
 
 /// The content of the file.
@@ -68,8 +71,16 @@ impl Instance {
 
     /// The address to connect to for the listener of that name; none if it is off, or not announced.
     pub fn address(&self, name: &str) -> Option<SocketAddr> {
-        let listener = self.listeners.iter().flatten().find(|listener| listener.name == name)?;
-        Some(reachable(listener.address))
+        Some(reachable(self.listener(name)?.address))
+    }
+
+    /// The certificate that the listener of that name presents; none if it speaks plain HTTP or has not said.
+    pub fn certificate(&self, name: &str) -> Option<&Path> {
+        self.listener(name)?.certificate.as_deref()
+    }
+
+    fn listener(&self, name: &str) -> Option<&InstanceListener> {
+        self.listeners.iter().flatten().find(|listener| listener.name == name)
     }
 }
 
@@ -106,7 +117,7 @@ mod tests {
     use super::*;
 
     fn listener(name: &str, address: &str) -> InstanceListener {
-        InstanceListener { name: name.to_owned(), address: address.parse().unwrap() }
+        InstanceListener { name: name.to_owned(), address: address.parse().unwrap(), certificate: None }
     }
 
     #[test]

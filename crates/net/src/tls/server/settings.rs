@@ -12,6 +12,7 @@ use rustls::server::{NoServerSessionStorage, ServerConfig, WebPkiClientVerifier}
 use rustls::{KeyLog, NoKeyLog, SupportedProtocolVersion, version};
 
 use super::Alpn;
+use super::challenge::Orders;
 use super::site::{Site, SiteKeys};
 use super::tickets::{PolicyTicketer, TicketKeys, TicketSecret};
 use crate::tls::{names, provider};
@@ -108,6 +109,8 @@ pub struct ServerTls {
     tickets: Option<Arc<TicketKeys>>,
     key_log: Arc<dyn KeyLog>,
     prefers_own_order: bool,
+    /// None where no certificates are ordered.
+    orders: Option<Arc<dyn Orders>>,
 }
 
 impl ServerTls {
@@ -138,7 +141,19 @@ impl ServerTls {
             tickets: settings.session_tickets.then(TicketKeys::random).transpose()?.map(Arc::new),
             key_log,
             prefers_own_order: settings.ciphers.is_some(),
+            orders: None,
         })
+    }
+
+    /// Lets handshakes ask `orders` for answers to challenges, and tell it of names without a site.
+    #[must_use]
+    pub fn with_orders(mut self, orders: Arc<dyn Orders>) -> ServerTls {
+        self.orders = Some(orders);
+        self
+    }
+
+    pub(super) fn orders(&self) -> Option<&dyn Orders> {
+        self.orders.as_deref()
     }
 
     /// The secrets that tickets are encrypted with, for a process that takes over; none where there are no tickets.

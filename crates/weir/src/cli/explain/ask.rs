@@ -17,6 +17,7 @@ pub(super) fn ask(control: SocketAddr, question: &Question) -> Result<Value, Fai
         fields: &[],
         body: &body,
         patience: PATIENCE,
+        tls: None,
     };
     let answer = ask_node(control, &question)?;
     let reason = match (answer.status, &answer.body) {

@@ -1,6 +1,6 @@
 //! Access to the Admin API: `deployment.admin`. Makes no key.
 
-use super::draft::{Draft, Spot};
+use super::draft::{At, Draft, Spot};
 use super::tree::{Content, Node};
 
 /// `deployment.admin.admin_key`: a list of keys with roles. An empty key is replaced by a random one, as without the
@@ -87,14 +87,63 @@ pub(super) fn admin_api_version(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     }
 }
 
-/// `deployment.admin.https_admin`: refused without TLS, because the key must not travel in plain text.
+/// HTTPS of the Admin API in a `config.yaml`, which several keys define together.
+#[derive(Default)]
+pub(super) struct AdminTls {
+    /// Where `https_admin` is on.
+    https: Option<At>,
+    /// The setting, where it is written, and the file.
+    files: Vec<(&'static str, At, String)>,
+}
+
+/// `deployment.admin.https_admin`.
 pub(super) fn https_admin(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     if draft.switch(spot) == Some(true) {
-        let reason = "this version has no TLS yet; write `false`, and bind `admin_listen` to 127.0.0.1 or end TLS \
-                      in front of it";
-        draft.fault(spot.key, spot.node.line, reason.to_owned());
+        draft.admin_tls.https = Some(spot.at());
     }
 }
+
+/// `deployment.admin.admin_api_mtls`: files that count with `https_admin`. An empty text is none, as in the samples.
+pub(super) fn admin_api_mtls(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    super::listeners::names(draft, spot, &MTLS_FILES.map(|(name, _)| name));
+    for (name, setting) in MTLS_FILES {
+        let Some(node) = spot.node.get(name).filter(|node| node.text() != Some("")) else { continue };
+        let spot = Spot { key: &format!("{}.{name}", spot.key), node };
+        if let Some(path) = draft.text(&spot).map(|path| draft.beneath_home(path)) {
+            draft.admin_tls.files.push((setting, spot.at(), path));
+        }
+    }
+}
+
+/// Settles HTTPS of the Admin API.
+pub(super) fn finish(draft: &mut Draft<'_>) {
+    let AdminTls { https, files } = std::mem::take(&mut draft.admin_tls);
+    match https {
+        Some(at) => {
+            let has = |setting: &str| files.iter().any(|(found, ..)| *found == setting);
+            if !has("admin_tls_cert") || !has("admin_tls_key") {
+                let reason = "needs `admin_api_mtls` with `admin_ssl_cert` and `admin_ssl_cert_key`";
+                return draft.fault(&at.key, at.line, reason.to_owned());
+            }
+            for (setting, at, path) in files {
+                draft.set_one(&at, setting, path);
+            }
+        }
+        None => {
+            if let Some((_, at, _)) = files.first() {
+                let reason = "has no effect without `https_admin: true`".to_owned();
+                draft.remark(&at.key, at.line, reason);
+            }
+        }
+    }
+}
+
+/// The files of `admin_api_mtls` and their settings.
+const MTLS_FILES: [(&str, &str); 3] = [
+    ("admin_ssl_cert", "admin_tls_cert"),
+    ("admin_ssl_cert_key", "admin_tls_key"),
+    ("admin_ssl_ca_cert", "admin_tls_client_ca"),
+];
 
 /// `apisix.enable_server_tokens`: when off, the version is left out.
 pub(super) fn server_tokens(draft: &mut Draft<'_>, spot: &Spot<'_>) {

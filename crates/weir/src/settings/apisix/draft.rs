@@ -8,6 +8,7 @@ use super::super::remark::{Remark, Remarks};
 use super::super::table::Setting;
 use super::super::written::Written;
 use super::super::{Environment, SETTINGS};
+use super::admin::AdminTls;
 use super::deployment::Deployment;
 use super::listeners::Listening;
 use super::logs::AccessLog;
@@ -32,6 +33,7 @@ pub(super) struct At {
 pub(super) struct Draft<'a> {
     pub(super) path: &'a Path,
     pub(super) environment: &'a Environment<'a>,
+    pub(super) admin_tls: AdminTls,
     pub(super) deployment: Deployment,
     pub(super) listening: Listening,
     pub(super) access_log: AccessLog,
@@ -56,6 +58,7 @@ impl<'a> Draft<'a> {
         Draft {
             path,
             environment,
+            admin_tls: AdminTls::default(),
             deployment: Deployment::default(),
             listening: Listening::default(),
             access_log: AccessLog::default(),

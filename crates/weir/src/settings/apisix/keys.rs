@@ -136,8 +136,8 @@ pub(super) const KEYS: &[Key] = &[
     key("deployment.admin.enable_admin_cors", Setting("admin_cors"), ""),
     key("deployment.admin.enable_admin_ui", Same("false"), "there is no dashboard yet"),
     key("deployment.admin.admin_api_version", Honour(admin::admin_api_version), "`v3`; another one is refused"),
-    key("deployment.admin.https_admin", Honour(admin::https_admin), "`true` is refused: there is no TLS yet"),
-    key("deployment.admin.admin_api_mtls", Ignore, "there is no TLS yet"),
+    key("deployment.admin.https_admin", Honour(admin::https_admin), "`true`: HTTPS with the files of `admin_api_mtls`, which must be there"),
+    key("deployment.admin.admin_api_mtls", Honour(admin::admin_api_mtls), "`admin_tls_cert`, `admin_tls_key` and `admin_tls_client_ca`, with `https_admin`"),
     key("deployment.etcd", Honour(deployment::etcd), "the `etcd_` settings, where the provider is etcd or none is named"),
     key("deployment.certs", Ignore, "data planes ask etcd themselves"),
 

@@ -4,6 +4,35 @@ use super::super::parse;
 use super::{check, gives, read, refused, told};
 
 #[test]
+fn admin_https_takes_its_files() {
+    let admin = |text: &str| format!("deployment:\n  admin:\n    {text}\n");
+    gives(
+        &admin(
+            "https_admin: true\n    admin_api_mtls: {admin_ssl_cert: /c.pem, admin_ssl_cert_key: k.pem, admin_ssl_ca_cert: ''}",
+        ),
+        &["admin_tls_cert Some(\"/c.pem\")", "admin_tls_key Some(\"k.pem\")"],
+    );
+    gives(
+        &admin(
+            "https_admin: on\n    admin_api_mtls: {admin_ssl_cert: /c, admin_ssl_cert_key: /k, admin_ssl_ca_cert: /a}",
+        ),
+        &["admin_tls_cert Some(\"/c\")", "admin_tls_key Some(\"/k\")", "admin_tls_client_ca Some(\"/a\")"],
+    );
+    gives(
+        &admin("https_admin: false\n    admin_api_mtls: {admin_ssl_cert: '', admin_ssl_cert_key: ''}"),
+        &[],
+    );
+    told(
+        &admin("admin_api_mtls: {admin_ssl_cert: /c, admin_ssl_cert_key: /k}"),
+        &["3: deployment.admin.admin_api_mtls.admin_ssl_cert: warning: has no effect"],
+    );
+    refused(
+        &admin("https_admin: true\n    admin_api_mtls: {admin_ssl_cert: /c}"),
+        &["3: deployment.admin.https_admin: needs `admin_api_mtls` with"],
+    );
+}
+
+#[test]
 fn admin_keys_and_networks() {
     let admin = |text: &str| format!("deployment:\n  admin:\n    {text}\n");
     check(

@@ -108,10 +108,6 @@ fn admin_control_and_metrics_listeners() {
 #[test]
 fn missing_features_are_reported_or_refused() {
     refused(
-        "deployment:\n  admin:\n    https_admin: true\n",
-        &["3: deployment.admin.https_admin: this version has no TLS yet"],
-    );
-    refused(
         "apisix: {proxy_protocol: {listen_http_port: 1}}",
         &["1: apisix.proxy_protocol: there is no PROXY"],
     );
