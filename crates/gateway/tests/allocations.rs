@@ -382,6 +382,7 @@ fn engine_in_front_of(node: SocketAddr) -> (Engine, SocketAddr) {
             limits: Limits::default(),
             upstream_timeouts: Timeouts::default(),
             pin: false,
+            https_port: 9443,
         }),
         workers: 1,
         runtime,
