@@ -87,17 +87,13 @@ fn streams_share_one_connection() {
     let mut client = Client::connect(weir.proxy());
     let responses: Vec<_> =
         (0..STREAMS).map(|number| client.start(request("GET", &format!("/{number}")), true).0).collect();
-    client.run(async {
-        tokio::task::spawn_blocking({
-            let go = go.clone();
-            move || {
-                origin.wait_for_requests(STREAMS);
-                go.set();
-                origin
-            }
-        })
-        .await
-        .unwrap();
+    let _origin = client.run(async {
+        let wait = move || {
+            origin.wait_for_requests(STREAMS);
+            go.set();
+            origin
+        };
+        tokio::task::spawn_blocking(wait).await.unwrap()
     });
     for (number, response) in responses.into_iter().enumerate() {
         let answer = client.run(super::client::whole(response)).unwrap();

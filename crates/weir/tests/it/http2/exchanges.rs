@@ -55,7 +55,7 @@ fn node_sees_a_request_of_http_1() {
         assert!(text.contains(&format!("\r\n{line}\r\n")), "{line} is not in {text}");
     }
     assert!(!text.to_ascii_lowercase().contains("\r\nte:"), "{text}");
-    assert_eq!(text.matches("Host:").count() + text.matches("host:").count(), 1, "{text}");
+    assert_eq!(text.to_ascii_lowercase().matches("\r\nhost:").count(), 1, "{text}");
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn request_without_authority_is_refused() {
 #[test]
 fn preface_is_refused_where_http_2_is_off() {
     let origin = Origin::answering("served");
-    let weir = in_front_of_with(&origin, &["--http2", "false"]);
+    let weir = builder(&everything_to(origin.address(), "")).settings("http2: false\n").start();
     let text = testkit::raw_exchange(weir.proxy(), &[raw::PREFACE, &frame(4, 0, 0, &[])].concat());
     assert!(text.starts_with(b"HTTP/1.1 505 "), "{}", String::from_utf8_lossy(&text));
     assert_eq!(weir.get("/").status, 200);
