@@ -28,6 +28,7 @@ mod fail_closed;
 mod file_source;
 mod framing;
 mod hardening;
+mod http2;
 mod instances;
 mod lab;
 mod listeners;

@@ -121,9 +121,9 @@ impl Serving {
             }
         }
         let ended = self.settle(cx);
-        if ended.is_pending() && !self.link.engine().output().is_empty() {
-            // Frames about the end of the connection.
-            self.flush(cx);
+        if ended.is_pending() && self.flush(cx) {
+            // Frames about the end of the connection: it may be over now.
+            return self.settle(cx);
         }
         ended
     }
