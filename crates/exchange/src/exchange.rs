@@ -39,6 +39,7 @@ use body::ReadBody;
 
 use crate::client_address::ClientAddress;
 use crate::failure::Failure;
+use crate::grpc;
 use crate::local::Local;
 use crate::plugin::state::RequestStates;
 use crate::plugin::upstream_ref::UpstreamRef;
@@ -64,6 +65,8 @@ pub struct Exchange {
     pub request_id: Option<Box<str>>,
     /// Sizes and origin of the messages.
     pub stats: Stats,
+    /// The facts of a gRPC call; none for other requests, and for clients that speak HTTP/1.
+    pub grpc: Option<grpc::Call>,
     /// The target of the request, and how it is forwarded.
     pub target: Target,
     /// The client: the peer, or the one that a trusted peer named.
@@ -146,6 +149,7 @@ impl Exchange {
             params: Params::default(),
             request_id: None,
             stats: Stats::default(),
+            grpc: None,
             target: Target::default(),
             client: ClientAddress::default(),
             decision: Decision::default(),
@@ -173,6 +177,7 @@ impl Exchange {
             params,
             request_id,
             stats,
+            grpc,
             target,
             client,
             decision,
@@ -193,6 +198,7 @@ impl Exchange {
         params.clear();
         *request_id = None;
         *stats = Stats::default();
+        *grpc = None;
         target.clear();
         *client = ClientAddress::default();
         *decision = Decision::default();

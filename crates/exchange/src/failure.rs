@@ -208,6 +208,8 @@ causes! {
     PolicyChanged = "client_policy_changed", 421, Client, Request;
     /// The head did not arrive within the head timeout.
     HeadTimeout = "client_head_timeout", 408, Client, Request;
+    /// A message of a gRPC call is over the limit.
+    MessageTooLarge = "client_message_too_large", 413, Client, Request;
     /// The body stopped arriving for the body timeout.
     BodyTimeout = "client_body_timeout", 408, Client, Request;
     /// The body came more slowly than the least rate.
@@ -268,6 +270,8 @@ causes! {
     BodyStalled = "origin_body_stalled", 504, Origin, Response;
     /// The whole exchange took longer than the request timeout.
     RequestTimeout = "request_timeout", 504, Gateway, Response;
+    /// A message of the response to a gRPC call is over the limit.
+    ResponseMessageTooLarge = "response_message_too_large", 502, Gateway, Response;
     /// A body that a plugin has to see whole is over that plugin's limit.
     BufferLimit = "buffer_limit", 502, Gateway, Response;
 }

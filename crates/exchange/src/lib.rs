@@ -8,6 +8,7 @@ pub mod client_address;
 pub mod deadline;
 pub mod exchange;
 pub mod failure;
+pub mod grpc;
 pub mod local;
 pub mod observe;
 pub mod options;

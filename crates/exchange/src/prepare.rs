@@ -1,18 +1,23 @@
 //! Before anything is decided about a request: what it asks for is put into the one canonical form that matching,
 //! plugins, logs and nodes see, and what no proxy may pass on is refused.
 
-use message::{FieldId, FieldSet, Headers, Method};
+use message::{FieldId, FieldSet, Headers, Method, Version};
 use router::path::{PathScratch, canonicalize};
 
 use crate::exchange::Exchange;
 use crate::exchange::forwarded::split_port;
 use crate::failure::{Cause, Failure};
+use crate::grpc;
 use crate::options::Options;
 
 /// Fills the exchange's path, host and client address.
 pub fn prepare(options: &Options, scratch: &mut PathScratch, exchange: &mut Exchange) -> Result<(), Failure> {
     // First, because a refused request is logged with its client's address as well.
     exchange.client = options.real_ip.client(exchange.connection.peer, &exchange.request.headers);
+    // Before a request is refused, because the refusal of a call has the form of gRPC.
+    if exchange.request.version >= Version::Http2 {
+        exchange.grpc = grpc::Call::of(&exchange.request.headers, exchange.times.started_ns);
+    }
     let Exchange { request, target, .. } = &mut *exchange;
     match request.method {
         // Hardening: no tunnel to an address that a client names, no echo of what a browser hides (RFC 9110 9.3.6, 9.3.8).

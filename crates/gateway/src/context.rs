@@ -117,6 +117,9 @@ impl WorkerContext {
         if let Some(failure) = &exchange.failure {
             self.status.failures.failed(failure.cause);
         }
+        if let Some(call) = &exchange.grpc {
+            self.status.grpc.ended(call.status);
+        }
         if let Some((log, writer)) = &self.access_log {
             log.write(exchange, &mut writer.borrow_mut());
         }

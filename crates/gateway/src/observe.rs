@@ -5,6 +5,7 @@ pub mod access_log;
 pub(crate) mod current_work;
 pub mod exposition;
 pub mod failures;
+pub mod grpc_counts;
 pub mod idle_counts;
 pub mod log_writer;
 pub mod status;

@@ -7,7 +7,7 @@ mod client_certificate;
 mod collect;
 mod connect;
 mod download;
-pub(crate) mod grpc;
+mod grpc;
 mod min_rate;
 mod phases;
 mod proxy;
@@ -86,6 +86,7 @@ async fn serve<'r, S: DownstreamStream>(
     let options = &context.local.options;
     exchange::prepare::prepare(options, &mut context.path_scratch.borrow_mut(), exchange)?;
     client_certificate::check(run.generation, exchange)?;
+    grpc::bound(run, exchange);
     check_body_length(server.body_length(), options.limits.max_body_bytes)?;
     // Before routes, because a route for every path would otherwise hide the answer from the authority.
     if let Some(answer) = challenge::answer(options.challenges.as_deref(), exchange) {

@@ -21,6 +21,7 @@ use stdx::published::Published;
 
 use balance::BalancerKind;
 use exchange::options::Timeouts;
+use net::endpoint::Protocol;
 use net::nodes::NodeSet;
 
 /// A compiled upstream.
@@ -37,6 +38,8 @@ pub struct Upstream {
     pub nodes: Arc<Published<NodeSet>>,
     /// The Host that the endpoint receives.
     pub pass_host: PassHost,
+    /// What is spoken to the nodes.
+    pub protocol: Protocol,
     /// Most retries; the number of nodes less one if not set.
     pub retries: Option<u32>,
     /// How long after the first attempt a retry may begin; 0 is without limit.

@@ -393,6 +393,19 @@ settings! {
         upstream_send_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
         /// Milliseconds between two reads from a node, where the route and upstream say nothing.
         upstream_read_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
+        /// Requests that share one HTTP/2 connection to a node at the same time, if the node allows as many; another
+        /// connection is opened for further ones. Each worker has connections of its own.
+        upstream_http2_max_streams: u32 = parse::count::<1, 16_384>("N", "100"),
+        /// Bytes of one response over HTTP/2 that may wait in the gateway while its client takes none.
+        upstream_http2_stream_window_bytes: u32 = parse::count::<16_384, 16_777_216>("BYTES", "131072"),
+        /// Milliseconds after which a node that has sent nothing on an HTTP/2 connection is sent a PING, while requests
+        /// wait for it; 0 is never. Later PINGs are further apart, because gRPC servers close connections with many.
+        upstream_http2_ping_after_ms: u64 = parse::number::<0, 86_400_000>("MS", "30000"),
+        /// Milliseconds in which a node has to answer a PING; otherwise its connection is closed.
+        upstream_http2_ping_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "20000"),
+        /// Bytes of one gRPC message, in either direction; a call with a longer one ends with RESOURCE_EXHAUSTED. 0 is no
+        /// limit: messages pass in pieces, so that their size costs no memory, and servers have limits of their own.
+        grpc_max_message_bytes: u64 = parse::number::<0, { i64::MAX as u64 }>("BYTES", "0"),
         /// Milliseconds without a byte either way after which a tunnel (WebSocket) is closed, where the route and upstream say
         /// nothing; otherwise their `timeout.read` counts, as in APISIX. Long, because WebSocket clients commonly send
         /// nothing between pings.

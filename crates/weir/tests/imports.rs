@@ -36,14 +36,15 @@ const GATEWAY: &[(&str, &[&str])] = &[
 const EXCHANGE: &[(&str, &[&str])] = &[
     ("client_address", &["exchange"]),
     ("deadline", &["local"]),
-    ("exchange", &["client_address", "failure", "local", "options", "overload", "plugin"]),
+    ("exchange", &["client_address", "failure", "grpc", "local", "options", "overload", "plugin"]),
     ("failure", &[]),
+    ("grpc", &["failure"]),
     ("local", &["options", "overload", "plugin"]),
     ("observe", &["exchange"]),
     ("options", &["client_address"]),
     ("overload", &["failure", "observe", "options"]),
     ("plugin", &["exchange", "failure", "observe", "overload"]),
-    ("prepare", &["exchange", "failure", "options"]),
+    ("prepare", &["exchange", "failure", "grpc", "options"]),
 ];
 
 /// The crates in which no files may import each other in a circle.

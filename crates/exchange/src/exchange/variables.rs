@@ -187,6 +187,7 @@ impl Exchange {
             Builtin::Status => Some(Value::from(self.failure_status().unwrap_or(self.response.status))),
             Builtin::BodyBytesSent => Some(Value::from(self.stats.response_body_bytes)),
             Builtin::RespBody => self.response_copy().map(Value::borrowed),
+            Builtin::GrpcStatus => self.grpc?.status.map(Value::from),
             Builtin::BytesSent => Some(Value::from(self.stats.response_bytes)),
             Builtin::RequestTime => Some(Value::owned(time::seconds(self.elapsed_ns() / 1_000_000))),
             Builtin::Msec => Some(Value::owned(time::unix_seconds(self))),

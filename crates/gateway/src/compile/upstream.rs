@@ -144,6 +144,7 @@ impl Compiler {
                 WrittenPassHost::Node => PassHost::Node,
                 WrittenPassHost::Rewrite(host) => PassHost::Rewrite(host.clone()),
             },
+            protocol: protocol(written),
             retries: written.retries,
             retry_timeout_ms: written.retry_timeout.map_or(0, milliseconds),
             timeouts: written.timeout.as_ref().map_or(self.default_timeouts, route::timeouts),

@@ -114,6 +114,7 @@ fn write_histogram(text: &mut String, kind: &str, labels: &Labels, totals: &Hist
 /// Appends the counters that every worker keeps, whether or not the `prometheus` plugin is used.
 pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
     write_failures(workers.clone(), text);
+    write_grpc(workers.clone(), text);
     write_stalls(workers.clone(), text);
     write_handshakes(workers.clone(), text);
     write_http2(workers.clone(), text);
@@ -190,6 +191,27 @@ pub fn write_certificates(sites: &SiteTable, text: &mut String) {
 
 /// The most sites in the metrics; a scrape of more would be megabytes.
 const MAX_CERTIFICATES: usize = 10_000;
+
+fn write_grpc<'a>(workers: impl Iterator<Item = &'a Status>, text: &mut String) {
+    let mut totals: Vec<(String, u64)> = Vec::new();
+    for worker in workers {
+        if totals.is_empty() {
+            totals = worker.grpc.counts().collect();
+        } else {
+            totals.iter_mut().zip(worker.grpc.counts()).for_each(|(total, (_, count))| total.1 += count);
+        }
+    }
+    let name = "weir_grpc_calls_total";
+    header(
+        text,
+        name,
+        "counter",
+        "gRPC calls by the status that the client got; none for a call that was cut.",
+    );
+    for (status, count) in &totals {
+        sample(text, name, &[("grpc_status", status)], count);
+    }
+}
 
 fn write_stalls<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
     header(

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 
 use super::current_work::CurrentWorkCell;
 use super::failures::FailureCounts;
+use super::grpc_counts::GrpcCounts;
 use crate::observe::idle_counts::IdleCounts;
 use exchange::overload::capacity::Shortage;
 
@@ -45,6 +46,8 @@ pub struct Status {
     pub stalls: AtomicU64,
     /// Failures, refusals, and connections that were closed to make room.
     pub failures: FailureCounts,
+    /// gRPC calls by their status.
+    pub grpc: GrpcCounts,
     /// Client connections without a request in flight.
     pub idle: IdleCounts,
     /// How many of them other workers have asked it to close, by the resource that is short.

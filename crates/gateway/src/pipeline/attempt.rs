@@ -8,6 +8,7 @@ use stdx::pooled::PooledBox;
 
 use super::connect::connect;
 use super::download::{self, Download};
+use super::grpc;
 use super::min_rate::MinRateGuard;
 use super::phases::{self, Chains};
 use super::request_failure;
@@ -168,6 +169,7 @@ async fn exchange_with<S: DownstreamStream>(
     attempt: &mut ActiveAttempt,
 ) -> Result<Ended, Failure> {
     let Forward { run, chains, .. } = *forward;
+    grpc::reduce_timeout(exchange, run.local().recent_ns());
     attempt.origin.start_request(exchange, upload.length(server));
     upload.begin(server, &mut attempt.origin);
     loop_interim(forward, exchange, server, upload, attempt).await?;
@@ -176,6 +178,7 @@ async fn exchange_with<S: DownstreamStream>(
     let record = exchange.attempts.last_mut().expect("pushed when the attempt began");
     (record.status, record.connect_us, record.head_us) =
         (exchange.response.status, attempt.connect_us, head_us);
+    grpc::note_status(exchange, None);
     exchange.times.upstream_head_ns = attempt.started_ns + head_us * 1_000;
     if let Some(permit) = run.permit.take() {
         permit.answered(run.local().recent_ns() / 1_000);

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use message::Headers;
 use stdx::pooled::PooledBox;
 
+use super::grpc;
 use super::min_rate::MinRateGuard;
 use super::phases::{self, Chains};
 use super::respond;
@@ -117,7 +118,8 @@ async fn hold_back<S: DownstreamStream, O: UpstreamStream>(
     upload: &mut Upload<'_, '_>,
     limit_bytes: usize,
 ) -> Result<(), Failure> {
-    let mut body = collect(download, exchange, server, origin, upload, limit_bytes).await?;
+    let Collected { mut body, trailers } =
+        collect(download, exchange, server, origin, upload, limit_bytes).await?;
     origin.pause()?;
     // The edited body exists beside this one for a moment.
     download.run.local().shared.check_room(body.len())?;
@@ -126,9 +128,28 @@ async fn hold_back<S: DownstreamStream, O: UpstreamStream>(
         return Err(Failure::new(Cause::BufferLimit, "a plugin takes too long to edit the body"));
     }
     exchange.note_response(&body);
+    let trailers = trailers.map(|mut trailers| {
+        grpc::note_status(exchange, Some(&trailers));
+        phases::each(
+            download.run.context,
+            download.chains,
+            Phase::ResponseBody,
+            exchange,
+            |instance, exchange| {
+                instance.plugin.response_trailers(exchange, &mut trailers);
+            },
+        );
+        trailers
+    });
     server.start_response(exchange, BodyLength::Known(body.len() as u64));
-    respond::send(download.run, exchange, server, &body).await;
+    respond::send_with_trailers(download.run, exchange, server, &body, trailers.as_ref()).await;
     Ok(())
+}
+
+/// A response body that was read whole.
+struct Collected {
+    body: Vec<u8>,
+    trailers: Option<Headers>,
 }
 
 pub(super) fn has_no_body(status: u16) -> bool {
@@ -292,6 +313,9 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
                         exchange.note_response(&edited);
                         continue;
                     }
+                    if let Some(trailers) = trailers {
+                        grpc::note_status(exchange, Some(trailers));
+                    }
                     let edited_trailers = edit_trailers(download.run, exchange, chains, trailers);
                     server.finish(edited_trailers.as_ref().or(trailers));
                     finished = true;
@@ -327,8 +351,9 @@ async fn collect<S: DownstreamStream, O: UpstreamStream>(
     origin: &mut O,
     upload: &mut Upload<'_, '_>,
     limit_bytes: usize,
-) -> Result<Vec<u8>, Failure> {
+) -> Result<Collected, Failure> {
     let mut body = Vec::new();
+    let mut trailers = None;
     let mut has_moved = false;
     poll_fn(|cx| {
         let mut moved = std::mem::take(&mut has_moved);
@@ -345,7 +370,10 @@ async fn collect<S: DownstreamStream, O: UpstreamStream>(
                     download.run.local().shared.append_limited(&mut body, data, limit_bytes)?;
                     data.len()
                 }
-                Poll::Ready(BodyEvent::End(_)) => return Poll::Ready(Ok(())),
+                Poll::Ready(BodyEvent::End(found)) => {
+                    trailers = found.cloned();
+                    return Poll::Ready(Ok(()));
+                }
                 Poll::Ready(BodyEvent::Reset(failure)) => return Poll::Ready(Err(failure)),
                 Poll::Pending => return download.wait(cx, WaitsFor::Answer, moved, server),
             };
@@ -361,7 +389,7 @@ async fn collect<S: DownstreamStream, O: UpstreamStream>(
         }
     })
     .await?;
-    Ok(body)
+    Ok(Collected { body, trailers })
 }
 
 /// The failure of a response that stalls.

@@ -1,134 +1,99 @@
-//! What the gateway owes a gRPC client: its own error responses as `grpc-status`, and the deadline of a call. It knows no
-//! message and no stream.
-
-use std::fmt::Write;
-
-use message::{FieldId, Headers, Version};
+//! gRPC calls in the pipeline: their deadline, and replies and failures as statuses of gRPC. It knows no protocol beneath.
 
 use exchange::Exchange;
-use exchange::failure::Cause;
+use exchange::failure::{Cause, Failure};
+use exchange::grpc::{self, code_of_cause, code_of_status, message_text, timeout_text};
+use message::{FieldId, Headers};
 
-/// Whether the request is a call of gRPC. gRPC-Web is another protocol: its clients read the status of the response.
-pub(crate) fn is_call(exchange: &Exchange) -> bool {
-    let rest = || {
-        let content_type = exchange.request.headers.get_known(FieldId::ContentType)?;
-        let (start, rest) = content_type.split_at_checked(CONTENT_TYPE.len())?;
-        start.eq_ignore_ascii_case(CONTENT_TYPE.as_bytes()).then_some(rest)
+use super::run::Run;
+use crate::upstream::Upstream;
+use net::endpoint::Protocol;
+
+/// The longest body of a reply that becomes its message: plugins explain themselves in a line.
+const MESSAGE_BYTES_MAX: usize = 1024;
+/// The least time that is left to a server: it gives the call up by itself.
+const LEAST_LEFT_NS: u64 = 1_000_000;
+
+/// Ends the exchange at the deadline of its call.
+pub(super) fn bound(run: &Run<'_>, exchange: &Exchange) {
+    let Some(call) = exchange.grpc.filter(|call| call.deadline_ns != 0) else { return };
+    let (limits, started_ns) = (&run.local().options.limits, exchange.times.started_ns);
+    let deadline_ms = call.deadline_ns.div_ceil(1_000_000);
+    let bound_ms = match limits.request_timeout_ms {
+        0 => deadline_ms,
+        timeout_ms => deadline_ms.min(started_ns / 1_000_000 + timeout_ms),
     };
-    // Over HTTP/1 there is no gRPC.
-    exchange.request.version == Version::Http2 && matches!(rest(), Some([] | [b'+' | b';', ..]))
+    run.deadline.set_cap(bound_ms);
 }
 
-/// Makes an error response of the gateway one that consists of trailers only, as gRPC has it: with HTTP status 200, the code
-/// that stands for the status of the response, and `text`.
-pub(super) fn make_trailers_only(exchange: &mut Exchange, text: &str) {
-    let cause = exchange.failure.as_ref().map(|failure| failure.cause);
-    let code = status_code(exchange.response.status, cause);
+/// Tells the endpoint how much time is left to the call.
+pub(super) fn reduce_timeout(exchange: &mut Exchange, now_ns: u64) {
+    let Some(call) = exchange.grpc.filter(|call| call.deadline_ns != 0) else { return };
+    let left_ns = call.deadline_ns.saturating_sub(now_ns).max(LEAST_LEFT_NS);
+    // A head without space for it is sent with the timeout that the client wrote.
+    let _ = exchange.request.headers.set("grpc-timeout", timeout_text(left_ns).as_bytes());
+}
+
+/// Notes the status in the head of a response without a message, or in its trailers.
+pub(super) fn note_status(exchange: &mut Exchange, trailers: Option<&Headers>) {
+    if let Some(call) = &mut exchange.grpc {
+        call.note_status(trailers.unwrap_or(&exchange.response.headers));
+    }
+}
+
+/// Refuses a call of a client that speaks HTTP/1, which has no trailers that a gRPC client would read.
+pub(super) fn check_version(exchange: &Exchange, upstream: &Upstream) -> Result<(), Failure> {
+    let is_call = || exchange.request.headers.get_known(FieldId::ContentType).is_some_and(grpc::is_call);
+    if upstream.protocol == Protocol::Http2 && exchange.grpc.is_none() && is_call() {
+        let detail = "gRPC needs HTTP/2; over HTTP/1.1 a client can use gRPC-Web";
+        return Err(Failure::new(Cause::VersionNotSupported, detail));
+    }
+    Ok(())
+}
+
+/// Turns the reply in `exchange` with this body, which the gateway or a plugin made, into a status of gRPC, which is in a
+/// head without a message. False if the request is no call.
+pub(super) fn reply(exchange: &mut Exchange, body: &[u8], explanation: Option<&str>) -> bool {
+    let Some(call) = &mut exchange.grpc else { return false };
+    let code = match &exchange.failure {
+        Some(failure) => code_of_cause(failure.cause),
+        None => code_of_status(exchange.response.status),
+    };
+    call.status = Some(code);
+    let body = if body.len() <= MESSAGE_BYTES_MAX { body } else { b"" };
+    let text = match explanation {
+        Some(text) => message_text(text),
+        None => message_text(String::from_utf8_lossy(body).trim_end()),
+    };
     let response = &mut exchange.response;
+    for name in ["content-type", "content-length", "content-encoding", "transfer-encoding"] {
+        response.headers.remove(name);
+    }
     response.status = 200;
-    for id in [FieldId::ContentType, FieldId::ContentLength] {
-        response.headers.remove_known(id);
-    }
-    let mut number = itoa::Buffer::new();
-    let (code, text) = (number.format(code), percent_encoded(text));
-    for (name, value) in [("content-type", CONTENT_TYPE), ("grpc-status", code), ("grpc-message", &text)] {
-        response.headers.set(name, value.as_bytes()).expect("digits, and text that is percent-encoded");
-    }
+    set_status(&mut response.headers, code, &text);
+    let _ = response.headers.set("content-type", b"application/grpc");
+    true
 }
 
-/// The time that an exchange has, in milliseconds: the setting's (0 is without limit), and for a call of gRPC no more than
-/// its client gave it.
-pub(crate) fn time_ms(exchange: &Exchange, setting_ms: u64) -> Option<u64> {
-    let call_ms = if is_call(exchange) { timeout_ms(&exchange.request.headers) } else { None };
-    let setting_ms = Some(setting_ms).filter(|time_ms| *time_ms != 0);
-    [setting_ms, call_ms].into_iter().flatten().min()
-}
-
-/// The deadline of a call as its client sent it, in milliseconds, rounded up; none if it sent none that is well-formed.
-fn timeout_ms(headers: &Headers) -> Option<u64> {
-    let (unit, digits) = headers.get("grpc-timeout")?.split_last()?;
-    if digits.is_empty() || digits.len() > TIMEOUT_DIGITS_MAX || !digits.iter().all(u8::is_ascii_digit) {
+/// The trailers that tell the client of a failure inside its response; none if the request is no call, or its response can
+/// have no trailers.
+pub(super) fn trailers(exchange: &mut Exchange, failure: &Failure, explanation: &str) -> Option<Headers> {
+    let call = exchange.grpc.as_mut()?;
+    if exchange.response.headers.contains_known(FieldId::ContentLength) {
         return None;
     }
-    let number = digits.iter().fold(0, |number: u64, digit| number * 10 + u64::from(digit - b'0'));
-    match unit {
-        b'H' => Some(number * 3_600_000),
-        b'M' => Some(number * 60_000),
-        b'S' => Some(number * 1_000),
-        b'm' => Some(number),
-        b'u' => Some(number.div_ceil(1_000)),
-        b'n' => Some(number.div_ceil(1_000_000)),
-        _ => None,
-    }
+    let code = code_of_cause(failure.cause);
+    call.status = Some(code);
+    let mut trailers = Headers::new();
+    set_status(&mut trailers, code, &message_text(explanation));
+    Some(trailers)
 }
 
-/// The code of gRPC for an HTTP status (gRPC, "HTTP to gRPC Status Code Mapping"), and DEADLINE_EXCEEDED for a call that had
-/// its time.
-fn status_code(status: u16, cause: Option<Cause>) -> u8 {
-    match status {
-        _ if cause == Some(Cause::RequestTimeout) => 4,
-        400 => 13,
-        401 => 16,
-        403 => 7,
-        404 => 12,
-        429 | 502 | 503 | 504 => 14,
-        _ => 2,
-    }
-}
-
-/// A text as `grpc-message` carries it: printable ASCII, everything else by percent signs.
-fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b' '..=b'~' if byte != b'%' => encoded.push(char::from(byte)),
-            _ => write!(encoded, "%{byte:02X}").expect("a string takes all that is written to it"),
-        }
-    }
-    encoded
-}
-
-const CONTENT_TYPE: &str = "application/grpc";
-/// The longest number in `grpc-timeout`, by gRPC's grammar.
-const TIMEOUT_DIGITS_MAX: usize = 8;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn timeout_has_digits_and_a_unit() {
-        let check = |text: &str, expected: Option<u64>| {
-            let mut headers = Headers::new();
-            headers.append("grpc-timeout", text.as_bytes()).unwrap();
-            assert_eq!(timeout_ms(&headers), expected, "{text}");
-        };
-        check("1S", Some(1_000));
-        check("250m", Some(250));
-        check("1500u", Some(2));
-        check("1n", Some(1));
-        check("0n", Some(0));
-        check("2M", Some(120_000));
-        check("99999999H", Some(99_999_999 * 3_600_000));
-        for text in ["", "S", "1", "1s", "123456789S", "-1S", "1.5S", "1 S"] {
-            check(text, None);
-        }
-        assert_eq!(timeout_ms(&Headers::new()), None);
-    }
-
-    #[test]
-    fn status_maps_to_a_code_of_grpc() {
-        let codes =
-            [(400, 13), (401, 16), (403, 7), (404, 12), (429, 14), (503, 14), (504, 14), (418, 2), (500, 2)];
-        for (status, code) in codes {
-            assert_eq!(status_code(status, None), code, "{status}");
-        }
-        assert_eq!(status_code(504, Some(Cause::ReadTimeout)), 14);
-        assert_eq!(status_code(504, Some(Cause::RequestTimeout)), 4);
-    }
-
-    #[test]
-    fn message_is_percent_encoded() {
-        assert_eq!(percent_encoded("50% of ö\n"), "50%25 of %C3%B6%0A");
+fn set_status(headers: &mut Headers, code: u32, message: &str) {
+    let set = headers.set("grpc-status", itoa::Buffer::new().format(code).as_bytes());
+    debug_assert!(set.is_ok(), "a number is a value");
+    if !message.is_empty() {
+        // A head without space for it goes without.
+        let _ = headers.set("grpc-message", message.as_bytes());
     }
 }

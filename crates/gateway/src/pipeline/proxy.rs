@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 
 use super::attempt::{attempt_at, micros};
 use super::collect;
+use super::grpc;
 use super::phases::{self, Chains};
 use super::retry::{self, Next, RetryInput};
 use super::run::{Outcome, Run, refuse_undecided};
@@ -29,6 +30,7 @@ pub(super) async fn proxy<S: DownstreamStream>(
     if upstream.reads_body() {
         Box::pin(collect::for_variables(run, exchange, server)).await?;
     }
+    grpc::check_version(exchange, upstream)?;
     collect::wait_for_prefix(run, exchange, server).await?;
     let mut forward = forward_to(run, chains, upstream);
     // Read when the request began to arrive, or by a plugin that waited; matching takes about a microsecond.

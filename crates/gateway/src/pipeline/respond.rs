@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::future::poll_fn;
 use std::task::Poll;
 
+use message::Headers;
 use router::vars::GaveUp;
 use serde_json::json;
 
@@ -31,6 +32,15 @@ pub(super) async fn fail<S: DownstreamStream>(
     failure: Failure,
 ) -> Outcome {
     let failure = overdue(run, exchange, failure);
+    if server.progress().has_started
+        && !matches!(failure.cause, Cause::ClientGone | Cause::ClientSlow)
+        && let Some(trailers) = grpc::trailers(exchange, &failure, &explanation(&failure))
+    {
+        server.finish(Some(&trailers));
+        let _ = poll_fn(|cx| Poll::Ready(server.poll_flush(cx))).await;
+        exchange.failure = Some(failure);
+        return Outcome::Done;
+    }
     if server.progress().has_started || failure.cause == Cause::ClientGone {
         server.abort(failure.cause.blame());
         exchange.failure = Some(failure);
@@ -61,8 +71,16 @@ fn overdue(run: &Run<'_>, exchange: &Exchange, failure: Failure) -> Failure {
     if !failure.cause.is_timeout() || !run.deadline.is_overdue() {
         return failure;
     }
-    let limit_ms = grpc::time_ms(exchange, run.local().options.limits.request_timeout_ms).unwrap_or_default();
-    let detail = format!("not done within {limit_ms} ms, {}: {}", failure.cause.code(), failure.detail);
+    let limit_ms = run.local().options.limits.request_timeout_ms;
+    let is_call_over = exchange
+        .grpc
+        .is_some_and(|call| call.deadline_ns != 0 && run.local().recent_ns() >= call.deadline_ns);
+    let limit = if is_call_over {
+        "not done within the grpc-timeout of the client".to_owned()
+    } else {
+        format!("not done within {limit_ms} ms")
+    };
+    let detail = format!("{limit}, {}: {}", failure.cause.code(), failure.detail);
     let mut failure = failure.because(Cause::RequestTimeout);
     failure.detail = detail.into();
     failure
@@ -108,13 +126,8 @@ pub(super) async fn reply<S: DownstreamStream>(
         set_head(run, exchange, bare.status, &bare.headers);
         body = bare.body.into_owned();
     }
-    if exchange.response.status >= 300 && grpc::is_call(exchange) {
-        let text = match &exchange.failure {
-            Some(failure) => explanation(failure),
-            None => message::reason::phrase(exchange.response.status).to_owned(),
-        };
-        grpc::make_trailers_only(exchange, &text);
-        exchange.note_response(&[]);
+    let text = exchange.failure.as_ref().map(explanation);
+    if grpc::reply(exchange, &body, text.as_deref()) {
         server.start_response(exchange, BodyLength::None);
         send(run, exchange, server, &[]).await;
         return Outcome::Done;
@@ -206,6 +219,17 @@ pub(super) async fn send<S: DownstreamStream>(
     server: &mut S,
     body: &[u8],
 ) {
+    send_with_trailers(run, exchange, server, body, None).await;
+}
+
+/// Sends a whole body and these trailers, and ends the response.
+pub(super) async fn send_with_trailers<S: DownstreamStream>(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    body: &[u8],
+    trailers: Option<&Headers>,
+) {
     let mut wait = Wait::new(run, MinRateGuard::for_response(&run.local().options.limits));
     let mut sent = 0;
     let mut finished = false;
@@ -217,7 +241,7 @@ pub(super) async fn send<S: DownstreamStream>(
             } else {
                 if !finished {
                     finished = true;
-                    server.finish(None);
+                    server.finish(trailers);
                 }
                 server.poll_flush(cx)
             };

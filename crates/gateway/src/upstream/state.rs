@@ -177,6 +177,7 @@ mod tests {
             hash_key: None,
             nodes: Arc::new(Published::new(Arc::new(set(weights)))),
             pass_host: PassHost::Pass,
+            protocol: net::endpoint::Protocol::Http1,
             retries: None,
             retry_timeout_ms: 0,
             timeouts: Timeouts::default(),

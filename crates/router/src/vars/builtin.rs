@@ -59,6 +59,8 @@ builtin_variables! {
     ContentType = "content_type",
     /// The canonical path under its older name.
     DocumentUri = "document_uri",
+    /// The status of a gRPC call; unset for other requests.
+    GrpcStatus = "grpc_status",
     /// The host in lower case, without port.
     Host = "host",
     /// The name of the machine the gateway runs on.
@@ -236,6 +238,7 @@ impl BuiltinVariable {
                 | Self::ConnectionRequests
                 | Self::ConnectionTime
                 | Self::ContentLength
+                | Self::GrpcStatus
                 | Self::Msec
                 | Self::Pid
                 | Self::ProxyProtocolPort

@@ -11,7 +11,7 @@ use control::{AdminConfig, AdminKey, TlsFiles};
 use exchange::client_address::RealIpOptions;
 use exchange::options::ForwardOptions;
 use exchange::options::Timeouts;
-use exchange::options::{Http2Limits, Limits, Options};
+use exchange::options::{Http2Limits, Limits, Options, UpstreamHttp2Limits};
 use gateway::observe::access_log::{self, AccessLog, Format, JsonField};
 use gateway::observe::log_writer::{LogWriter, Target};
 use message::HeadLimits;
@@ -90,6 +90,13 @@ fn limits(settings: &Settings) -> Limits {
             stream_window_bytes: settings.http2_stream_window_bytes,
             connection_window_bytes: settings.http2_connection_window_bytes,
         },
+        upstream_http2: UpstreamHttp2Limits {
+            max_streams: settings.upstream_http2_max_streams,
+            stream_window_bytes: settings.upstream_http2_stream_window_bytes,
+            ping_after_ms: settings.upstream_http2_ping_after_ms,
+            ping_timeout_ms: settings.upstream_http2_ping_timeout_ms,
+        },
+        grpc_max_message_bytes: settings.grpc_max_message_bytes,
         max_requests_per_connection: settings.max_requests_per_connection,
         max_connections: settings.max_connections,
         max_connections_per_address: settings.max_connections_per_address,

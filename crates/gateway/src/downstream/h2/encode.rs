@@ -19,7 +19,11 @@ pub(super) fn response_head(
 ) {
     let mut fields = HpackFields::new(writer);
     forward::response_fields(exchange, length != BodyLength::None, date, &mut fields);
-    if let BodyLength::Known(bytes) = length {
+    // A status of gRPC in the head ends the response, so that there is no length.
+    let is_trailers_only = length == BodyLength::Known(0) && exchange.grpc.is_some();
+    if let BodyLength::Known(bytes) = length
+        && !is_trailers_only
+    {
         fields.field("content-length", itoa::Buffer::new().format(bytes).as_bytes());
     }
     fields.finish(ends_stream);

@@ -10,7 +10,7 @@ use super::link::Link;
 use super::stream::H2Stream;
 use super::tunnel_end::StreamEnd;
 use super::websocket;
-use crate::pipeline::{self, Outcome, Served, grpc};
+use crate::pipeline::{self, Outcome, Served};
 use crate::tunnel;
 use exchange::Exchange;
 use exchange::deadline::Deadline;
@@ -46,7 +46,8 @@ pub(super) async fn serve(link: Rc<Link>, key: StreamKey, connection: Connection
         }
     };
     let deadline = Deadline::new(local);
-    if let Some(time_ms) = grpc::time_ms(exchange, local.options.limits.request_timeout_ms) {
+    let time_ms = local.options.limits.request_timeout_ms;
+    if time_ms != 0 {
         deadline.set_cap((exchange.times.started_ns / 1_000_000).saturating_add(time_ms));
     }
     let Served { outcome, log } = match refused {

@@ -237,7 +237,11 @@ impl ResponseSink for H2Stream {
         let ends = !self.is_tunnel && (is_empty || exchange.request.method == Method::Head);
         // The last byte ends the stream, so that no frame of its own has to, unless trailers may follow it.
         self.left_bytes = match length {
-            BodyLength::Known(bytes) if !exchange.response.headers.contains("trailer") => Some(bytes),
+            BodyLength::Known(bytes)
+                if exchange.grpc.is_none() && !exchange.response.headers.contains("trailer") =>
+            {
+                Some(bytes)
+            }
             _ => None,
         };
         let date = exchange.local().http_date();

@@ -14,6 +14,7 @@ use crate::body::{AttemptProgress, BodyEvent, BodyLength, Capacity, PollCapacity
 use crate::h2::reset_text;
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure, Sent};
+use exchange::grpc::MessageMeter;
 
 /// See the module.
 pub(crate) struct H2Stream {
@@ -39,6 +40,10 @@ pub(crate) struct H2Stream {
     piece: Vec<u8>,
     cursor: usize,
     trailers: Option<Box<Headers>>,
+    /// The messages of a gRPC call, to the endpoint and from it, where their size is limited.
+    meters: Option<(MessageMeter, MessageMeter)>,
+    /// A message of the request is longer than the limit: its length.
+    too_large: Option<u32>,
 }
 
 impl H2Stream {
@@ -60,6 +65,8 @@ impl H2Stream {
             piece: Vec::new(),
             cursor: 0,
             trailers: None,
+            meters: None,
+            too_large: None,
         }
     }
 
@@ -106,6 +113,11 @@ impl Drop for H2Stream {
 impl UpstreamStream for H2Stream {
     fn start_request(&mut self, exchange: &Exchange, length: BodyLength) {
         self.asked_head = exchange.request.method == Method::Head;
+        let limit_bytes = exchange.local().options.limits.grpc_max_message_bytes;
+        if exchange.grpc.is_some() && limit_bytes != 0 {
+            let meter = MessageMeter::new(limit_bytes);
+            self.meters = Some((meter, meter));
+        }
         self.place = self.link.output_place();
         let is_tls = self.link.endpoint().tls.is_some();
         let started = encode::request_head(&mut self.link.engine(), exchange, length, is_tls);
@@ -125,12 +137,22 @@ impl UpstreamStream for H2Stream {
         if let Some(reset) = self.reset(key) {
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionReset, reset_text(reset))));
         }
+        // The head of a message that is too long is not passed on.
+        let mut ahead = self.meters.map(|(sent, _)| sent);
+        if let Some(Err(length)) = ahead.as_mut().map(|meter| meter.pass(data)) {
+            self.too_large = Some(length);
+            return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+        }
         let is_last = self.left_bytes.is_some_and(|left| left <= data.len() as u64);
         let count = self.link.engine().write_data(key, data, is_last);
         if count == 0 {
             self.link.park(key, cx);
             self.link.wake_task_for_output();
             return Poll::Pending;
+        }
+        if let Some((sent, _)) = &mut self.meters {
+            // Looked at above.
+            let _ = sent.pass(&data[..count]);
         }
         if let Some(left) = &mut self.left_bytes {
             *left = left.saturating_sub(count as u64);
@@ -165,6 +187,9 @@ impl UpstreamStream for H2Stream {
             let failure = failure.unwrap_or_else(|| Failure::new(Cause::NoResponse, "no request was sent"));
             return Poll::Ready(Err(failure));
         };
+        if let Some(length) = self.too_large {
+            return Poll::Ready(Err(message_too_large(Cause::MessageTooLarge, length, &self.link)));
+        }
         let taken = self.link.engine().take_response(key, head);
         if let Some(info) = taken {
             self.is_answered = true;
@@ -189,6 +214,13 @@ impl UpstreamStream for H2Stream {
             let failure = Failure::new(Cause::BodyCut, "no request was sent");
             return Poll::Ready(BodyEvent::Reset(failure));
         };
+        if let Some(length) = self.too_large {
+            return Poll::Ready(BodyEvent::Reset(message_too_large(
+                Cause::MessageTooLarge,
+                length,
+                &self.link,
+            )));
+        }
         if self.cursor < self.piece.len() {
             return Poll::Ready(BodyEvent::Data(&self.piece[self.cursor..]));
         }
@@ -207,6 +239,12 @@ impl UpstreamStream for H2Stream {
                 }
                 self.cursor = 0;
                 self.link.engine().take_data(key, &mut self.piece);
+                if let Some((_, received)) = &mut self.meters
+                    && let Err(length) = received.pass(&self.piece)
+                {
+                    let failure = message_too_large(Cause::ResponseMessageTooLarge, length, &self.link);
+                    return Poll::Ready(BodyEvent::Reset(failure));
+                }
                 Poll::Ready(BodyEvent::Data(&self.piece))
             }
             BodyState::End { has_trailers } => {
@@ -255,4 +293,10 @@ impl UpstreamStream for H2Stream {
         let is_refused = self.is_unprocessed || self.key.is_none();
         AttemptProgress { sent, is_reused: self.is_reused || is_refused }
     }
+}
+
+#[cold]
+fn message_too_large(cause: Cause, length: u32, link: &H2Link) -> Failure {
+    let limit_bytes = link.local().options.limits.grpc_max_message_bytes;
+    Failure::new(cause, format!("a message has {length} bytes; the limit is {limit_bytes}"))
 }

@@ -26,7 +26,7 @@ def begin(context):
         time.sleep(int(asked["sleep-ms"]) / 1000)
     if "fail-code" in asked:
         code = next(code for code in grpc.StatusCode if code.value[0] == int(asked["fail-code"]))
-        context.abort(code, asked.get("fail-message", "failed on demand"))
+        context.abort(code, "why: 100 % ü")
     return asked
 
 
