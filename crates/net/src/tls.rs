@@ -8,6 +8,7 @@
 pub mod certificate;
 pub mod client;
 pub mod facts;
+mod ja4;
 pub mod names;
 pub mod server;
 mod stream;

@@ -14,8 +14,8 @@
 //!   and for a few milliseconds; beyond that the answer is 400.
 //! * `http_to_https`: the same URI over HTTPS, with status 301 for GET and HEAD and 308 for other methods. A request
 //!   that came over HTTPS goes on; so does one of which a trusted proxy says so (`X-Forwarded-Proto`). The port is
-//!   `https_port` of the plugin's metadata, or else 9443, the gateway's own; 443 is left out of the URI. A request without
-//!   a host is answered 400.
+//!   `https_port` of the plugin's metadata, or else that of the gateway's first TLS listener; 443 is left out of the URI. A
+//!   request without a host is answered 400.
 //!
 //! `ret_code` is the status for the first two. `append_query_string` adds the client's query, behind one that is there
 //! already; it does not go with `http_to_https`, which keeps the query anyway. `encode_uri` percent-encodes the path.
@@ -40,8 +40,6 @@ pub(crate) const KIND: PluginKind = PluginKind::new("redirect", 900, &[Phase::Re
     .with_metadata(metadata_schema)
     .documented(include_str!("redirect.rs"));
 
-/// Where the gateway serves HTTPS unless it is told otherwise.
-const HTTPS_PORT: u16 = 9443;
 /// The port that `https` means without saying.
 const HTTPS_PORT_IMPLIED: u16 = 443;
 
@@ -80,7 +78,7 @@ fn metadata_schema() -> Value {
         "properties": {
             "https_port": {
                 "description": "The port that `http_to_https` sends clients to.",
-                "type": "integer", "minimum": 1, "maximum": 65535, "default": HTTPS_PORT,
+                "type": "integer", "minimum": 1, "maximum": 65535,
             },
         },
     })
@@ -115,7 +113,7 @@ struct Redirect {
 enum To {
     Rendered(Template),
     Substituted(Box<Substitution>),
-    /// The port, where it has to be said.
+    /// The port of the metadata; without one, that of the gateway.
     Https(Option<u16>),
     Nowhere,
 }
@@ -157,9 +155,7 @@ fn compile(config: &Value, metadata: Option<&Value>) -> Result<Redirect, String>
                 .map_err(|reason| format!("invalid regex_uri ({pattern}, {template}), err:{reason}"))?;
             To::Substituted(Box::new(substitution))
         }
-        (None, None, Some(true)) => {
-            To::Https(Some(https_port(metadata)).filter(|port| *port != HTTPS_PORT_IMPLIED))
-        }
+        (None, None, Some(true)) => To::Https(https_port(metadata)),
         (None, None, _) => To::Nowhere,
     };
     Ok(Redirect {
@@ -170,9 +166,9 @@ fn compile(config: &Value, metadata: Option<&Value>) -> Result<Redirect, String>
     })
 }
 
-fn https_port(metadata: Option<&Value>) -> u16 {
+fn https_port(metadata: Option<&Value>) -> Option<u16> {
     let port = metadata.and_then(|metadata| metadata.get("https_port")).and_then(Value::as_u64);
-    port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0).unwrap_or(HTTPS_PORT)
+    port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0)
 }
 
 /// Whether the client's request was encrypted on its way here, as far as we know or a trusted proxy says.
@@ -187,7 +183,8 @@ fn came_over_https(exchange: &Exchange) -> bool {
 fn over_https(exchange: &Exchange, port: Option<u16>) -> Vec<u8> {
     let mut uri = b"https://".to_vec();
     uri.extend_from_slice(exchange.host());
-    if let Some(port) = port {
+    let port = port.unwrap_or(exchange.local().options.https_port);
+    if port != HTTPS_PORT_IMPLIED {
         uri.push(b':');
         uri.extend_from_slice(itoa::Buffer::new().format(port).as_bytes());
     }

@@ -6,6 +6,7 @@
 //! their errors.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod authority;
 mod certificates;
 mod client;
 mod etcd;
@@ -16,10 +17,12 @@ mod origin;
 mod process;
 mod relay;
 mod signal;
+mod tls;
 mod wait;
 mod weir;
 mod wire;
 
+pub use authority::{Authority, KeyKind, Pair};
 pub use certificates::Certificates;
 pub use client::{Broken, Client, Response, raw_exchange};
 pub use etcd::Etcd;
@@ -28,5 +31,6 @@ pub use nginx::Nginx;
 pub use origin::{Origin, Reply, Request, Step};
 pub use relay::Relay;
 pub use signal::Signal;
+pub use tls::{TlsAnswer, TlsClient};
 pub use wait::{WAIT_LIMIT, wait_for, wait_until};
 pub use weir::{ADMIN_KEY, Exited, Successor, Weir, WeirBuilder};

@@ -26,6 +26,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use model::check::{CheckOptions, UnknownFields};
 use model::settings::{PathSettings, RouterMode, SharedSettings, UpstreamTimeout};
+use net::tls::server::Versions;
 
 pub(crate) use arguments::SettingsArguments;
 pub(crate) use fault::{Fault, Faults, Place};
@@ -48,8 +49,8 @@ settings! {
         /// Addresses the proxy listens on. Port 0 takes any free port; `off` listens nowhere. A list that was changed in
         /// the settings file comes into force with HUP, without a restart.
         proxy: Vec<SocketAddr> = parse::listeners("ADDR,…", "0.0.0.0:9080"),
-        /// Addresses the proxy listens on for TLS. This version has no TLS yet, so only `off` is accepted.
-        proxy_tls: Vec<SocketAddr> = parse::no_tls_yet("off", "off"),
+        /// Addresses the proxy listens on for TLS, with the certificates of `ssls` objects. As `proxy` in all else.
+        proxy_tls: Vec<SocketAddr> = parse::listeners("ADDR,…", "0.0.0.0:9443"),
         /// Address of the Admin API, or `off`.
         admin: Option<SocketAddr> = parse::listener("ADDR", "127.0.0.1:9180"),
         /// Address of the control API, which tells what this node runs, or `off`.
@@ -58,6 +59,25 @@ settings! {
         status: Option<SocketAddr> = parse::listener("ADDR", "127.0.0.1:7085"),
         /// Address of the metrics for Prometheus, at `/metrics` and at APISIX's `/apisix/prometheus/metrics`, or `off`.
         metrics: Option<SocketAddr> = parse::listener("ADDR", "127.0.0.1:9091"),
+    }
+    section "TLS" {
+        /// Versions of TLS that clients may speak where an `ssls` object names none: `TLSv1.2`, `TLSv1.3`.
+        ssl_protocols: Versions = parse::tls_versions("VERSION,…", "TLSv1.2, TLSv1.3"),
+        /// Cipher suites by OpenSSL's names, the preferred one first, with colons or commas in between. Without it, all that
+        /// are safe, in the order that the client prefers.
+        ssl_ciphers: Option<String> = parse::tls_ciphers("NAME:…", ""),
+        /// Curves of the key exchange by OpenSSL's names, the preferred one first. Without it, all that are safe.
+        ssl_curves: Option<String> = parse::tls_curves("NAME:…", ""),
+        /// The server name whose certificate is shown to clients that name none, or one without a certificate. Without it,
+        /// they are refused with an alert.
+        fallback_sni: Option<String> = parse::optional_text("NAME", ""),
+        /// Let clients resume sessions by tickets, with keys that all workers share and that change twice a day.
+        ssl_session_tickets: bool = parse::switch("true|false", "true"),
+        /// Milliseconds that a client gets for its TLS handshake.
+        tls_handshake_timeout_ms: u64 = parse::number::<10, 600_000>("MS", "10000"),
+        /// File that the secrets of every TLS connection are appended to, for debugging with captured packets. Whoever reads
+        /// it reads all traffic: never set it in production.
+        tls_key_log: Option<PathBuf> = parse::optional_path("FILE", ""),
     }
     section "Configuration source" {
         /// Folder of the embedded store and of the Admin key. Made if it is missing.

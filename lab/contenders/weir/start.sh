@@ -61,7 +61,7 @@ END
 
 # weir_run OPTION… : the command of a node on this run's data.
 weir_run() {
-  NODE=("$WEIR" run --workers "$WORKERS" --data "$DIRECTORY/data" --admin 127.0.0.1:0 --control off --status off "$@")
+  NODE=("$WEIR" run --workers "$WORKERS" --data "$DIRECTORY/data" --admin 127.0.0.1:0 --control off --status off --proxy-tls off "$@")
 }
 
 # The address of the Admin API of the node whose output is in this file.

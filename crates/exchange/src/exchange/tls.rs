@@ -30,6 +30,7 @@ impl TlsContext {
             }
             Builtin::SslSessionReused => Some(Value::from(if facts.is_resumed { "r" } else { "." })),
             Builtin::SslAlpnProtocol => facts.alpn.as_deref().map(|name| Value::borrowed(name.as_bytes())),
+            Builtin::SslJa4 => facts.ja4.as_deref().map(|text| Value::borrowed(text.as_bytes())),
             Builtin::SslClientVerify => Some(match &facts.client {
                 ClientVerdict::None => Value::from("NONE"),
                 ClientVerdict::Verified => Value::from("SUCCESS"),

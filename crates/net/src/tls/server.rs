@@ -17,6 +17,7 @@ use rustls::Connection;
 use rustls::server::{Accepted as Hello, Acceptor};
 
 use super::facts::{ClientVerdict, Facts};
+use super::ja4;
 use super::stream::{TlsStream, with_scratch};
 use crate::env::Stream;
 use site::Site;
@@ -109,9 +110,11 @@ pub async fn accept(
         _ => {}
     }
     let mut reading =
-        HelloReader { stream, acceptor: Acceptor::default(), received_bytes: 0, left: Vec::new() };
+        HelloReader { stream, acceptor: Acceptor::default(), received: Vec::new(), left: Vec::new() };
     let hello = poll_fn(|cx| reading.poll(cx)).await?;
-    let HelloReader { mut stream, left, .. } = reading;
+    let HelloReader { mut stream, left, received, .. } = reading;
+    let ja4 = ja4::fingerprint(&received);
+    drop(received);
     let table = sites();
     let name = hello.client_hello().server_name().map(str::to_owned);
     let Some(site) = table.find(name.as_deref(), tls.fallback_name()) else {
@@ -131,6 +134,7 @@ pub async fn accept(
     let mut stream = TlsStream::with_received(stream, Connection::Server(connection), left);
     poll_fn(|cx| stream.poll_handshake(cx)).await?;
     let mut facts = stream.facts();
+    facts.ja4 = ja4;
     if let Some(policy) = &site.client {
         // Verified on every resumption as well: since the first handshake the certificate may have expired, or been revoked.
         facts.client = policy.verdict(&facts.peer);
@@ -145,7 +149,8 @@ pub async fn accept(
 struct HelloReader {
     stream: Stream,
     acceptor: Acceptor,
-    received_bytes: usize,
+    /// The records so far.
+    received: Vec<u8>,
     /// Bytes that came behind it.
     left: Vec<u8>,
 }
@@ -168,7 +173,7 @@ impl HelloReader {
     }
 
     fn feed(&mut self, cx: &mut Context<'_>, mut bytes: &[u8]) -> Result<Option<Hello>, AcceptFault> {
-        let given = bytes.len();
+        self.received.extend_from_slice(bytes);
         while !bytes.is_empty() {
             let read = self.acceptor.read_tls(&mut bytes);
             let accepted = match read {
@@ -190,8 +195,7 @@ impl HelloReader {
                 }
             }
         }
-        self.received_bytes += given;
-        if self.received_bytes >= CLIENT_HELLO_MAX_BYTES {
+        if self.received.len() >= CLIENT_HELLO_MAX_BYTES {
             let reason = format!("the ClientHello is longer than {CLIENT_HELLO_MAX_BYTES} bytes");
             return Err(self.refuse(cx, reason));
         }

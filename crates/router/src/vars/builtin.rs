@@ -163,6 +163,8 @@ builtin_variables! {
     SslClientVerify = "ssl_client_verify",
     /// The group of the TLS key exchange.
     SslCurve = "ssl_curve",
+    /// The JA4 fingerprint of the client's TLS hello.
+    SslJa4 = "ssl_ja4",
     /// The TLS version.
     SslProtocol = "ssl_protocol",
     /// The name the client asked for in its TLS hello.

@@ -174,7 +174,7 @@ impl Listening for Report {
     fn listeners(&self) -> Vec<ListenerReport> {
         let proxy = self.gateway.engine().map(Engine::listeners).unwrap_or_default();
         let proxy = proxy.iter().map(|listener| ListenerReport {
-            name: "proxy",
+            name: super::sockets::name_of(listener),
             address: listener.address(),
             protocols: listener.wanted().protocols.names(),
         });

@@ -5,10 +5,12 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
 use control::source::store::{DirectoryLock, Instance, InstanceListener};
 use control::{Control, ControlConfig, SystemClock};
 use gateway::engine::{Engine, EngineConfig};
 use gateway::observe::log_writer::LogWriter;
+use net::tls::server::ServerTls;
 
 use super::bridge::{self, Bridge, Gateway};
 use super::live::LiveSettings;
@@ -26,6 +28,7 @@ pub(super) struct Node {
     pub(super) live: LiveSettings,
     pub(super) control: Control,
     pub(super) gateway: Arc<Gateway>,
+    tls: Arc<ServerTls>,
     pub(super) log: LogControl,
     pub(super) access_log: Option<LogWriter>,
     /// The lines that announce it.
@@ -56,11 +59,19 @@ impl Node {
         let lines = sockets.lines();
         let access_log = options::access_log(&settings)?;
         let log_writer: Option<LogWriter> = access_log.as_ref().map(|(_, writer)| writer.clone());
-        let engine_options = Arc::new(options::engine(&settings));
+        let mut engine_options = options::engine(&settings);
+        let https = sockets.proxy.iter().find(|listener| listener.wanted().protocols.tls);
+        if let Some(listener) = https {
+            engine_options.https_port = listener.address().port();
+        }
+        let engine_options = Arc::new(engine_options);
+        let tls =
+            ServerTls::new(&options::tls(&settings)).map_err(anyhow::Error::msg).context("cannot use TLS")?;
+        let tls = Arc::new(tls);
         let gateway = Arc::new(Gateway::default());
         let services = services(&settings)?;
         let secrets = secrets(&settings);
-        let compiler = compiler(&settings, services.clone(), secrets.clone());
+        let compiler = compiler(&settings, services.clone(), secrets.clone()).with_tls(tls.clone());
         let admin_keys = admin_keys(&settings)?;
         let lock = match predecessor.map(|old| old.take_data(&settings.data)).transpose()?.flatten() {
             Some(inherited) => Some(inherited),
@@ -96,6 +107,7 @@ impl Node {
             services,
         })?;
         if let Some(predecessor) = predecessor {
+            tls.adopt_ticket_secrets(&predecessor.take_ticket_secrets());
             wait_until_running(engine);
             predecessor.await_commit()?;
         }
@@ -125,6 +137,7 @@ impl Node {
             live,
             control,
             gateway,
+            tls,
             log,
             access_log: log_writer,
             lines,
@@ -144,17 +157,19 @@ impl Node {
             .executable
             .clone()
             .ok_or_else(|| anyhow::anyhow!("it is not known where this binary lies"))?;
-        let mut sockets = Vec::new();
+        let mut all = Vec::new();
         for listener in self.gateway.engine().map(Engine::listeners).unwrap_or_default().iter() {
             let asked = listener.wanted().address;
-            sockets.extend(listener.descriptors()?.into_iter().map(|socket| ("proxy", asked, socket)));
+            let name = sockets::name_of(listener);
+            all.extend(listener.descriptors()?.into_iter().map(|socket| (name, asked, socket)));
         }
         for (name, asked, socket) in &self.spare {
-            sockets.push((name, *asked, socket.try_clone()?));
+            all.push((name, *asked, socket.try_clone()?));
         }
         Ok(Offer {
             executable,
-            sockets,
+            sockets: all,
+            ticket_secrets: self.tls.ticket_secrets(),
             data: self.settings.data.clone(),
             lock: self.lock.as_ref().map(DirectoryLock::try_clone).transpose()?,
             hand_over: self.control.hand_over(),

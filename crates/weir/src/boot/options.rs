@@ -1,5 +1,6 @@
 //! Settings, translated into what the engine, the Admin API and the access log are started with. Decides nothing.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -11,6 +12,7 @@ use exchange::options::{Limits, Options};
 use gateway::observe::access_log::{self, AccessLog, Format, JsonField};
 use gateway::observe::log_writer::{LogWriter, Target};
 use message::HeadLimits;
+use net::tls::server::ServerSettings;
 use router::vars::Template;
 
 use crate::settings::{AccessLogFormat, LogTarget, MemoryLimit, Overload, Settings};
@@ -38,6 +40,22 @@ pub(super) fn engine(settings: &Settings) -> Options {
             tunnel_idle_ms: settings.tunnel_idle_timeout_ms,
         },
         pin: settings.pin,
+        https_port: settings.proxy_tls.first().map_or(HTTPS_PORT, SocketAddr::port),
+    }
+}
+
+/// The port of HTTPS where nothing listens for TLS here: another gateway may end TLS in front.
+const HTTPS_PORT: u16 = 9443;
+
+/// What clients' handshakes are made under.
+pub(super) fn tls(settings: &Settings) -> ServerSettings {
+    ServerSettings {
+        versions: settings.ssl_protocols,
+        ciphers: settings.ssl_ciphers.clone(),
+        curves: settings.ssl_curves.clone(),
+        fallback_sni: settings.fallback_sni.clone(),
+        session_tickets: settings.ssl_session_tickets,
+        key_log_file: settings.tls_key_log.clone().map(PathBuf::into_boxed_path),
     }
 }
 
@@ -49,6 +67,7 @@ fn limits(settings: &Settings) -> Limits {
             max_fields: settings.max_header_fields,
         },
         head_timeout_ms: settings.head_timeout_ms,
+        handshake_timeout_ms: settings.tls_handshake_timeout_ms,
         idle_timeout_ms: settings.idle_timeout_ms,
         body_timeout_ms: settings.client_body_timeout_ms,
         send_timeout_ms: settings.client_send_timeout_ms,

@@ -27,7 +27,7 @@ pub(super) struct Sockets {
 impl Sockets {
     /// `listening NAME ADDR`, in the documented order.
     pub(super) fn lines(&self) -> Vec<String> {
-        let proxy = self.proxy.iter().map(|listener| listening_line("proxy", listener.address()));
+        let proxy = self.proxy.iter().map(|listener| listening_line(name_of(listener), listener.address()));
         let control = self.reports.iter().map(|report| listening_line(report.name, report.address));
         proxy.chain(control).collect()
     }
@@ -41,7 +41,18 @@ pub(super) fn listening_line(name: &str, address: SocketAddr) -> String {
 /// The proxy's listeners, as the settings ask for them.
 pub(super) fn wanted(settings: &Settings) -> Vec<Wanted> {
     let plain = |address: &SocketAddr| Wanted { address: *address, protocols: Protocols::HTTP1 };
-    settings.proxy.iter().map(plain).collect()
+    let tls = |address: &SocketAddr| Wanted { address: *address, protocols: Protocols::HTTPS1 };
+    settings.proxy.iter().map(plain).chain(settings.proxy_tls.iter().map(tls)).collect()
+}
+
+/// The settings that name listeners of the proxy, with the protocols of their connections.
+const PROXY_LISTENERS: [(&str, Protocols); 2] =
+    [("proxy", Protocols::HTTP1), ("proxy-tls", Protocols::HTTPS1)];
+
+/// The setting that a listener of the proxy comes from, as its line names it.
+pub(super) fn name_of(listener: &Listener) -> &'static str {
+    let protocols = listener.wanted().protocols;
+    PROXY_LISTENERS.iter().find(|(_, known)| *known == protocols).map_or("proxy", |(name, _)| name)
 }
 
 /// Binds what the settings ask for and was not `inherited`. Of that, what they do not ask for is let go of.
@@ -55,7 +66,9 @@ pub(super) fn bind(settings: &Settings, mut inherited: Vec<Socket>) -> anyhow::R
         if fault.in_the_way.is_some() {
             return anyhow::Error::msg(fault.to_string());
         }
-        anyhow::Error::new(fault.cause).context(cannot_listen("proxy", fault.address))
+        let is_plain = settings.proxy.contains(&fault.address);
+        let name = if is_plain { "proxy" } else { "proxy-tls" };
+        anyhow::Error::new(fault.cause).context(cannot_listen(name, fault.address))
     })?;
     let (mut reports, mut spare) = (Vec::new(), Vec::new());
     let mut one = |name: &'static str, address: Option<SocketAddr>| -> anyhow::Result<Option<TcpListener>> {
@@ -79,16 +92,20 @@ pub(super) fn bind(settings: &Settings, mut inherited: Vec<Socket>) -> anyhow::R
 
 /// The proxy's listeners among the sockets that were handed over.
 fn adopt(inherited: &mut Vec<Socket>, workers: usize) -> anyhow::Result<ListenerSet> {
-    let mut of_address: Vec<(SocketAddr, SocketAddr, Vec<TcpListener>)> = Vec::new();
-    for socket in inherited.extract_if(.., |socket| socket.name == "proxy") {
-        let address = socket.listener.local_addr()?;
-        match of_address.iter_mut().find(|(known, ..)| *known == address) {
-            Some((.., sockets)) => sockets.push(socket.listener),
-            None => of_address.push((address, socket.asked, vec![socket.listener])),
+    let mut of_address: Vec<(SocketAddr, Wanted, Vec<TcpListener>)> = Vec::new();
+    for (name, protocols) in PROXY_LISTENERS {
+        for socket in inherited.extract_if(.., |socket| socket.name == name) {
+            let address = socket.listener.local_addr()?;
+            match of_address.iter_mut().find(|(known, ..)| *known == address) {
+                Some((.., sockets)) => sockets.push(socket.listener),
+                None => {
+                    let wanted = Wanted { address: socket.asked, protocols };
+                    of_address.push((address, wanted, vec![socket.listener]));
+                }
+            }
         }
     }
-    let listener = |(_, asked, sockets)| {
-        let wanted = Wanted { address: asked, protocols: Protocols::HTTP1 };
+    let listener = |(_, wanted, sockets)| {
         Listener::adopt(wanted, sockets, workers)
             .map(Arc::new)
             .context("cannot take over the proxy's sockets")

@@ -11,6 +11,7 @@ use control::Role;
 use ipnet::IpNet;
 use model::check::UnknownFields;
 use model::settings::RouterMode;
+use net::tls::server::Versions;
 use stdx::nearest::nearest;
 use tracing_subscriber::filter::Targets;
 
@@ -38,12 +39,29 @@ pub(super) fn listener(given: &Given) -> Result<Option<SocketAddr>, String> {
     }
 }
 
-/// TLS listeners, until there is TLS: refused rather than ignored.
-pub(super) fn no_tls_yet(given: &Given) -> Result<Vec<SocketAddr>, String> {
-    match items(given)[..] {
-        ["off"] => Ok(Vec::new()),
-        _ => Err("this version has no TLS yet; write `off` and end TLS in front of it".to_owned()),
+/// Versions of TLS.
+pub(super) fn tls_versions(given: &Given) -> Result<Versions, String> {
+    Versions::parse(
+        items(given).into_iter().flat_map(|text| text.split([' ', ':'])).filter(|text| !text.is_empty()),
+    )
+}
+
+/// Cipher suites by OpenSSL's names, or nothing.
+pub(super) fn tls_ciphers(given: &Given) -> Result<Option<String>, String> {
+    named_list(given, net::tls::names::check_suites)
+}
+
+/// Curves by OpenSSL's names, or nothing.
+pub(super) fn tls_curves(given: &Given) -> Result<Option<String>, String> {
+    named_list(given, net::tls::names::check_curves)
+}
+
+fn named_list(given: &Given, check: fn(&str) -> Result<(), String>) -> Result<Option<String>, String> {
+    let list = items(given).join(":");
+    if list.is_empty() {
+        return Ok(None);
     }
+    check(&list).map(|()| Some(list))
 }
 
 /// Addresses and networks; an address is the network of itself alone.

@@ -125,8 +125,8 @@ fn every_fault_of_a_file_is_told_with_its_line() {
     );
     check("colour: blue", &["weir.yaml:1: colour: no such setting; `weir run --help` lists them"]);
     check(
-        "proxy_tls: 0.0.0.0:9443",
-        &["weir.yaml:1: proxy_tls: this version has no TLS yet; write `off` and end TLS in front of it"],
+        "ssl_protocols: TLSv1.1",
+        &["weir.yaml:1: ssl_protocols: TLSv1.1 is not supported because its protection is broken"],
     );
     check(
         "admin_key: abc",
@@ -200,8 +200,8 @@ fn faults_of_environment_and_flags_name_source() {
     );
     check(
         &[],
-        &["--proxy-tls", "0.0.0.0:0"],
-        &["--proxy-tls: this version has no TLS yet; write `off` and end TLS in front of it"],
+        &["--ssl-ciphers", "RC4-MD5"],
+        &["--ssl-ciphers: RC4-MD5 is no cipher suite that can be used"],
     );
     check(&[], &["--admin", "off", "--admin", "off"], &["--admin: takes one value, 2 were given"]);
 }

@@ -18,7 +18,7 @@ fn a_wrong_command_line_ends_with_2() {
     check(&["rum"], "a similar subcommand exists: 'run'");
     check(&["run", "--porxy", "x"], "a similar argument exists: '--proxy'");
     check(&["run", "--proxy", "9080"], "--proxy: `9080` is not `IP:PORT`");
-    check(&["run", "--proxy-tls", "0.0.0.0:9443"], "--proxy-tls: this version has no TLS yet");
+    check(&["run", "--proxy-tls", "9443"], "--proxy-tls: `9443` is not `IP:PORT`");
     check(&["check"], "<FILE>");
     check(&["explain", "GET", "nowhere"], "write `http://host/path`");
     check(&["completions", "cmd"], "possible values");

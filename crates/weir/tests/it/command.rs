@@ -45,9 +45,11 @@ pub(crate) fn weir_with(files: &[(&str, &str)], arguments: &[&str], environment:
 }
 
 /// The flags that keep every listener off the usual ports.
-pub(crate) const FREE_PORTS: [&str; 10] = [
+pub(crate) const FREE_PORTS: [&str; 12] = [
     "--proxy",
     "127.0.0.1:0",
+    "--proxy-tls",
+    "off",
     "--admin",
     "127.0.0.1:0",
     "--control",

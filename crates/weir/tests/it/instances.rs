@@ -65,8 +65,10 @@ fn dead_instance_is_not_asked() {
 #[test]
 fn folder_in_use_says_which_instance_and_where() {
     let instance = started(&[]);
-    let outcome =
-        beside(&instance, &["run", "--data", "weir-data", "--proxy", "127.0.0.1:0", "--admin", "off"]);
+    let outcome = beside(
+        &instance,
+        &["run", "--data", "weir-data", "--proxy", "127.0.0.1:0", "--proxy-tls", "off", "--admin", "off"],
+    );
     assert_eq!(outcome.code, 1, "{outcome:?}");
     let holder = format!("in use by process {} (admin {}, ", instance.pid(), instance.address("admin"));
     assert!(outcome.stderr.contains(&holder), "{outcome:?}");

@@ -49,6 +49,7 @@ mod slow_clients;
 mod start;
 mod store;
 mod support;
+mod tls;
 mod try_out;
 mod unknown_fields;
 mod upgrades;

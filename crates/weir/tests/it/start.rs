@@ -111,8 +111,8 @@ fn what_cannot_be_done_yet_is_refused_with_the_reason() {
         assert_eq!((outcome.code, outcome.stdout.as_str()), (code, ""), "{outcome:?}");
         assert!(outcome.stderr.contains(expected), "{}", outcome.stderr);
     };
-    check(&["--proxy-tls", "0.0.0.0:9443"], &[], 2, "this version has no TLS yet");
-    check(&[], &[("WEIR_PROXY_TLS", "0.0.0.0:9443")], 1, "WEIR_PROXY_TLS: this version has no TLS yet");
+    check(&["--proxy-tls", "9443"], &[], 2, "--proxy-tls: `9443` is not `IP:PORT`");
+    check(&[], &[("WEIR_SSL_PROTOCOLS", "TLSv1.1")], 1, "WEIR_SSL_PROTOCOLS: TLSv1.1 is not supported");
     check(&["--proxy", "127.0.0.1:0", "--workers", "0"], &[], 2, "--workers");
     check(&[], &[("WEIR_ADMIN_KEY", "short")], 1, "WEIR_ADMIN_KEY: is too short to be safe");
     let format = "$remote_addr $nothing_like_it";

@@ -1,97 +1,17 @@
 //! Handshakes and bytes between this crate's server and client, over sockets of the kernel.
 
+mod scene;
+
 use std::net::SocketAddr;
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, PKCS_RSA_SHA256};
+use rcgen::{KeyPair, PKCS_RSA_SHA256};
+use scene::{Authority, Scene, read, write_all};
 
 use super::client_policy::ClientPolicyParts;
 use super::site::{SiteKeys, SiteParts};
 use super::*;
 use crate::env;
-use crate::tls::client::{ClientSettings, ClientTls, Roots, connect};
 use crate::transport::Transport;
-
-/// An authority, and what it signs.
-struct Authority {
-    issuer: Issuer<'static, KeyPair>,
-    pem: String,
-}
-
-impl Authority {
-    fn new(name: &str) -> Authority {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let pem = params.self_signed(&key).unwrap().pem();
-        Authority { issuer: Issuer::new(params, key), pem }
-    }
-
-    fn signs(&self, names: &[&str], key: &KeyPair) -> (String, String) {
-        let params = CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
-        (params.unwrap().signed_by(key, &self.issuer).unwrap().pem(), key.serialize_pem())
-    }
-
-    fn pair(&self, names: &[&str]) -> (String, String) {
-        self.signs(names, &KeyPair::generate().unwrap())
-    }
-}
-
-/// A server with some sites, and its clients.
-struct Scene {
-    authority: Authority,
-    tls: ServerTls,
-    table: SiteTable,
-}
-
-impl Scene {
-    fn new(settings: ServerSettings) -> Scene {
-        let tls = ServerTls::new(&settings).unwrap();
-        Scene { authority: Authority::new("known"), tls, table: SiteTable::default() }
-    }
-
-    fn site(&mut self, id: &str, names: &[&str], client: Option<ClientPolicyParts<'_>>) -> Arc<Site> {
-        let (chain, key) = self.authority.pair(names);
-        let pairs = vec![(chain.as_str(), key.as_str())];
-        let parts = SiteParts { id, names: names.to_vec(), pairs, versions: None, client, exemption: None };
-        let site = Arc::new(Site::new(parts, &self.tls).unwrap());
-        self.table.insert(&site);
-        site
-    }
-
-    fn client(&self, certificate: Option<(&str, &str)>) -> ClientTls {
-        let roots = Roots::Pem(&self.authority.pem);
-        ClientTls::new(ClientSettings { roots, certificate, alpn: &[b"http/1.1"] }).unwrap()
-    }
-
-    /// A handshake of both sides.
-    async fn handshake(
-        &self,
-        name: &str,
-        client: &ClientTls,
-    ) -> (Result<Accepted, AcceptFault>, io::Result<TlsStream>) {
-        let listener = env::bind("127.0.0.1:0".parse::<SocketAddr>().unwrap(), false).unwrap();
-        let address = listener.local_addr().unwrap();
-        let listener = env::Listener::attach(listener).unwrap();
-        let server = async {
-            let (stream, _) = listener.accept().await.unwrap();
-            accept(stream, &self.tls, || Arc::new(self.table.clone()), Alpn::Http1).await
-        };
-        let client = async { connect(env::connect(address).await.unwrap(), name, client).await };
-        tokio::join!(server, client)
-    }
-}
-
-async fn write_all(stream: &mut Transport, mut data: &[u8]) {
-    while !data.is_empty() {
-        let count = poll_fn(|cx| stream.poll_write(cx, data)).await.unwrap();
-        data = &data[count..];
-    }
-}
-
-async fn read(stream: &mut Transport, room: &mut [u8]) -> io::Result<usize> {
-    poll_fn(|cx| stream.poll_read(cx, room)).await
-}
 
 #[test]
 fn sites_are_found_by_name_wildcard_or_fallback() {

@@ -35,7 +35,12 @@ pub(super) enum Message {
     /// The settings are good and what else they ask for is bound.
     Prepared,
     /// The data folder is free; its lock comes along if it was held.
-    Data { directory: PathBuf },
+    Data {
+        directory: PathBuf,
+        /// The keys of session tickets. A version that does not know them makes its own.
+        #[serde(default)]
+        tickets: Vec<TicketKey>,
+    },
     /// Everything is loaded by this process.
     Ready { version: String, process: u32 },
     /// Serve.
@@ -47,6 +52,23 @@ pub(super) enum Message {
     Hurry,
     /// It cannot be done.
     Failed { reason: String },
+}
+
+/// A key of session tickets.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct TicketKey {
+    /// Its name.
+    pub(super) name: Vec<u8>,
+    /// Its bytes.
+    pub(super) secret: Vec<u8>,
+    /// Seconds since the Unix epoch at which it was made.
+    pub(super) made_s: u64,
+}
+
+impl fmt::Debug for TicketKey {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("(a key)")
+    }
 }
 
 /// A listening socket as the settings know it.

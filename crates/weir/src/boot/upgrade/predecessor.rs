@@ -8,9 +8,10 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use control::WriteGate;
 use control::source::store::DirectoryLock;
+use net::tls::server::TicketSecret;
 
 use super::changeover;
-use super::channel::{Channel, ChannelFault, Message, PROTOCOL, Patience};
+use super::channel::{Channel, ChannelFault, Message, PROTOCOL, Patience, TicketKey};
 use super::go_between;
 
 /// It is the old process that has a deadline: this one is killed when it passes.
@@ -32,6 +33,7 @@ pub(in crate::boot) struct Socket {
 pub(in crate::boot) struct Predecessor {
     channel: Channel,
     sockets: Mutex<Vec<Socket>>,
+    tickets: Mutex<Vec<TicketSecret>>,
 }
 
 impl Predecessor {
@@ -48,7 +50,7 @@ impl Predecessor {
         let nothing = std::fs::File::open("/dev/null").context("cannot open /dev/null")?;
         rustix::stdio::dup2_stdin(nothing).context("cannot empty the standard input")?;
         let channel = Channel::from_descriptor(line);
-        let predecessor = Predecessor { channel, sockets: Mutex::default() };
+        let predecessor = Predecessor { channel, sockets: Mutex::default(), tickets: Mutex::default() };
         match predecessor.receive_sockets() {
             Ok(sockets) => *predecessor.sockets.lock() = sockets,
             Err(error) => {
@@ -88,6 +90,11 @@ impl Predecessor {
         std::mem::take(&mut *self.sockets.lock())
     }
 
+    /// The keys of session tickets that came with the data folder.
+    pub(in crate::boot) fn take_ticket_secrets(&self) -> Vec<TicketSecret> {
+        std::mem::take(&mut *self.tickets.lock())
+    }
+
     /// Asks for the data folder: everything that needs none of it is done. Gives its lock, if the old process held that
     /// of the same folder.
     ///
@@ -95,9 +102,10 @@ impl Predecessor {
     /// The old process has ended or given up.
     pub(in crate::boot) fn take_data(&self, data: &Path) -> anyhow::Result<Option<DirectoryLock>> {
         self.channel.send(&Message::Prepared, &[])?;
-        let (Message::Data { directory }, locks) = self.receive()? else {
+        let (Message::Data { directory, tickets }, locks) = self.receive()? else {
             bail!("the old process did not hand over its data folder");
         };
+        *self.tickets.lock() = tickets.into_iter().filter_map(ticket_secret).collect();
         let lock: Option<OwnedFd> = locks.into_iter().next();
         let same = data.canonicalize().is_ok_and(|data| data == directory);
         Ok(lock.filter(|_| same).map(|lock| DirectoryLock::adopt(data, lock)))
@@ -149,4 +157,13 @@ impl Predecessor {
     fn receive(&self) -> Result<(Message, Vec<OwnedFd>), ChannelFault> {
         self.channel.receive(FOR_AS_LONG_AS_IT_LIVES)
     }
+}
+
+/// A key as it was sent; none where it has another size, as of a version that makes them differently.
+fn ticket_secret(key: TicketKey) -> Option<TicketSecret> {
+    Some(TicketSecret {
+        name: key.name.try_into().ok()?,
+        secret: key.secret.try_into().ok()?,
+        made_s: key.made_s,
+    })
 }

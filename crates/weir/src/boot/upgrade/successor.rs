@@ -11,9 +11,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, bail, ensure};
 use control::source::store::DirectoryLock;
 use control::{HandOver, Released};
+use net::tls::server::TicketSecret;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::channel::{Channel, ChannelFault, DESCRIPTORS_MAX, Message, NamedSocket, PROTOCOL, Patience};
+use super::channel::{
+    Channel, ChannelFault, DESCRIPTORS_MAX, Message, NamedSocket, PROTOCOL, Patience, TicketKey,
+};
 use super::executable::Executable;
 use crate::settings::UPGRADE_VARIABLE;
 
@@ -28,6 +31,8 @@ pub(in crate::boot) struct Offer {
     pub(in crate::boot) executable: Executable,
     /// All listening sockets: the setting, the address as it was asked for, the socket.
     pub(in crate::boot) sockets: Vec<(&'static str, std::net::SocketAddr, TcpListener)>,
+    /// The keys of session tickets.
+    pub(in crate::boot) ticket_secrets: Vec<TicketSecret>,
     /// The data folder.
     pub(in crate::boot) data: PathBuf,
     /// Its lock, if it is held.
@@ -142,7 +147,13 @@ fn converse(
         Some(offer.hand_over.release(patience.deadline).context("the store is too busy to be closed")?);
     let directory = offer.data.canonicalize().unwrap_or_else(|_| offer.data.clone());
     let lock: Vec<_> = offer.lock.iter().map(AsFd::as_fd).collect();
-    channel.send(&Message::Data { directory }, &lock)?;
+    let key = |secret: &TicketSecret| TicketKey {
+        name: secret.name.to_vec(),
+        secret: secret.secret.to_vec(),
+        made_s: secret.made_s,
+    };
+    let tickets = offer.ticket_secrets.iter().map(key).collect();
+    channel.send(&Message::Data { directory, tickets }, &lock)?;
     match answer(channel, patience)? {
         Message::Ready { version, process } => *heir = Some(Heir { process, version }),
         other => bail!("it said {other:?} instead of being ready"),

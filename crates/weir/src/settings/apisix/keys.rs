@@ -44,8 +44,8 @@ use Act::{Honour, Ignore, Moot, Refuse, Same, Setting, Time};
 #[rustfmt::skip]
 pub(super) const KEYS: &[Key] = &[
     key("apisix.node_listen", Honour(listeners::node_listen), "`proxy`; HTTP/1.1 only"),
-    key("apisix.enable_ipv6", Honour(listeners::enable_ipv6), "`true`: `proxy` has `[::]` too for ports without an address"),
-    key("apisix.ssl", Honour(listeners::ssl), "no TLS yet: told, refused if `listen` names anything but 9443; `ssl_trusted_certificate` is `etcd_ca` and `secret_ca`"),
+    key("apisix.enable_ipv6", Honour(listeners::enable_ipv6), "`true`: `proxy` and `proxy_tls` have `[::]` too for ports without an address"),
+    key("apisix.ssl", Honour(listeners::ssl), "`listen`: `proxy_tls`, HTTP/1.1 only; `enable: false`: `proxy_tls: off`; `ssl_protocols`, `ssl_ciphers` without suites that are not offered, `ssl_session_tickets`, `fallback_sni`; `ssl_trusted_certificate` is `etcd_ca` and `secret_ca`"),
     key("apisix.enable_http2", Same("false"), "this version speaks HTTP/1.1 only"),
     key("apisix.proxy_protocol", Refuse, "there is no PROXY protocol yet; leave it out"),
     key("apisix.proxy_mode", Honour(listeners::proxy_mode), "`http`; with `http&stream`, `admin_stream_routes`: layer 4 is not served yet"),

@@ -20,10 +20,12 @@ pub(super) struct Listening {
     control_off: Option<At>,
     metrics_off: Option<At>,
     proxy: Option<(At, Vec<Entry>)>,
+    tls: Option<(At, Vec<Entry>)>,
+    tls_off: Option<At>,
     ipv6: Option<At>,
 }
 
-/// One entry of `node_listen`.
+/// One entry of `node_listen` or `ssl.listen`.
 struct Entry {
     ip: Option<String>,
     port: String,
@@ -31,6 +33,12 @@ struct Entry {
 
 /// `apisix.node_listen`: a port, or a list of ports and of maps.
 pub(super) fn node_listen(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    let entries = entries(draft, spot, DEFAULT_PORT);
+    draft.listening.proxy = Some((spot.at(), entries));
+}
+
+/// The entries of a list of ports and of maps, or of one port.
+fn entries(draft: &mut Draft<'_>, spot: &Spot<'_>, default_port: &str) -> Vec<Entry> {
     let mut entries = Vec::new();
     let items = match &spot.node.content {
         Content::List(items) => items.as_slice(),
@@ -45,7 +53,7 @@ pub(super) fn node_listen(draft: &mut Draft<'_>, spot: &Spot<'_>) {
                 names(draft, &spot, &["ip", "port", "enable_http2", "enable_http3"]);
                 no_http2(draft, &spot);
                 let text = |name: &str| item.get(name).and_then(Node::text).map(str::to_owned);
-                Entry { ip: text("ip"), port: text("port").unwrap_or_else(|| "9080".to_owned()) }
+                Entry { ip: text("ip"), port: text("port").unwrap_or_else(|| default_port.to_owned()) }
             }
             _ => match draft.text(&spot) {
                 Some(port) => Entry { ip: None, port: port.to_owned() },
@@ -56,7 +64,7 @@ pub(super) fn node_listen(draft: &mut Draft<'_>, spot: &Spot<'_>) {
             entries.push(entry);
         }
     }
-    draft.listening.proxy = Some((spot.at(), entries));
+    entries
 }
 
 /// An entry of a listener that asks for a protocol which is not there: clients that speak HTTP/1.1 are served.
@@ -111,8 +119,7 @@ pub(super) fn metrics(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     draft.listening.metrics = socket(draft, spot, "127.0.0.1", "9091").map(|address| (spot.at(), address));
 }
 
-/// `apisix.ssl`. What APISIX's own defaults say must not keep a node from starting; whoever names another listener asks
-/// for TLS, and is not given plain text or silence.
+/// `apisix.ssl`: the listeners for TLS, and what handshakes are made under.
 pub(super) fn ssl(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     names(draft, spot, &SSL_KEYS);
     let ca = spot.node.get("ssl_trusted_certificate").and_then(Node::text);
@@ -121,22 +128,52 @@ pub(super) fn ssl(draft: &mut Draft<'_>, spot: &Spot<'_>) {
         let path = draft.beneath_home(&path);
         draft.set_one(&at, "secret_ca", path);
     }
-    let enable = spot.node.get("enable");
-    if enable.and_then(Node::text) == Some("false") {
+    let beneath = |name: &str| spot.node.get(name).map(|node| (format!("{}.{name}", spot.key), node));
+    if let Some((key, node)) = beneath("enable")
+        && draft.switch(&Spot { key: &key, node }) == Some(false)
+    {
+        draft.listening.tls_off = Some(At { key, line: node.line });
         return;
     }
-    let listen = spot.node.get("listen").map(|node| &node.content);
-    for item in if let Some(Content::List(items)) = listen { items.as_slice() } else { &[] } {
-        let is_default = item.get("ip").is_none()
-            && item.get("port").and_then(Node::text).is_none_or(|port| port == DEFAULT_TLS_PORT);
-        if !is_default {
-            let reason =
-                "this version has no TLS yet; write `apisix.ssl.enable: false` and end TLS in front of it";
-            return draft.fault("apisix.ssl.listen", item.line, reason.to_owned());
+    if let Some((key, node)) = beneath("listen") {
+        let spot = Spot { key: &key, node };
+        let entries = entries(draft, &spot, DEFAULT_TLS_PORT);
+        draft.listening.tls = Some((spot.at(), entries));
+    }
+    no_http2(draft, spot);
+    for (name, setting) in [("fallback_sni", "fallback_sni"), ("ssl_session_tickets", "ssl_session_tickets")]
+    {
+        if let Some((key, node)) = beneath(name) {
+            draft.copy(&Spot { key: &key, node }, setting);
         }
     }
-    let reason = "this version has no TLS yet: nothing listens on 9443, end TLS in front of it";
-    draft.remark(spot.key, spot.node.line, reason.to_owned());
+    if let Some((key, node)) = beneath("ssl_protocols") {
+        let spot = Spot { key: &key, node };
+        if let Some(text) = draft.text(&spot) {
+            let versions = text.split_whitespace().map(str::to_owned).collect();
+            draft.set(&spot.at(), "ssl_protocols", versions);
+        }
+    }
+    if let Some((key, node)) = beneath("ssl_ciphers") {
+        ciphers(draft, &Spot { key: &key, node });
+    }
+}
+
+/// `apisix.ssl.ssl_ciphers`. The list in APISIX's own settings names suites that are not offered here; it must not keep an
+/// instance from starting, so that those are left out as long as one is left.
+fn ciphers(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    let Some(text) = draft.text(spot) else { return };
+    let named = text.split(':').filter(|name| !name.is_empty());
+    let (known, unknown): (Vec<&str>, Vec<&str>) =
+        named.partition(|name| net::tls::names::check_suites(name).is_ok());
+    if known.is_empty() {
+        return draft.set_one(&spot.at(), "ssl_ciphers", text);
+    }
+    if !unknown.is_empty() {
+        let reason = format!("not offered: {}", unknown.join(", "));
+        draft.remark(spot.key, spot.node.line, reason);
+    }
+    draft.set_one(&spot.at(), "ssl_ciphers", known.join(":"));
 }
 
 /// `apisix.proxy_mode`.
@@ -173,23 +210,39 @@ pub(super) fn finish(draft: &mut Draft<'_>) {
         }
     }
     if let Some(at) = draft.deployment.without_proxy() {
-        return draft.set_one(&at, "proxy", "off");
+        draft.set_one(&at, "proxy", "off");
+        return draft.set_one(&at, "proxy_tls", "off");
     }
-    let (at, entries) = match (listening.proxy, &listening.ipv6) {
-        (Some(proxy), _) => proxy,
-        (None, Some(at)) => (at.clone(), vec![Entry { ip: None, port: "9080".to_owned() }]),
+    set_listeners(draft, "proxy", listening.proxy, listening.ipv6.as_ref(), DEFAULT_PORT);
+    match listening.tls_off {
+        Some(at) => draft.set_one(&at, "proxy_tls", "off"),
+        None => set_listeners(draft, "proxy_tls", listening.tls, listening.ipv6.as_ref(), DEFAULT_TLS_PORT),
+    }
+}
+
+/// Writes the setting of a list of listeners, if one of its keys is written.
+fn set_listeners(
+    draft: &mut Draft<'_>,
+    setting: &str,
+    listening: Option<(At, Vec<Entry>)>,
+    ipv6: Option<&At>,
+    default_port: &str,
+) {
+    let (at, entries) = match (listening, ipv6) {
+        (Some(listening), _) => listening,
+        (None, Some(at)) => (at.clone(), vec![Entry { ip: None, port: default_port.to_owned() }]),
         (None, None) => return,
     };
     let mut addresses = Vec::new();
     for Entry { ip, port } in &entries {
         addresses.push(address(ip.as_deref().unwrap_or("0.0.0.0"), port));
-        if ip.is_none() && listening.ipv6.is_some() {
+        if ip.is_none() && ipv6.is_some() {
             addresses.push(address("::", port));
         }
     }
     // Port 0 takes any, each time another.
     addresses.dedup_by(|one, other| one == other && !one.ends_with(":0"));
-    draft.set(&at, "proxy", addresses);
+    draft.set(&at, setting, addresses);
 }
 
 /// The address of a map with `ip` and `port`; a fault if it is none.
@@ -230,6 +283,7 @@ fn address(ip: &str, port: &str) -> String {
     if ip.contains(':') && !ip.starts_with('[') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
 }
 
+const DEFAULT_PORT: &str = "9080";
 const DEFAULT_TLS_PORT: &str = "9443";
 
 /// What APISIX knows beneath `apisix.ssl`.

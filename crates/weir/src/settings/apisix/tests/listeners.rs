@@ -10,10 +10,11 @@ fn the_proxy_listens_where_it_says() {
         "apisix:\n  node_listen:\n    - {ip: 127.0.0.2, port: 9081}\n    - {port: 9082}\n    - {ip: '::1'}\n",
         &["proxy [127.0.0.2:9081, 0.0.0.0:9082, [::1]:9080]"],
     );
-    gives("apisix: {enable_ipv6: true}", &["proxy [0.0.0.0:9080, [::]:9080]"]);
+    let tls = "proxy_tls [0.0.0.0:9443, [::]:9443]";
+    gives("apisix: {enable_ipv6: true}", &["proxy [0.0.0.0:9080, [::]:9080]", tls]);
     gives(
         "apisix: {enable_ipv6: true, node_listen: [9081, {ip: 127.0.0.1, port: 1}]}",
-        &["proxy [0.0.0.0:9081, [::]:9081, 127.0.0.1:1]"],
+        &["proxy [0.0.0.0:9081, [::]:9081, 127.0.0.1:1]", tls],
     );
     gives("apisix: {enable_ipv6: false}", &[]);
     gives("apisix: {node_listen: ${{PORT}}}", &["proxy [0.0.0.0:9000]"]);
@@ -34,6 +35,42 @@ fn the_proxy_listens_where_it_says() {
             "5: apisix.node_listen[2]: `gateway:1` is not `IP:PORT`: write an IP address",
             "6: apisix.node_listen[3]: takes a plain value",
         ],
+    );
+}
+
+#[test]
+fn ssl_gives_the_listeners_and_settings_of_tls() {
+    gives("apisix:\n  ssl: {enable: true}\n", &[]);
+    gives("apisix: {ssl: {enable: false, listen: [{port: 8443}]}}", &["proxy_tls []"]);
+    gives(
+        "apisix:\n  ssl:\n    listen: [{ip: 127.0.0.3, port: 8443}, {port: 8444, enable_http3: false}]\n",
+        &["proxy_tls [127.0.0.3:8443, 0.0.0.0:8444]"],
+    );
+    gives(
+        "apisix: {ssl: {ssl_protocols: TLSv1.3, fallback_sni: a.example, ssl_session_tickets: false}}",
+        &[
+            "ssl_protocols Versions { tls12: false, tls13: true }",
+            "fallback_sni Some(\"a.example\")",
+            "ssl_session_tickets false",
+        ],
+    );
+    check(
+        "apisix:\n  ssl:\n    ssl_ciphers: ECDHE-RSA-AES128-GCM-SHA256:DHE-RSA-AES128-GCM-SHA256\n",
+        &["ssl_ciphers Some(\"ECDHE-RSA-AES128-GCM-SHA256\")"],
+        &["3: apisix.ssl.ssl_ciphers: warning: not offered: DHE-RSA-AES128-GCM-SHA256"],
+        &[],
+    );
+    refused(
+        "apisix:\n  ssl:\n    ssl_protocols: TLSv1.1 TLSv1.2\n    ssl_ciphers: RC4-MD5\n    listen: [{port: x}]\n",
+        &[
+            "3: apisix.ssl.ssl_protocols: TLSv1.1 is not supported because its protection is broken",
+            "4: apisix.ssl.ssl_ciphers: RC4-MD5 is no cipher suite that can be used",
+            "5: apisix.ssl.listen[0]: `0.0.0.0:x` is not `IP:PORT`",
+        ],
+    );
+    told(
+        "apisix:\n  ssl:\n    listen:\n      - {port: 9443, enable_http2: true}\n",
+        &["4: apisix.ssl.listen[0].enable_http2: warning: this version speaks HTTP/1.1 only"],
     );
 }
 
@@ -69,15 +106,6 @@ fn the_other_listeners() {
 
 #[test]
 fn what_does_not_exist_yet_is_told_or_refused() {
-    told("apisix:\n  ssl: {enable: true}\n", &["2: apisix.ssl: warning: this version has no TLS yet"]);
-    told(
-        "apisix:\n  ssl:\n    listen: [{port: 9443, enable_http3: false}]\n    ssl_protocols: TLSv1.3\n",
-        &["2: apisix.ssl: warning: this version has no TLS yet"],
-    );
-    gives("apisix: {ssl: {enable: false, listen: [{port: 8443}]}}", &[]);
-    let expected = "apisix.ssl.listen: this version has no TLS yet; write `apisix.ssl.enable: false`";
-    refused("apisix:\n  ssl:\n    listen:\n      - port: 8443\n", &[&format!("4: {expected}")]);
-    refused("apisix:\n  ssl: {listen: [{ip: 127.0.0.3, port: 9443}]}\n", &[&format!("2: {expected}")]);
     refused(
         "deployment:\n  admin:\n    https_admin: true\n",
         &["3: deployment.admin.https_admin: this version has no TLS yet"],
