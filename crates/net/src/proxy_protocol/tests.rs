@@ -56,7 +56,7 @@ fn check_good(bytes: &[u8], ends: Option<(&str, &str)>) -> Header {
     assert_eq!((header.addresses, taken), (addresses, bytes.len()), "{}", bytes.escape_ascii());
     check(bytes, &Ok(Some((header.clone(), taken))));
     check(&[bytes, b"GET / HTTP/1.1\r\n\r\n"].concat(), &Ok(Some((header.clone(), taken))));
-    for cut in 0..bytes.len() {
+    for cut in (0..bytes.len()).step_by(1 + bytes.len() / 300) {
         check(&bytes[..cut], &Ok(None));
     }
     header
