@@ -9,6 +9,7 @@ mod listeners;
 mod logs;
 mod plugins;
 mod profile;
+mod proxy_protocol;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]
@@ -61,6 +62,7 @@ pub(super) fn parse(
     let mut draft = Draft::new(path, environment, faults);
     section(&mut draft, "", &root);
     deployment::finish(&mut draft);
+    proxy_protocol::finish(&mut draft);
     listeners::finish(&mut draft);
     logs::finish(&mut draft);
     plugins::finish(&mut draft);

@@ -12,6 +12,7 @@ use super::deployment::Deployment;
 use super::listeners::Listening;
 use super::logs::AccessLog;
 use super::plugins::BodyLimits;
+use super::proxy_protocol::ProxyProtocol;
 use super::tree::{Content, Node};
 
 /// A value with its whole key.
@@ -34,6 +35,7 @@ pub(super) struct Draft<'a> {
     pub(super) environment: &'a Environment<'a>,
     pub(super) deployment: Deployment,
     pub(super) listening: Listening,
+    pub(super) proxy_protocol: ProxyProtocol,
     pub(super) access_log: AccessLog,
     pub(super) body_limits: BodyLimits,
     written: Written,
@@ -58,6 +60,7 @@ impl<'a> Draft<'a> {
             environment,
             deployment: Deployment::default(),
             listening: Listening::default(),
+            proxy_protocol: ProxyProtocol::default(),
             access_log: AccessLog::default(),
             body_limits: BodyLimits::default(),
             written: Written::default(),

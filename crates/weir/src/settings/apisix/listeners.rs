@@ -21,7 +21,7 @@ pub(super) struct Listening {
     metrics_off: Option<At>,
     proxy: Option<(At, Vec<Entry>)>,
     tls: Option<(At, Vec<Entry>)>,
-    tls_off: Option<At>,
+    pub(super) tls_off: Option<At>,
     ipv6: Option<At>,
 }
 
@@ -259,7 +259,7 @@ fn socket(draft: &mut Draft<'_>, spot: &Spot<'_>, ip: &str, port: &str) -> Optio
 }
 
 /// Refuses an address at its own line rather than at that of a whole list.
-fn check(draft: &mut Draft<'_>, at: &At, address: &str) -> bool {
+pub(super) fn check(draft: &mut Draft<'_>, at: &At, address: &str) -> bool {
     let given = Given { values: vec![address.to_owned()], place: Place::Default };
     let parsed = parse::listener(&given);
     if let Err(reason) = &parsed {
@@ -279,7 +279,7 @@ pub(super) fn names(draft: &mut Draft<'_>, spot: &Spot<'_>, known: &[&str]) {
     }
 }
 
-fn address(ip: &str, port: &str) -> String {
+pub(super) fn address(ip: &str, port: &str) -> String {
     if ip.contains(':') && !ip.starts_with('[') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
 }
 
