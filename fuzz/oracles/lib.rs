@@ -17,6 +17,7 @@ pub mod http2;
 pub mod naive_head;
 pub mod path;
 pub mod path_twin;
+pub mod proxy_protocol;
 pub mod request_head;
 pub mod resource_file;
 pub mod response_head;

@@ -9,6 +9,7 @@ pub mod consumer;
 pub mod context;
 mod directory;
 pub mod forwarded;
+mod proxy;
 pub mod reuse;
 mod target;
 mod times;
@@ -30,6 +31,7 @@ pub use body_copy::SharedCopy;
 pub use consumer::Consumer;
 pub use context::{Address, ConnectionContext, Scheme};
 pub use directory::{Directory, RouteInfo, ServiceName};
+pub use proxy::ProxyContext;
 pub use times::Times;
 pub use tls::TlsContext;
 

@@ -55,6 +55,15 @@ settings! {
         /// Serve HTTP/2 to clients of the proxy: over TLS to those that ask for it by ALPN, without TLS to those that begin with
         /// it (prior knowledge). HTTP/1 is served on the same addresses either way.
         http2: bool = parse::switch("true|false", "true"),
+        /// Addresses the proxy listens on for connections that begin with a PROXY protocol header of version 1 or 2, in which
+        /// a balancer in front names the client. A connection without a header is closed. As `proxy` in all else.
+        proxy_protocol: Vec<SocketAddr> = parse::listeners("ADDR,…", "off"),
+        /// The same for TLS behind the header.
+        proxy_protocol_tls: Vec<SocketAddr> = parse::listeners("ADDR,…", "off"),
+        /// Peers that may connect to those listeners: the balancers in front. Connections of all others are closed, because
+        /// the header would let them choose their address. `real_ip_from` and `trusted_addresses` say nothing here: they are
+        /// about fields of requests, which a balancer of connections passes on as the client has written them.
+        proxy_protocol_from: Vec<IpNet> = parse::networks("CIDR,…", ""),
         /// Address of the Admin API, or `off`.
         admin: Option<SocketAddr> = parse::listener("ADDR", "127.0.0.1:9180"),
         /// Address of the control API, which tells what this node runs, or `off`.
@@ -525,6 +534,7 @@ impl Settings {
         self.check_source(written, faults);
         self.check_admin_tls(written, faults);
         self.check_acme(written, faults);
+        self.check_proxy_protocol(written, faults);
         if self.max_header_line_bytes > self.max_head_bytes {
             let reason = "max_header_line_bytes is more than max_head_bytes; lower it or raise that";
             faults
@@ -608,11 +618,37 @@ impl Settings {
         }
     }
 
+    /// Refuses listeners that no peer may connect to.
+    fn check_proxy_protocol(&self, written: &Written, faults: &mut Vec<Fault>) {
+        let listeners =
+            [("proxy_protocol", &self.proxy_protocol), ("proxy_protocol_tls", &self.proxy_protocol_tls)];
+        let Some((name, _)) = listeners.into_iter().find(|(_, addresses)| !addresses.is_empty()) else {
+            return;
+        };
+        if self.proxy_protocol_from.is_empty() {
+            let reason =
+                format!("`{name}` needs `proxy_protocol_from`, the addresses of the balancers in front");
+            faults.push(written.fault_of_pair([name, "proxy_protocol_from"], reason));
+        }
+    }
+
+    /// The lists of addresses that the proxy listens on, by their settings.
+    #[must_use]
+    pub(crate) fn proxy_listeners(&self) -> [(&'static str, &[SocketAddr]); 4] {
+        [
+            ("proxy", &self.proxy),
+            ("proxy_tls", &self.proxy_tls),
+            ("proxy_protocol", &self.proxy_protocol),
+            ("proxy_protocol_tls", &self.proxy_protocol_tls),
+        ]
+    }
+
     /// Refuses one address for two listeners, because the kernel's error comes later and does not name the settings.
     fn check_addresses(&self, written: &Written, faults: &mut Vec<Fault>) {
         let mut taken: Vec<(&'static str, SocketAddr)> = Vec::new();
-        let proxy = self.proxy.iter().map(|address| ("proxy", *address));
-        let proxy_tls = self.proxy_tls.iter().map(|address| ("proxy_tls", *address));
+        let proxy = self.proxy_listeners();
+        let proxy =
+            proxy.into_iter().flat_map(|(name, list)| list.iter().map(move |address| (name, *address)));
         let rest = [
             ("admin", self.admin),
             ("control", self.control),
@@ -620,7 +656,7 @@ impl Settings {
             ("metrics", self.metrics),
         ];
         let rest = rest.into_iter().filter_map(|(name, address)| Some((name, address?)));
-        for (name, address) in proxy.chain(proxy_tls).chain(rest) {
+        for (name, address) in proxy.chain(rest) {
             if let Some((other, _)) = taken.iter().find(|(_, other)| collide(*other, address)) {
                 let reason = format!("`{other}` and `{name}` both take {address}; give each its own port");
                 faults.push(written.fault_of_pair([other, name], reason));

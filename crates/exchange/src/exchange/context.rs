@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 
+use super::proxy::ProxyContext;
 use super::tls::TlsContext;
 
 /// Which protocol family the client speaks to us.
@@ -57,7 +58,7 @@ impl From<SocketAddr> for Address {
 pub struct ConnectionContext {
     /// A number no other connection of this process has.
     pub id: u64,
-    /// The peer.
+    /// The client: the peer of the socket, or the address that its PROXY protocol header names.
     pub peer: Address,
     /// The listener's address.
     pub local: Address,
@@ -67,6 +68,15 @@ pub struct ConnectionContext {
     pub requests: u32,
     /// The facts of its TLS layer, if there is one.
     pub tls: Option<Rc<TlsContext>>,
+    /// The PROXY protocol header that it began with, where its listener asks for one.
+    pub proxy: Option<Rc<ProxyContext>>,
+}
+
+impl ConnectionContext {
+    /// The peer of the socket, which a PROXY protocol header does not change.
+    pub fn socket_peer(&self) -> Address {
+        self.proxy.as_ref().map_or(self.peer, |proxy| proxy.sender)
+    }
 }
 
 impl Default for ConnectionContext {
@@ -79,6 +89,7 @@ impl Default for ConnectionContext {
             scheme: Scheme::Http,
             requests: 0,
             tls: None,
+            proxy: None,
         }
     }
 }

@@ -1,38 +1,28 @@
 //! A client's TLS connection from accept to the end of its handshake; then the protocol that was agreed goes on. A client
 //! that speaks plain HTTP is told so. It knows no certificate.
 
-use std::future::{Future, poll_fn};
-use std::net::SocketAddr;
-use std::pin::pin;
+use std::future::poll_fn;
+use std::net::IpAddr;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
+use super::arrival::{Arrival, within_deadline};
 use super::connection_guard::ConnectionGuard;
 use super::h1::connection::Connection;
 use super::h1::linger::linger;
 use super::h1::serve;
 use super::h1::timer::ConnectionTimer;
 use super::h2;
-use super::listener_state::OpenListener;
-use crate::observe::idle_counts::IdleState;
 use exchange::exchange::TlsContext;
 use exchange::observe::histogram::bump;
-use net::env::{self, Stream};
+use net::env;
 use net::tls::server::{AcceptFault, Accepted, Alpn, accept};
 use net::transport::Transport;
 
-/// A connection that was just accepted, with its place in the counts.
-pub(crate) struct Arrival {
-    pub(crate) stream: Stream,
-    pub(crate) id: u64,
-    pub(crate) peer: SocketAddr,
-    pub(crate) listener: Rc<OpenListener>,
-    pub(crate) counted: ConnectionGuard,
-}
-
 /// Runs the handshake, then serves the connection in a task of its own, so that the handshake's state is freed.
 pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
-    let Arrival { stream, id, peer, listener, counted } = arrival;
+    let Arrival { stream, identity, counted } = arrival;
+    let peer = identity.peer.ip();
     let context = timer.context.clone();
     // Until the connection has its own, so that the address's place is given back in any case.
     let place = AddressPlace { counted: Some(counted), peer };
@@ -40,7 +30,8 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
     let sites = || context.generation().sites.clone();
     let has_http2 = context.local.options.limits.http2.is_enabled;
     let handshake = accept(stream, &tls, sites, if has_http2 { Alpn::Http2 } else { Alpn::Http1 });
-    let outcome = within_deadline(handshake, id, &listener, &timer).await;
+    let timeout_ms = context.local.options.limits.handshake_timeout_ms;
+    let outcome = within_deadline(handshake, timeout_ms, identity.id, &identity.listener, &timer).await;
     timer.end_idle();
     let status = &context.status;
     match outcome {
@@ -49,7 +40,7 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
             let is_http2 = stream.alpn() == Some(b"h2");
             let tls = Rc::new(TlsContext { facts, site });
             let counted = place.into_guard();
-            let connection = Connection::new(stream.into(), id, peer, listener, counted, Some(tls));
+            let connection = Connection::new(stream.into(), identity, counted, Some(tls));
             if is_http2 {
                 env::spawn(h2::serve::serve(connection, timer));
             } else {
@@ -60,7 +51,7 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
             bump(&status.tls_failed, 1);
             if is_text {
                 let counted = place.into_guard();
-                let connection = Connection::new(Transport::Tcp(stream), id, peer, listener, counted, None);
+                let connection = Connection::new(Transport::Tcp(stream), identity, counted, None);
                 refuse_plain_http(connection, &timer).await;
             }
         }
@@ -80,7 +71,7 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
 /// The place of a connection in the counts while it has no [`Connection`], which gives its address's place back otherwise.
 struct AddressPlace {
     counted: Option<ConnectionGuard>,
-    peer: SocketAddr,
+    peer: IpAddr,
 }
 
 impl AddressPlace {
@@ -92,43 +83,9 @@ impl AddressPlace {
 impl Drop for AddressPlace {
     fn drop(&mut self) {
         if let Some(counted) = &self.counted {
-            counted.release(self.peer.ip().to_canonical());
+            counted.release(self.peer);
         }
     }
-}
-
-/// The outcome of the handshake; none if it took too long, or its connection has to give way.
-async fn within_deadline<T>(
-    handshake: impl Future<Output = T>,
-    id: u64,
-    listener: &OpenListener,
-    timer: &ConnectionTimer,
-) -> Option<T> {
-    let mut handshake = pin!(handshake);
-    let local = &timer.context.local;
-    let ends_ms = local.now_ms() + local.options.limits.handshake_timeout_ms;
-    let mut armed_for_ms = 0;
-    poll_fn(|cx: &mut Context<'_>| {
-        if let Poll::Ready(outcome) = handshake.as_mut().poll(cx) {
-            return Poll::Ready(Some(outcome));
-        }
-        // A listener that closes waits for a handshake no longer than for a first request.
-        let at_ms = listener.closes_idle_at_ms(id, true).map_or(ends_ms, |closes_ms| ends_ms.min(closes_ms));
-        let now_ms = local.now_ms();
-        if now_ms >= at_ms || (armed_for_ms == at_ms && timer.deadline.expired()) || timer.gives_way() {
-            return Poll::Ready(None);
-        }
-        if armed_for_ms != at_ms {
-            let is_first = armed_for_ms == 0;
-            armed_for_ms = at_ms;
-            timer.deadline.set(cx, at_ms - now_ms);
-            if is_first {
-                timer.begin_idle(IdleState::Unspoken);
-            }
-        }
-        Poll::Pending
-    })
-    .await
 }
 
 /// The response to plain HTTP, in nginx's words, which operators look for.

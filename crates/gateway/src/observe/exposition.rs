@@ -242,7 +242,12 @@ fn write_failures<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &
         sample(text, "weir_failures_total", &[("cause", &code), ("blame", &blame)], count);
     }
     let name = "weir_connections_refused_total";
-    header(text, name, "counter", "Connections closed before a byte was read, by the limit they met.");
+    header(
+        text,
+        name,
+        "counter",
+        "Connections closed before a byte of the client was read, by the limit or setting they met.",
+    );
     for refusal in Refusal::ALL {
         let count: u64 = workers.clone().map(|worker| worker.failures.refusals(*refusal)).sum();
         sample(text, name, &[("limit", &refusal.code())], count);

@@ -8,7 +8,7 @@ use exchange::failure::Cause;
 use exchange::observe::histogram::bump;
 use exchange::overload::capacity::Shortage;
 
-/// Why a connection was closed before a byte of it was read: the limit in question.
+/// A connection that was closed before a byte of the client was read, by the limit or setting that asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The process holds as many connections as it may.
@@ -17,12 +17,21 @@ pub enum Refusal {
     MaxConnectionsPerAddress,
     /// Memory is all but used up.
     Memory,
+    /// The peer may send no PROXY protocol header, and its listener asks for one.
+    ProxyProtocolFrom,
+    /// The PROXY protocol header is missing, malformed, cut or late.
+    ProxyProtocol,
 }
 
 impl Refusal {
     /// All of them.
-    pub const ALL: &'static [Refusal] =
-        &[Refusal::MaxConnections, Refusal::MaxConnectionsPerAddress, Refusal::Memory];
+    pub const ALL: &'static [Refusal] = &[
+        Refusal::MaxConnections,
+        Refusal::MaxConnectionsPerAddress,
+        Refusal::Memory,
+        Refusal::ProxyProtocolFrom,
+        Refusal::ProxyProtocol,
+    ];
 
     /// The name used in metrics: that of the setting.
     pub fn code(self) -> &'static str {
@@ -30,6 +39,8 @@ impl Refusal {
             Refusal::MaxConnections => "max_connections",
             Refusal::MaxConnectionsPerAddress => "max_connections_per_address",
             Refusal::Memory => "memory_limit",
+            Refusal::ProxyProtocolFrom => "proxy_protocol_from",
+            Refusal::ProxyProtocol => "proxy_protocol",
         }
     }
 }

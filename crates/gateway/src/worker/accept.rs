@@ -13,17 +13,16 @@ use super::state::Worker;
 use crate::command::Queue;
 use crate::command::{Command, Handle};
 use crate::context::WorkerContext;
+use crate::downstream::arrival::{self, Arrival, Identity};
 use crate::downstream::connection_guard::ConnectionGuard;
-use crate::downstream::h1::connection::Connection;
-use crate::downstream::h1::serve;
 use crate::downstream::h1::timer::ConnectionTimer;
 use crate::downstream::listener_state::OpenListener;
-use crate::downstream::tls::{self, Arrival};
+use crate::downstream::proxy_protocol;
 use crate::evict::lacks_descriptors;
 use crate::observe::failures::Refusal;
 use exchange::overload::capacity::Shortage;
 use net::env::{self, Socket, Stream};
-use net::listener::{Application, Listener, Protocols};
+use net::listener::Listener;
 
 /// A worker hands over when it holds this many connections more than the least loaded one, or an eighth of its number
 /// more, whichever is greater: hand-over costs a wake-up of another thread, so small differences are left alone.
@@ -181,7 +180,7 @@ fn is_exhaustion(error: &io::Error) -> bool {
 
 fn assign(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAddr, open: &Rc<OpenListener>) {
     let counts = || peers.iter().map(|peer| peer.status.connections.load(Ordering::Relaxed));
-    if let Some(admission) = admission(worker, counts().sum(), peer) {
+    if let Some(admission) = admission(worker, counts().sum(), peer, &open.listener) {
         // Closed before a byte was read, so that the client may safely try again elsewhere.
         worker.context.status.failures.refused(admission);
         return stream.reset_on_close();
@@ -201,7 +200,7 @@ fn assign(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAdd
                 Ok(socket) => hand_over(worker, &peers[least], socket, peer, open.listener.clone()),
                 Err(_) => {
                     peers[least].status.connections.fetch_sub(1, Ordering::Relaxed);
-                    worker.context.local.shared.addresses.release(peer.ip());
+                    release_address(worker, peer, &open.listener);
                 }
             };
         }
@@ -211,16 +210,33 @@ fn assign(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAdd
 }
 
 /// Why a connection from `peer` must not be served; if `None`, it is counted for its address from now on.
-fn admission(worker: &Worker, connections: usize, peer: SocketAddr) -> Option<Refusal> {
-    if worker.context.local.shared.memory.refuses_connections() {
+fn admission(worker: &Worker, connections: usize, peer: SocketAddr, listener: &Listener) -> Option<Refusal> {
+    let local = &worker.context.local;
+    if local.shared.memory.refuses_connections() {
         Some(Refusal::Memory)
-    } else if !worker.context.local.shared.addresses.claim(peer.ip()) {
+    } else if names_clients(listener) && !proxy_protocol::trusts(&local.options.real_ip, peer, local.now_ms())
+    {
+        Some(Refusal::ProxyProtocolFrom)
+    } else if !names_clients(listener) && !local.shared.addresses.claim(peer.ip()) {
         Some(Refusal::MaxConnectionsPerAddress)
     } else if !has_seat(worker, connections) {
-        worker.context.local.shared.addresses.release(peer.ip());
+        release_address(worker, peer, listener);
         Some(Refusal::MaxConnections)
     } else {
         None
+    }
+}
+
+/// Whether a PROXY protocol header is to name the client. The address of the client is counted then when it is known, and
+/// that of the balancer, which all clients share, is not.
+fn names_clients(listener: &Listener) -> bool {
+    listener.wanted().protocols.proxy_protocol
+}
+
+/// Gives back the place of its address that a connection got by its admission, if it is not served after all.
+pub(super) fn release_address(worker: &Worker, peer: SocketAddr, listener: &Listener) {
+    if !names_clients(listener) {
+        worker.context.local.shared.addresses.release(peer.ip());
     }
 }
 
@@ -236,9 +252,9 @@ fn has_seat(worker: &Worker, connections: usize) -> bool {
 }
 
 fn hand_over(worker: &Worker, to: &Handle, socket: Socket, peer: SocketAddr, listener: Arc<Listener>) {
-    if to.commands.send(Command::Serve(socket, peer, listener)).is_err() {
+    if to.commands.send(Command::Serve(socket, peer, listener.clone())).is_err() {
         to.status.connections.fetch_sub(1, Ordering::Relaxed);
-        worker.context.local.shared.addresses.release(peer.ip());
+        release_address(worker, peer, &listener);
     }
 }
 
@@ -247,15 +263,13 @@ pub(super) fn serve(worker: &Rc<Worker>, stream: Stream, peer: SocketAddr, open:
     worker.context.status.accepted.fetch_add(1, Ordering::Relaxed);
     let id = NEXT_CONNECTION.fetch_add(1, Ordering::Relaxed);
     let (counted, timer) = (ConnectionGuard(worker.context.clone()), ConnectionTimer::new(&worker.context));
-    let Protocols { tls, application } = open.listener.wanted().protocols;
-    match application {
-        Application::Http1 if tls => {
-            env::spawn(tls::serve(Arrival { stream, id, peer, listener: open, counted }, timer));
-        }
-        Application::Http1 => {
-            let connection = Connection::new(stream.into(), id, peer, open, counted, None);
-            env::spawn(serve::serve(connection, timer));
-        }
+    let names_clients = names_clients(&open.listener);
+    let identity = Identity { id, peer: peer.into(), listener: open, proxy: None };
+    let arrival = Arrival { stream, identity, counted };
+    if names_clients {
+        env::spawn(proxy_protocol::serve(arrival, timer));
+    } else {
+        arrival::serve(arrival, timer);
     }
 }
 

@@ -61,7 +61,7 @@ async fn run_commands(worker: &Rc<Worker>, peers: &Rc<[Handle]>, commands: &mut 
                 }
                 Err(_) => {
                     worker.context.status.connections.fetch_sub(1, Ordering::Relaxed);
-                    worker.context.local.shared.addresses.release(peer.ip());
+                    accept::release_address(worker, peer, &listener);
                 }
             },
             Some(Command::Listeners) => worker.take_up_listeners(peers),

@@ -93,9 +93,9 @@ builtin_variables! {
     ProxyProtocolServerPort = "proxy_protocol_server_port",
     /// The query without `?`, under its longer name.
     QueryString = "query_string",
-    /// The peer's address before a trusted header replaced it.
+    /// The address of the socket's peer, before a PROXY protocol header or a trusted field replaced it.
     RealipRemoteAddr = "realip_remote_addr",
-    /// The peer's port before a trusted header replaced it.
+    /// The port of that peer.
     RealipRemotePort = "realip_remote_port",
     /// The path and query as the client sent them.
     RealRequestUri = "real_request_uri",

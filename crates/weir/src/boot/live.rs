@@ -1,9 +1,7 @@
 //! The settings that change while the instance runs. HUP reads the settings again: a changed `proxy` list comes into
 //! force at once, and a log line names all other changes as waiting for a restart. Faulty settings change nothing.
 
-use std::net::SocketAddr;
-
-use net::listener::ListenerSet;
+use net::listener::{ListenerSet, Wanted};
 
 use super::bridge::Gateway;
 use super::sockets::{listening_line, name_of, wanted};
@@ -14,17 +12,16 @@ use crate::terminal::print_bounded;
 pub(super) struct LiveSettings {
     source: SettingsSource,
     started_with: Settings,
-    proxy: Vec<SocketAddr>,
-    proxy_tls: Vec<SocketAddr>,
+    listeners: Vec<Wanted>,
 }
 
 /// The settings that come into force at once.
-const LIVE: [&str; 2] = ["proxy", "proxy_tls"];
+const LIVE: [&str; 4] = ["proxy", "proxy_tls", "proxy_protocol", "proxy_protocol_tls"];
 
 impl LiveSettings {
     pub(super) fn new(source: SettingsSource, started_with: Settings) -> LiveSettings {
-        let (proxy, proxy_tls) = (started_with.proxy.clone(), started_with.proxy_tls.clone());
-        LiveSettings { source, started_with, proxy, proxy_tls }
+        let listeners = wanted(&started_with);
+        LiveSettings { source, started_with, listeners }
     }
 
     /// Reads the settings again and brings those into force that can change.
@@ -47,18 +44,19 @@ impl LiveSettings {
             let settings = waiting.join(", ");
             tracing::warn!(%settings, "these settings have changed and wait for a restart or an upgrade");
         }
-        if settings.proxy != self.proxy || settings.proxy_tls != self.proxy_tls {
-            self.listen(settings, gateway);
+        let listeners = wanted(&settings);
+        if listeners != self.listeners {
+            self.listen(listeners, gateway);
         }
     }
 
-    fn listen(&mut self, settings: Settings, gateway: &Gateway) {
+    fn listen(&mut self, listeners: Vec<Wanted>, gateway: &Gateway) {
         let Some(engine) = gateway.engine() else { return };
         let before = engine.listeners();
-        match engine.listen(&wanted(&settings)) {
+        match engine.listen(&listeners) {
             Ok(_) => {
                 announce(&before, &engine.listeners());
-                (self.proxy, self.proxy_tls) = (settings.proxy, settings.proxy_tls);
+                self.listeners = listeners;
             }
             Err(fault) => tracing::error!(%fault, "the listeners of the proxy stay as they are"),
         }

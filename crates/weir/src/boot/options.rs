@@ -27,6 +27,7 @@ pub(super) fn engine(settings: &Settings, challenges: &Arc<Challenges>) -> Optio
     Options {
         path: settings.shared().path.into(),
         real_ip: RealIpOptions {
+            proxy_protocol_from: settings.proxy_protocol_from.clone(),
             from: settings.real_ip_from.clone(),
             header: settings.real_ip_header.as_str().into(),
             recursive: settings.real_ip_recursive,

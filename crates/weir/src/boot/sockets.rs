@@ -41,14 +41,20 @@ pub(super) fn listening_line(name: &str, address: SocketAddr) -> String {
 
 /// The listeners of the proxy in the settings.
 pub(super) fn wanted(settings: &Settings) -> Vec<Wanted> {
-    let plain = |address: &SocketAddr| Wanted { address: *address, protocols: Protocols::HTTP1 };
-    let tls = |address: &SocketAddr| Wanted { address: *address, protocols: Protocols::HTTPS1 };
-    settings.proxy.iter().map(plain).chain(settings.proxy_tls.iter().map(tls)).collect()
+    let of_setting = |((_, addresses), (_, protocols)): ((_, &[SocketAddr]), (_, Protocols))| {
+        addresses.iter().map(move |address| Wanted { address: *address, protocols }).collect::<Vec<_>>()
+    };
+    settings.proxy_listeners().into_iter().zip(PROXY_LISTENERS).flat_map(of_setting).collect()
 }
 
-/// The settings that name listeners of the proxy, with the protocols of their connections.
-const PROXY_LISTENERS: [(&str, Protocols); 2] =
-    [("proxy", Protocols::HTTP1), ("proxy-tls", Protocols::HTTPS1)];
+/// The flags of the settings that name listeners of the proxy, with the protocols of their connections, in the order of
+/// [`Settings::proxy_listeners`].
+const PROXY_LISTENERS: [(&str, Protocols); 4] = [
+    ("proxy", Protocols::HTTP1),
+    ("proxy-tls", Protocols::HTTPS1),
+    ("proxy-protocol", Protocols::HTTP1.behind_proxy_protocol()),
+    ("proxy-protocol-tls", Protocols::HTTPS1.behind_proxy_protocol()),
+];
 
 /// The setting that a listener of the proxy comes from, as its line names it.
 pub(super) fn name_of(listener: &Listener) -> &'static str {
@@ -68,8 +74,9 @@ pub(super) fn bind(settings: &Settings, mut inherited: Vec<Socket>) -> anyhow::R
         if fault.in_the_way.is_some() {
             return anyhow::Error::msg(fault.to_string());
         }
-        let is_plain = settings.proxy.contains(&fault.address);
-        let name = if is_plain { "proxy" } else { "proxy-tls" };
+        let lists = settings.proxy_listeners().into_iter().zip(PROXY_LISTENERS);
+        let mut names = lists.filter(|((_, addresses), _)| addresses.contains(&fault.address));
+        let name = names.next().map_or("proxy", |(_, (name, _))| name);
         anyhow::Error::new(fault.cause).context(cannot_listen(name, fault.address))
     })?;
     let (mut reports, mut spare) = (Vec::new(), Vec::new());

@@ -9,6 +9,7 @@ mod listeners;
 mod logs;
 mod plugins;
 mod profile;
+mod proxy_protocol;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]
@@ -62,6 +63,7 @@ pub(super) fn parse(
     section(&mut draft, "", &root);
     admin::finish(&mut draft);
     deployment::finish(&mut draft);
+    proxy_protocol::finish(&mut draft);
     listeners::finish(&mut draft);
     logs::finish(&mut draft);
     plugins::finish(&mut draft);

@@ -277,7 +277,10 @@ pub(super) fn server_header(given: &Given) -> Result<Option<String>, String> {
 /// The name of a header field.
 pub(super) fn field_name(given: &Given) -> Result<String, String> {
     match single(given)? {
-        "proxy_protocol" => Err("this version has no PROXY protocol yet; name a header field".to_owned()),
+        "proxy_protocol" => {
+            Err("the PROXY protocol has listeners of its own, `proxy_protocol`; name a header field"
+                .to_owned())
+        }
         text if message::Headers::new().append(text, b"").is_ok() => Ok(text.to_owned()),
         text => Err(format!("`{text}` is not the name of a header field, such as `X-Forwarded-For`")),
     }

@@ -44,6 +44,7 @@ mod patterns;
 mod plan;
 mod plugins_live;
 mod protection;
+mod proxy_protocol;
 mod requests;
 mod rewriting;
 mod routing;

@@ -1,14 +1,14 @@
 //! A client's HTTP/1 connection as it is between exchanges.
 
-use std::net::SocketAddr;
 use std::rc::Rc;
 
 use stdx::buffer::Buffer;
 
 use super::send_capacity::KeptSendCapacity;
+use crate::downstream::arrival::Identity;
 use crate::downstream::connection_guard::ConnectionGuard;
 use crate::downstream::listener_state::OpenListener;
-use exchange::exchange::{Address, ConnectionContext, Scheme, TlsContext};
+use exchange::exchange::{Address, ConnectionContext, ProxyContext, Scheme, TlsContext};
 use net::transport::Transport;
 
 /// A client's connection between exchanges: small, and without a buffer while it is idle. It lives in a box of its own,
@@ -29,6 +29,8 @@ pub(crate) struct Connection {
     pub(super) room: KeptSendCapacity,
     /// The facts of its TLS layer, if there is one.
     tls: Option<Rc<TlsContext>>,
+    /// The PROXY protocol header that it began with.
+    proxy: Option<Rc<ProxyContext>>,
     /// Its place in the worker's count, given back with it.
     counted: ConnectionGuard,
 }
@@ -43,16 +45,14 @@ pub(super) struct PartialHead {
 }
 
 impl Connection {
-    /// A connection that was just accepted.
+    /// A connection whose layers below HTTP are open.
     pub(crate) fn new(
         stream: Transport,
-        id: u64,
-        peer: SocketAddr,
-        listener: Rc<OpenListener>,
+        identity: Identity,
         counted: ConnectionGuard,
         tls: Option<Rc<TlsContext>>,
     ) -> Box<Connection> {
-        let peer = peer.into();
+        let Identity { id, peer, listener, proxy } = identity;
         let room = KeptSendCapacity::AfterShort;
         Box::new(Connection {
             stream,
@@ -64,6 +64,7 @@ impl Connection {
             partial: None,
             room,
             tls,
+            proxy,
             counted,
         })
     }
@@ -77,6 +78,7 @@ impl Connection {
             scheme: if self.tls.is_some() { Scheme::Https } else { Scheme::Http },
             requests: self.requests,
             tls: self.tls.clone(),
+            proxy: self.proxy.clone(),
         }
     }
 

@@ -13,6 +13,7 @@ use super::deployment::Deployment;
 use super::listeners::Listening;
 use super::logs::AccessLog;
 use super::plugins::BodyLimits;
+use super::proxy_protocol::ProxyProtocol;
 use super::tree::{Content, Node};
 
 /// A value with its full key.
@@ -36,6 +37,7 @@ pub(super) struct Draft<'a> {
     pub(super) admin_tls: AdminTls,
     pub(super) deployment: Deployment,
     pub(super) listening: Listening,
+    pub(super) proxy_protocol: ProxyProtocol,
     pub(super) access_log: AccessLog,
     pub(super) body_limits: BodyLimits,
     written: Written,
@@ -61,6 +63,7 @@ impl<'a> Draft<'a> {
             admin_tls: AdminTls::default(),
             deployment: Deployment::default(),
             listening: Listening::default(),
+            proxy_protocol: ProxyProtocol::default(),
             access_log: AccessLog::default(),
             body_limits: BodyLimits::default(),
             written: Written::default(),

@@ -2,7 +2,7 @@
 //! it. Reads no file.
 
 use super::draft::{Draft, Spot};
-use super::{admin, deployment, listeners, logs, plugins};
+use super::{admin, deployment, listeners, logs, plugins, proxy_protocol};
 
 /// A key and its effect.
 pub(super) struct Key {
@@ -47,7 +47,7 @@ pub(super) const KEYS: &[Key] = &[
     key("apisix.enable_ipv6", Honour(listeners::enable_ipv6), "`true`: `proxy` and `proxy_tls` have `[::]` too for ports without an address"),
     key("apisix.ssl", Honour(listeners::ssl), "`listen`: `proxy_tls`; `enable: false`: `proxy_tls: off`; `ssl_protocols`, `ssl_ciphers` without suites that are not offered, `ssl_session_tickets`, `fallback_sni`; `ssl_trusted_certificate` is `trusted_certificates`, `etcd_ca` and `secret_ca`"),
     key("apisix.enable_http2", Setting("http2"), ""),
-    key("apisix.proxy_protocol", Refuse, "there is no PROXY protocol yet; leave it out"),
+    key("apisix.proxy_protocol", Honour(proxy_protocol::listeners), "`listen_http_port`: `proxy_protocol`; `listen_https_port`: `proxy_protocol_tls`; `enable_tcp_pp`, `enable_tcp_pp_to_upstream`: refused if `true`, layer 4 is not served yet. The header always names the client, also without `real_ip_header: proxy_protocol`"),
     key("apisix.proxy_mode", Honour(listeners::proxy_mode), "`http`; with `http&stream`, `admin_stream_routes`: layer 4 is not served yet"),
     key("apisix.stream_proxy", Refuse, "layer 4 is not served yet; leave it out"),
     key("apisix.enable_reuseport", Same("true"), "each worker has a socket of its own"),
@@ -111,8 +111,8 @@ pub(super) const KEYS: &[Key] = &[
     key("nginx_config.http.client_body_timeout", Time("client_body_timeout_ms"), ""),
     key("nginx_config.http.send_timeout", Time("client_send_timeout_ms"), ""),
     key("nginx_config.http.client_max_body_size", Honour(logs::client_max_body_size), "`max_body_bytes`"),
-    key("nginx_config.http.real_ip_header", Setting("real_ip_header"), ""),
-    key("nginx_config.http.real_ip_from", Honour(logs::real_ip_from), "`real_ip_from`, without `unix:`"),
+    key("nginx_config.http.real_ip_header", Honour(proxy_protocol::real_ip_header), "`real_ip_header`; `proxy_protocol`: `real_ip_from` stays empty"),
+    key("nginx_config.http.real_ip_from", Honour(proxy_protocol::real_ip_from), "`real_ip_from` and, with `apisix.proxy_protocol`, `proxy_protocol_from`, without `unix:`"),
     key("nginx_config.http.real_ip_recursive", Setting("real_ip_recursive"), ""),
     key("nginx_config.http.underscores_in_headers", Same("on"), "fields with underscores pass"),
     key("nginx_config.http.proxy_ssl_server_name", Same("true"), "SNI is always sent to nodes"),

@@ -21,7 +21,7 @@ pub(super) struct Listening {
     metrics_off: Option<At>,
     proxy: Option<(At, Vec<Entry>)>,
     tls: Option<(At, Vec<Entry>)>,
-    tls_off: Option<At>,
+    pub(super) tls_off: Option<At>,
     ipv6: Option<At>,
 }
 
@@ -268,7 +268,7 @@ fn socket(draft: &mut Draft<'_>, spot: &Spot<'_>, ip: &str, port: &str) -> Optio
 }
 
 /// Checks an address here, so that its fault has its own line instead of that of the list.
-fn check(draft: &mut Draft<'_>, at: &At, address: &str) -> bool {
+pub(super) fn check(draft: &mut Draft<'_>, at: &At, address: &str) -> bool {
     let given = Given { values: vec![address.to_owned()], place: Place::Default };
     let parsed = parse::listener(&given);
     if let Err(reason) = &parsed {
@@ -288,7 +288,7 @@ pub(super) fn names(draft: &mut Draft<'_>, spot: &Spot<'_>, known: &[&str]) {
     }
 }
 
-fn address(ip: &str, port: &str) -> String {
+pub(super) fn address(ip: &str, port: &str) -> String {
     if ip.contains(':') && !ip.starts_with('[') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
 }
 

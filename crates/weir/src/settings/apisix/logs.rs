@@ -82,14 +82,6 @@ pub(super) fn client_max_body_size(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     }
 }
 
-/// `nginx_config.http.real_ip_from`: addresses. `unix:` is dropped, because this version has no Unix sockets.
-pub(super) fn real_ip_from(draft: &mut Draft<'_>, spot: &Spot<'_>) {
-    if let Some(mut networks) = draft.texts(spot) {
-        networks.retain(|network| network != "unix:");
-        draft.set(&spot.at(), "real_ip_from", networks);
-    }
-}
-
 /// `apisix.enable_dev_mode`: one worker.
 pub(super) fn dev_mode(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     if draft.switch(spot) == Some(true) {

@@ -76,6 +76,51 @@ fn ssl_gives_the_listeners_and_settings_of_tls() {
 }
 
 #[test]
+fn proxy_protocol_listens_for_peers_of_real_ip_from() {
+    let both =
+        "apisix: {proxy_protocol: {listen_http_port: 9181, listen_https_port: 9182, enable_tcp_pp: false}}\n";
+    let (http, https) = ("proxy_protocol [0.0.0.0:9181]", "proxy_protocol_tls [0.0.0.0:9182]");
+    gives(
+        &format!("{both}nginx_config: {{http: {{real_ip_from: [10.0.0.0/8, 'unix:']}}}}"),
+        &[http, https, "proxy_protocol_from [10.0.0.0/8]", "real_ip_from [10.0.0.0/8]"],
+    );
+    // The header alone names the client, so that no field of a request does.
+    gives(
+        &format!(
+            "{both}nginx_config: {{http: {{real_ip_header: proxy_protocol, real_ip_from: [10.0.0.0/8]}}}}"
+        ),
+        &[http, https, "proxy_protocol_from [10.0.0.0/8]"],
+    );
+    gives("nginx_config: {http: {real_ip_header: proxy_protocol, real_ip_from: [10.0.0.0/8]}}", &[]);
+    gives("apisix: {proxy_protocol: {}}", &[]);
+    check(
+        both,
+        &[http, https, "proxy_protocol_from [127.0.0.1/32]"],
+        &["1: apisix.proxy_protocol.listen_http_port: warning: takes connections of 127.0.0.1 only"],
+        &[],
+    );
+    check(
+        "apisix:\n  ssl: {enable: false}\n  proxy_protocol:\n    listen_https_port: 9182\n",
+        &["proxy_tls []"],
+        &["4: apisix.proxy_protocol.listen_https_port: warning: TLS is off"],
+        &[],
+    );
+    refused(
+        "apisix:\n  proxy_protocol:\n    listen_http_port: 99999\n    listen_https_port: [1]\n",
+        &[
+            "3: apisix.proxy_protocol.listen_http_port: `0.0.0.0:99999` is not `IP:PORT`",
+            "4: apisix.proxy_protocol.listen_https_port: takes a plain value",
+        ],
+    );
+    told(
+        "apisix:\n  proxy_protocol:\n    listen_htp_port: 9181\n",
+        &[
+            "3: apisix.proxy_protocol.listen_htp_port: warning: there is no such key; did you mean `listen_http_port`?",
+        ],
+    );
+}
+
+#[test]
 fn admin_control_and_metrics_listeners() {
     gives(
         "apisix:\n  control: {ip: 0.0.0.0, port: 9190}\n  status: {port: 7086}\n\
@@ -108,8 +153,11 @@ fn admin_control_and_metrics_listeners() {
 #[test]
 fn missing_features_are_reported_or_refused() {
     refused(
-        "apisix: {proxy_protocol: {listen_http_port: 1}}",
-        &["1: apisix.proxy_protocol: there is no PROXY"],
+        "apisix:\n  proxy_protocol:\n    enable_tcp_pp: true\n    enable_tcp_pp_to_upstream: true\n",
+        &[
+            "3: apisix.proxy_protocol.enable_tcp_pp: layer 4 is not served yet",
+            "4: apisix.proxy_protocol.enable_tcp_pp_to_upstream: layer 4 is not served yet",
+        ],
     );
     refused("apisix: {stream_proxy: {tcp: [9100]}}", &["1: apisix.stream_proxy: layer 4 is not served yet"]);
     refused("apisix: {proxy_mode: stream}", &["1: apisix.proxy_mode: layer 4 is not served yet"]);

@@ -80,12 +80,12 @@ fn nginx_keys_become_settings() {
     gives("nginx_config: {error_log_level: emerg}", &["log_level \"error\""]);
     refused(
         "nginx_config:\n  error_log_level: loud\n  worker_processes: many\n  http:\n    send_timeout: 0\n    \
-         client_max_body_size: big\n    real_ip_header: proxy_protocol\n",
+         client_max_body_size: big\n    real_ip_header: a b\n",
         &[
             "2: nginx_config.error_log_level: `loud` is not a level",
             "6: nginx_config.http.client_max_body_size: `big` is not a size",
             "3: nginx_config.worker_processes: `many` is not a whole number",
-            "7: nginx_config.http.real_ip_header: this version has no PROXY protocol yet",
+            "7: nginx_config.http.real_ip_header: `a b` is not the name of a header field",
             "5: nginx_config.http.send_timeout: 0 is not between",
         ],
     );
