@@ -1,14 +1,14 @@
 //! Integers with a prefix of 1 to 8 bits (RFC 7541 section 5.1); it refuses to know what they count.
 
-use super::HpackError;
+use crate::CodeError;
 
 /// Bytes behind the prefix: five groups of seven bits hold 32 bits. More would only be zeros, which no encoder sends.
 const CONTINUATION_BYTES_MAX: u32 = 5;
 
 /// Reads the integer at the start of `input` with a prefix of `bits` bits and moves `input` behind it.
 #[inline]
-pub(super) fn read(input: &mut &[u8], bits: u32) -> Result<usize, HpackError> {
-    let (&first, rest) = input.split_first().ok_or(HpackError::Truncated)?;
+pub fn read(input: &mut &[u8], bits: u32) -> Result<usize, CodeError> {
+    let (&first, rest) = input.split_first().ok_or(CodeError::Truncated)?;
     *input = rest;
     let mask = (1_u32 << bits) - 1;
     let prefix = u32::from(first) & mask;
@@ -18,23 +18,23 @@ pub(super) fn read(input: &mut &[u8], bits: u32) -> Result<usize, HpackError> {
     read_rest(input, prefix)
 }
 
-fn read_rest(input: &mut &[u8], prefix: u32) -> Result<usize, HpackError> {
+fn read_rest(input: &mut &[u8], prefix: u32) -> Result<usize, CodeError> {
     let mut value = u64::from(prefix);
     for group in 0..CONTINUATION_BYTES_MAX {
-        let (&byte, rest) = input.split_first().ok_or(HpackError::Truncated)?;
+        let (&byte, rest) = input.split_first().ok_or(CodeError::Truncated)?;
         *input = rest;
         value += u64::from(byte & 0x7F) << (7 * group);
         if byte & 0x80 == 0 {
-            let value = u32::try_from(value).map_err(|_| HpackError::Integer)?;
+            let value = u32::try_from(value).map_err(|_| CodeError::Integer)?;
             return Ok(value as usize);
         }
     }
-    Err(HpackError::Integer)
+    Err(CodeError::Integer)
 }
 
 /// Appends `value` with a prefix of `bits` bits; `pattern` has the bits of the first byte above the prefix.
 #[inline]
-pub(super) fn write(out: &mut Vec<u8>, pattern: u8, bits: u32, value: usize) {
+pub fn write(out: &mut Vec<u8>, pattern: u8, bits: u32, value: usize) {
     let mask = (1_usize << bits) - 1;
     if value < mask {
         return out.push(pattern | value as u8);
@@ -76,12 +76,12 @@ mod tests {
 
     #[test]
     fn faulty_integers_are_refused() {
-        let table: [(&[u8], HpackError); 5] = [
-            (&[], HpackError::Truncated),
-            (&[31], HpackError::Truncated),
-            (&[31, 0x80], HpackError::Truncated),
-            (&[31, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F], HpackError::Integer),
-            (&[31, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00], HpackError::Integer),
+        let table: [(&[u8], CodeError); 5] = [
+            (&[], CodeError::Truncated),
+            (&[31], CodeError::Truncated),
+            (&[31, 0x80], CodeError::Truncated),
+            (&[31, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F], CodeError::Integer),
+            (&[31, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00], CodeError::Integer),
         ];
         for (bytes, error) in table {
             assert_eq!(read(&mut &bytes[..], 5), Err(error), "{bytes:?}");

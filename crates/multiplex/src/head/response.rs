@@ -1,7 +1,7 @@
 //! The pseudo-field of responses (RFC 9113 section 8.3.2); it refuses to know regular fields.
 
 use super::HeadReader;
-use crate::hpack::Field;
+use crate::Field;
 
 impl HeadReader {
     /// Takes one pseudo-field of a response.
@@ -11,7 +11,7 @@ impl HeadReader {
         }
         self.once(STATUS)?;
         match field.value {
-            // There is no 101 in HTTP/2 (RFC 9113 section 8.6).
+            // HTTP/2 and HTTP/3 have no 101 (RFC 9113 section 8.6, RFC 9114 section 4.5).
             b"101" => Err("status 101"),
             [a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9'] => {
                 let digit = |byte: &u8| u16::from(byte - b'0');

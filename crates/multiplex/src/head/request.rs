@@ -4,7 +4,7 @@
 use message::{FieldId, Method, Span, syntax};
 
 use super::{HeadReader, Scheme};
-use crate::hpack::Field;
+use crate::Field;
 
 type Verdict = Result<(), &'static str>;
 

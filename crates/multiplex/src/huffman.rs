@@ -3,10 +3,13 @@
 //! The code is canonical: symbols in order of length and value have consecutive codes. The lengths are therefore the whole
 //! table, and codes and look-up tables are computed from them at compile time.
 
-use super::HpackError;
+use crate::CodeError;
 
 /// Appends the decoded string. At most 8/5 of the input's length is appended.
-pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
+///
+/// # Errors
+/// The padding is faulty or EOS is inside. Nothing is appended then.
+pub fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), CodeError> {
     let start = out.len();
     // Writing into a slice of the greatest length costs less than growing with each symbol.
     out.resize(start + input.len() * 8 / SHORTEST_BITS as usize + 1, 0);
@@ -16,7 +19,7 @@ pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> 
 }
 
 /// Decodes into a slice that is long enough; returns the length of the string.
-fn decode_into(input: &[u8], out: &mut [u8]) -> Result<usize, HpackError> {
+fn decode_into(input: &[u8], out: &mut [u8]) -> Result<usize, CodeError> {
     let mut written = 0;
     // The unread bits, from the top; bits below the `count` highest are zero.
     let (mut bits, mut count, mut rest) = (0_u64, 0_u32, input);
@@ -44,7 +47,7 @@ fn decode_into(input: &[u8], out: &mut [u8]) -> Result<usize, HpackError> {
             break;
         }
         if symbol == END_OF_STRING {
-            return Err(HpackError::Huffman);
+            return Err(CodeError::Huffman);
         }
         out[written] = symbol as u8;
         written += 1;
@@ -53,17 +56,17 @@ fn decode_into(input: &[u8], out: &mut [u8]) -> Result<usize, HpackError> {
     }
     // The padding is the start of EOS, shorter than a byte: all bits are ones.
     let is_padding = count < 8 && bits.leading_ones() >= count;
-    if is_padding { Ok(written) } else { Err(HpackError::Huffman) }
+    if is_padding { Ok(written) } else { Err(CodeError::Huffman) }
 }
 
 /// Bytes of the encoded string.
-pub(super) fn encoded_length(input: &[u8]) -> usize {
+pub fn encoded_length(input: &[u8]) -> usize {
     let bits: usize = input.iter().map(|&byte| usize::from(LENGTHS[usize::from(byte)])).sum();
     bits.div_ceil(8)
 }
 
 /// Appends the encoded string.
-pub(super) fn encode(input: &[u8], out: &mut Vec<u8>) {
+pub fn encode(input: &[u8], out: &mut Vec<u8>) {
     let (mut bits, mut count) = (0_u64, 0_u32);
     for &byte in input {
         let length = u32::from(LENGTHS[usize::from(byte)]);
@@ -197,7 +200,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn decoded(input: &[u8]) -> Result<Vec<u8>, HpackError> {
+    fn decoded(input: &[u8]) -> Result<Vec<u8>, CodeError> {
         let mut out = Vec::new();
         decode(input, &mut out).map(|()| out)
     }
@@ -243,7 +246,7 @@ mod tests {
         // "a" is 00011, padded with ones to 0x1f.
         assert_eq!(decoded(&[0x1f]), Ok(b"a".to_vec()));
         for bad in [&[0x1f, 0xff][..], &[0xff], &[0x18], &[0x1e], &[0xff, 0xff, 0xff, 0xff], &[0x3f, 0xff]] {
-            assert_eq!(decoded(bad), Err(HpackError::Huffman), "{bad:?}");
+            assert_eq!(decoded(bad), Err(CodeError::Huffman), "{bad:?}");
         }
         assert_eq!(decoded(&[]), Ok(Vec::new()));
     }

@@ -3,8 +3,7 @@
 use message::{FieldId, syntax};
 
 use super::{HeadReader, Section};
-use crate::hpack::Field;
-use crate::{Priority, pool};
+use crate::{Field, Priority, pool};
 
 type Verdict = Result<(), &'static str>;
 

@@ -1,5 +1,5 @@
-//! Heads and trailers out of decoded fields, under the message rules of RFC 9113 section 8. It refuses to know frames and
-//! the states of streams.
+//! Heads and trailers out of decoded fields, under the message rules of RFC 9113 section 8 and RFC 9114 section 4, which are
+//! the same. It refuses to know frames and the states of streams.
 
 mod fields;
 mod request;
@@ -9,8 +9,7 @@ mod tests;
 
 use message::{HeadLimits, Headers, Method, RequestSpans};
 
-use crate::hpack::{Field, FieldVisitor};
-use crate::{Priority, pool};
+use crate::{Field, FieldVisitor, Priority, pool};
 
 /// The scheme of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,33 +25,40 @@ pub enum Scheme {
 
 /// A head or a trailer section between its arrival and the gateway that takes it.
 #[derive(Debug, Default)]
-pub(crate) struct StoredHead {
-    pub(crate) headers: Headers,
-    pub(crate) method: Method,
-    pub(crate) spans: RequestSpans,
-    pub(crate) scheme: Scheme,
-    pub(crate) status: u16,
-    pub(crate) content_length: Option<u64>,
-    pub(crate) priority: Option<Priority>,
+pub struct StoredHead {
+    /// The fields; the authority of a request is also the first of them, as `host`.
+    pub headers: Headers,
+    /// The method of a request.
+    pub method: Method,
+    /// Where the texts of a request lie in `headers`.
+    pub spans: RequestSpans,
+    /// The scheme of a request.
+    pub scheme: Scheme,
+    /// The status of a response.
+    pub status: u16,
+    /// The announced length of the content.
+    pub content_length: Option<u64>,
+    /// The value of a request's `priority` field.
+    pub priority: Option<Priority>,
 }
 
 impl StoredHead {
     /// Forgets everything and keeps the memory.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         let mut headers = std::mem::take(&mut self.headers);
         headers.clear();
         *self = Self { headers, ..Self::default() };
     }
 
     /// Bytes of heap memory.
-    pub(crate) fn memory(&self) -> usize {
+    pub fn memory(&self) -> usize {
         self.headers.memory()
     }
 }
 
 /// Which section of a message a block is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Section {
+pub enum Section {
     /// A request; `extended` says whether extended CONNECT was announced (RFC 8441).
     Request {
         /// Whether `:protocol` is allowed.
@@ -66,7 +72,7 @@ pub(crate) enum Section {
 
 /// The result of a complete block.
 #[derive(Debug)]
-pub(crate) enum Parsed {
+pub enum Parsed {
     /// A well-formed section.
     Good(Box<StoredHead>),
     /// Larger than the limits.
@@ -76,7 +82,8 @@ pub(crate) enum Parsed {
 }
 
 /// Collects the fields of one block. After a fault it ignores fields, because only the decoder's table has to follow.
-pub(crate) struct HeadReader {
+#[derive(Debug)]
+pub struct HeadReader {
     section: Section,
     limits: HeadLimits,
     head: Box<StoredHead>,
@@ -97,7 +104,7 @@ pub(crate) struct HeadReader {
 
 impl HeadReader {
     /// A reader for one block.
-    pub(crate) fn new(section: Section, limits: HeadLimits) -> Self {
+    pub fn new(section: Section, limits: HeadLimits) -> Self {
         Self {
             section,
             limits,
@@ -116,7 +123,7 @@ impl HeadReader {
     }
 
     /// The section, once all fields were seen.
-    pub(crate) fn finish(mut self) -> Parsed {
+    pub fn finish(mut self) -> Parsed {
         if self.has_cookie {
             self.end_cookie();
         }
