@@ -4,8 +4,14 @@ use crate::CodeError;
 
 /// Bytes behind the prefix: five groups of seven bits hold 32 bits. More would only be zeros, which no encoder sends.
 const CONTINUATION_BYTES_MAX: u32 = 5;
+/// Nine groups hold 62 bits.
+const LONG_CONTINUATION_BYTES_MAX: u32 = 9;
+const LONG_MAX: u64 = (1 << 62) - 1;
 
 /// Reads the integer at the start of `input` with a prefix of `bits` bits and moves `input` behind it.
+///
+/// # Errors
+/// The input ends inside the integer, or it has more than 32 bits.
 #[inline]
 pub fn read(input: &mut &[u8], bits: u32) -> Result<usize, CodeError> {
     let (&first, rest) = input.split_first().ok_or(CodeError::Truncated)?;
@@ -16,6 +22,30 @@ pub fn read(input: &mut &[u8], bits: u32) -> Result<usize, CodeError> {
         return Ok(prefix as usize);
     }
     read_rest(input, prefix)
+}
+
+/// Reads an integer of up to 62 bits, as QPACK needs it (RFC 9204 section 4.1.1); otherwise as [`read`].
+///
+/// # Errors
+/// The input ends inside the integer, or it is larger.
+pub fn read_long(input: &mut &[u8], bits: u32) -> Result<u64, CodeError> {
+    let (&first, rest) = input.split_first().ok_or(CodeError::Truncated)?;
+    *input = rest;
+    let mask = (1_u64 << bits) - 1;
+    let mut value = u64::from(first) & mask;
+    if value < mask {
+        return Ok(value);
+    }
+    for group in 0..LONG_CONTINUATION_BYTES_MAX {
+        let (&byte, rest) = input.split_first().ok_or(CodeError::Truncated)?;
+        *input = rest;
+        // Nine groups have 63 bits, and a prefix of eight adds less than a ninth group's highest bit.
+        value += u64::from(byte & 0x7F) << (7 * group);
+        if byte & 0x80 == 0 {
+            return if value <= LONG_MAX { Ok(value) } else { Err(CodeError::Integer) };
+        }
+    }
+    Err(CodeError::Integer)
 }
 
 fn read_rest(input: &mut &[u8], prefix: u32) -> Result<usize, CodeError> {
@@ -71,6 +101,7 @@ mod tests {
             assert_eq!(out, bytes, "{value}");
             let mut input = bytes;
             assert_eq!((read(&mut input, bits), input), (Ok(value), &[][..]));
+            assert_eq!(read_long(&mut &bytes[..], bits), Ok(value as u64));
         }
     }
 
@@ -86,5 +117,19 @@ mod tests {
         for (bytes, error) in table {
             assert_eq!(read(&mut &bytes[..], 5), Err(error), "{bytes:?}");
         }
+    }
+
+    #[test]
+    fn long_integers_are_bounded() {
+        let at_most = [0xFF, 0x80, 0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x3F];
+        let mut written = Vec::new();
+        write(&mut written, 0, 8, LONG_MAX as usize);
+        assert_eq!(written, at_most);
+        assert_eq!(read_long(&mut &at_most[..], 8), Ok(LONG_MAX));
+        let mut above = at_most;
+        above[1] += 1;
+        assert_eq!(read_long(&mut &above[..], 8), Err(CodeError::Integer));
+        assert_eq!(read_long(&mut &[0xFF; 12][..], 8), Err(CodeError::Integer));
+        assert_eq!(read_long(&mut &at_most[..9], 8), Err(CodeError::Truncated));
     }
 }
