@@ -1,5 +1,5 @@
-//! One connection: its state, its construction, its requests and its events. It refuses to know how streams are read, which its
-//! modules and the request readers do.
+//! One connection: its state, its construction, its requests and its events. It refuses to know how streams are read, which
+//! its modules and the request readers do.
 
 mod config;
 mod control;
@@ -105,8 +105,8 @@ impl Connection {
         }
     }
 
-    /// Says what time it is on a clock that does not go back: once in a turn, before what was received is passed on. Rates and
-    /// the deadline of the peer's SETTINGS depend on it.
+    /// Says what time it is on a clock that does not go back: once in a turn, before what was received is passed on. Rates
+    /// and the deadline of the peer's SETTINGS depend on it.
     ///
     /// # Errors
     /// SETTINGS did not arrive within [`Limits::SETTINGS_TIMEOUT_MS`] of the first call, or the connection has failed.
@@ -122,8 +122,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The time at which [`tick`](Connection::tick) fails unless SETTINGS arrive before. None when they have arrived, or before
-    /// the first call.
+    /// The time at which [`tick`](Connection::tick) fails unless SETTINGS arrive before. None when they have arrived, or
+    /// before the first call.
     pub fn settings_deadline_ms(&self) -> Option<u64> {
         let started_ms = self.started_ms.filter(|_| !self.peer.has_arrived)?;
         Some(started_ms.saturating_add(Limits::SETTINGS_TIMEOUT_MS))
@@ -132,15 +132,15 @@ impl Connection {
     /// The next event, until there is none.
     pub fn next_event(&mut self) -> Option<Event> {
         let event = self.events.pop_front();
-        if event.is_none() {
-            // An idle connection keeps no queue.
+        if self.events.is_empty() {
+            // Events are rare, and an idle connection keeps no queue.
             self.events = VecDeque::new();
         }
         event
     }
 
-    /// Makes the reader of a bidirectional stream that the client opened; `stream_id` is that of QUIC. Streams are opened in the
-    /// order of their identifiers.
+    /// Makes the reader of a bidirectional stream that the client opened; `stream_id` is that of QUIC. Streams are opened in
+    /// the order of their identifiers.
     ///
     /// # Errors
     /// The final GOAWAY was sent: the request is rejected, and the client may repeat it elsewhere.
@@ -153,8 +153,8 @@ impl Connection {
         Ok(RequestReader::server(early))
     }
 
-    /// Makes the reader of the response on a stream that the driver opened; [`writer::request`](crate::writer::request) writes
-    /// the request.
+    /// Makes the reader of the response on a stream that the driver opened; [`writer::request`](crate::writer::request)
+    /// writes the request.
     ///
     /// # Errors
     /// The connection cannot take the request; the driver resets the stream or does not open it.

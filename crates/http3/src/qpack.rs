@@ -1,5 +1,5 @@
-//! QPACK (RFC 9204) with tables of capacity zero: static references and literals. It refuses to know frames, streams and what a
-//! field means for a message.
+//! QPACK (RFC 9204) with tables of capacity zero: static references and literals. It refuses to know frames, streams and
+//! what a field means for a message.
 
 mod decoder;
 mod encoder;

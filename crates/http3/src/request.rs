@@ -98,7 +98,8 @@ pub struct RequestInfo {
 /// Facts of a response besides its head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseInfo {
-    /// The announced length of the content. A response without content (HEAD, 304) may announce the length that it would have.
+    /// The announced length of the content. A response without content (HEAD, 304) may announce the length that it would
+    /// have.
     pub content_length: Option<u64>,
 }
 
@@ -130,10 +131,11 @@ impl RequestReader {
         }
     }
 
-    /// Moves the request that arrived into `head`; the earlier memory of `head` goes back to the pool. None if there is none.
+    /// Moves the request that arrived into `head`; the earlier memory of `head` goes back to the pool. None if there is
+    /// none.
     ///
-    /// The authority is also the first field, as `host`; a Cookie field that came in parts is one field. A request may have no
-    /// authority at all, which RFC 9114 section 4.3.1 makes malformed: the driver answers 400.
+    /// The authority is also the first field, as `host`; a Cookie field that came in parts is one field. A request may have
+    /// no authority at all, which RFC 9114 section 4.3.1 makes malformed: the driver answers 400.
     pub fn take_request(&mut self, head: &mut RequestHead) -> Option<RequestInfo> {
         let mut stored = self.head.take_if(|_| self.is_server)?;
         std::mem::swap(&mut head.headers, &mut stored.headers);
@@ -155,13 +157,14 @@ impl RequestReader {
         Some(info)
     }
 
-    /// The trailers that arrived, if there are some. They are complete once [`finish`](RequestReader::finish) has accepted the
-    /// message.
+    /// The trailers that arrived, if there are some. They are complete once [`finish`](RequestReader::finish) has accepted
+    /// the message.
     pub fn trailers(&self) -> Option<&Headers> {
         self.trailers.as_ref().map(|stored| &stored.headers)
     }
 
-    /// Moves the trailers that arrived into `headers`; false if there are none. Fields that must not be in trailers were dropped.
+    /// Moves the trailers that arrived into `headers`; false if there are none. Fields that must not be in trailers were
+    /// dropped.
     pub fn take_trailers(&mut self, headers: &mut Headers) -> bool {
         let Some(mut stored) = self.trailers.take() else { return false };
         std::mem::swap(headers, &mut stored.headers);

@@ -45,8 +45,8 @@ pub(crate) struct Partial {
 }
 
 impl Partial {
-    /// Parses what begins with the kept bytes and goes on in `input`, and moves `input` behind it. If it is not all there, all
-    /// of `input` is kept. `parse` reads two integers at most.
+    /// Parses what begins with the kept bytes and goes on in `input`, and moves `input` behind it. If it is not all there,
+    /// all of `input` is kept. `parse` reads two integers at most.
     #[inline]
     pub(crate) fn read<T>(
         &mut self,

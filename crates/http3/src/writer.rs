@@ -1,5 +1,5 @@
-//! Writing messages into the buffer of a request stream: heads field by field, frame headers of data, trailers. It refuses to know
-//! which fields a message needs and when a stream may be written.
+//! Writing messages into the buffer of a request stream: heads field by field, frame headers of data, trailers. It refuses
+//! to know which fields a message needs and when a stream may be written.
 
 use message::{FieldId, FieldSet, Headers, Method};
 use multiplex::{RequestTarget, pool};
@@ -53,8 +53,8 @@ pub fn request<'a>(out: &'a mut Vec<u8>, target: &RequestTarget<'_>) -> HeadWrit
     writer
 }
 
-/// Appends trailers, without fields that must not be sent in them; false if none is left and nothing was written. The end of the
-/// stream has to follow in either case.
+/// Appends trailers, without fields that must not be sent in them; false if none is left and nothing was written. The end of
+/// the stream has to follow in either case.
 pub fn trailers(out: &mut Vec<u8>, trailers: &Headers) -> bool {
     let is_sent = |field: &message::FieldRef<'_>| !field.hop_by_hop && !field.id.is_forbidden_in_trailers();
     if !trailers.iter().any(|field| is_sent(&field)) {

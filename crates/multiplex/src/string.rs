@@ -57,7 +57,7 @@ pub fn write(out: &mut Vec<u8>, pattern: u8, bits: u32, text: &[u8]) {
     out.extend_from_slice(text);
 }
 
-/// Appends a name in lower case; see [`write`].
+/// Appends a name in lower case; otherwise as [`write()`].
 pub fn write_lower(out: &mut Vec<u8>, pattern: u8, bits: u32, name: &[u8]) {
     let mut short = [0; SHORT_NAME_BYTES];
     if let Some(lower) = short.get_mut(..name.len()) {

@@ -7,8 +7,8 @@ use crate::Limits;
 /// The settings of one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
-    /// The limits of heads and trailers; `max_line_bytes` has no meaning here. The size counts 32 bytes for each field besides
-    /// its name and value (RFC 9114 section 4.2.2), and is announced to the peer.
+    /// The limits of heads and trailers; `max_line_bytes` has no meaning here. The size counts 32 bytes for each field
+    /// besides its name and value (RFC 9114 section 4.2.2), and is announced to the peer.
     pub head: HeadLimits,
     /// Whether a server takes extended CONNECT (RFC 9220). A client may always send it if its server takes it.
     pub extended_connect: bool,

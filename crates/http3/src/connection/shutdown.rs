@@ -5,9 +5,9 @@ use crate::frame::kind;
 use crate::varint;
 
 impl Connection {
-    /// Announces the end: a server sends GOAWAY with the largest identifier, so that requests on their way are still accepted,
-    /// and a client starts no further requests. A server's driver calls [`finish_shutdown`](Connection::finish_shutdown) about a
-    /// round trip later.
+    /// Announces the end: a server sends GOAWAY with the largest identifier, so that requests on their way are still
+    /// accepted, and a client starts no further requests. A server's driver calls
+    /// [`finish_shutdown`](Connection::finish_shutdown) about a round trip later.
     pub fn shutdown(&mut self) {
         let id = if self.is_server { LARGEST_REQUEST_ID } else { 0 };
         self.send_goaway(id);

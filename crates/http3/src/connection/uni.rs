@@ -1,5 +1,5 @@
-//! Unidirectional streams of the peer: their types, which of them may be there, and the streams of QPACK (RFC 9114 section 6.2,
-//! RFC 9204 section 4.2). It refuses to know the frames of the control stream.
+//! Unidirectional streams of the peer: their types, which of them may be there, and the streams of QPACK (RFC 9114 section
+//! 6.2, RFC 9204 section 4.2). It refuses to know the frames of the control stream.
 
 use super::Connection;
 use crate::flood::Cost;
@@ -14,12 +14,12 @@ pub struct UniStream {
     partial: Partial,
 }
 
-/// What a driver does with a unidirectional stream.
+/// The next step of a driver with a unidirectional stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UniState {
-    /// It reads on.
+    /// The driver reads on.
     Open,
-    /// It stops the stream with H3_STREAM_CREATION_ERROR and forgets it: its type is unknown, so that its bytes have no meaning
+    /// The driver stops the stream with H3_STREAM_CREATION_ERROR and forgets it: bytes of an unknown type have no meaning
     /// (RFC 9114 section 6.2).
     Unwanted,
 }
@@ -121,8 +121,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Instructions of the peer's decoder: stream cancellations only, because this side's encoder inserts nothing that could be
-    /// acknowledged. `inside` is the number of bytes of an identifier that have come.
+    /// Instructions of the peer's decoder: stream cancellations only, because this side's encoder inserts nothing that could
+    /// be acknowledged. `inside` is the number of bytes of an identifier that have come.
     fn read_decoder(&mut self, inside: &mut u8, input: &[u8]) -> Result<(), ConnectionError> {
         let fault = |reason| Err(ConnectionError::new(ErrorCode::QPACK_DECODER_STREAM_ERROR, reason));
         for &byte in input {

@@ -52,7 +52,8 @@ fn with_name(out: &mut Vec<u8>, first: u8, value: &[u8], is_sensitive: bool) {
     string::write(out, 0x00, 7, value);
 }
 
-/// True for secrets that could be guessed by the size of what is sent, if a further hop put them into a table (RFC 9204 section
+/// True for secrets that could be guessed by the size of what is sent, if a further hop put them into a table (RFC 9204
+/// section
 /// 7.1.3).
 fn is_secret(id: FieldId, value: &[u8]) -> bool {
     match id {

@@ -1,5 +1,5 @@
-//! The static table of RFC 9204 appendix A, with the numbers of the names, and the way from a field to its entry. It refuses to
-//! know how references are written.
+//! The static table of RFC 9204 appendix A, with the numbers of the names, and the way from a field to its entry. It refuses
+//! to know how references are written.
 
 use message::FieldId::{self, Other};
 

@@ -1,5 +1,5 @@
-//! From the bytes of a request stream to frames: frames in parts, which frame may come now, and the end of the stream. It refuses
-//! to know the fields of a section.
+//! From the bytes of a request stream to frames: frames in parts, which frame may come now, and the end of the stream. It
+//! refuses to know the fields of a section.
 
 use multiplex::pool;
 
@@ -9,8 +9,8 @@ use crate::frame::{self, FrameHeader, kind};
 use crate::{Connection, ConnectionError, ErrorCode, Fault, StreamError};
 
 impl RequestReader {
-    /// Takes bytes of the stream, up to the next event. The driver calls again with the rest of them. After a stream error and a
-    /// head that is too large everything is dropped.
+    /// Takes bytes of the stream, up to the next event. The driver calls again with the rest of them. After a stream error
+    /// and a head that is too large everything is dropped.
     ///
     /// # Errors
     /// The peer broke a rule of the stream or of the connection.

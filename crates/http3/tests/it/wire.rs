@@ -77,7 +77,7 @@ pub(crate) fn control(settings: &[(u64, u64)]) -> Vec<u8> {
     [vec![0], frame(SETTINGS, &payload)].concat()
 }
 
-/// A connection whose peer has sent these settings, and its control stream.
+/// A connection that has received these settings, and the control stream of its peer.
 pub(crate) fn settled(mut connection: Connection, settings: &[(u64, u64)]) -> (Connection, UniStream) {
     let mut uni = UniStream::new();
     assert_eq!(connection.receive_uni(&mut uni, &control(settings)), Ok(UniState::Open));
@@ -189,7 +189,7 @@ pub(crate) fn response(method: &'static str, input: &[u8]) -> Read {
     read(&mut connection, &mut reader, input, [].into_iter(), true)
 }
 
-/// The error of a unidirectional stream with these bytes, on a connection whose peer has sent SETTINGS.
+/// The error of a unidirectional stream with these bytes, on a connection that may have received SETTINGS.
 pub(crate) fn uni_error(mut connection: Connection, input: &[u8]) -> Option<ConnectionError> {
     connection.receive_uni(&mut UniStream::new(), input).err()
 }
