@@ -14,6 +14,7 @@ pub mod exchange_tunnel;
 pub mod expression_twin;
 pub mod fields;
 pub mod http2;
+pub mod http3;
 pub mod naive_head;
 pub mod path;
 pub mod path_twin;

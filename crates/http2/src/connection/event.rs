@@ -3,9 +3,8 @@
 use message::{RequestHead, ResponseHead, Version};
 
 use super::Connection;
-use crate::head::Scheme;
 use crate::streams::StreamKey;
-use crate::{ErrorCode, Priority, pool};
+use crate::{ErrorCode, Priority, Scheme, pool};
 
 /// Something that happened on the connection. Events are small copies; heads and data stay in the connection until they
 /// are taken.
