@@ -39,12 +39,8 @@ impl Compiler {
         found.map(Some).map_err(|reason| format!("tls: {reason}"))
     }
 
-    /// The certificate chain and the key that nodes are shown.
-    fn certificate(
-        &self,
-        snapshot: &Snapshot,
-        tls: &UpstreamTls,
-    ) -> Result<Option<(Box<str>, Box<str>)>, String> {
+    /// The certificate that nodes are shown.
+    fn certificate(&self, snapshot: &Snapshot, tls: &UpstreamTls) -> Result<Option<ChainAndKey>, String> {
         if let Some(id) = &tls.client_cert_id {
             let (chain, key) = &client_ssl(snapshot, id)?.pairs[0];
             let resolved =
@@ -57,6 +53,9 @@ impl Compiler {
         Ok(Some((chain.into(), key.into())))
     }
 }
+
+/// A certificate chain and its key, both in PEM.
+type ChainAndKey = (Box<str>, Box<str>);
 
 /// The certificate object `id`, if it may be presented to nodes.
 fn client_ssl<'s>(snapshot: &'s Snapshot, id: &Id) -> Result<&'s Ssl, String> {

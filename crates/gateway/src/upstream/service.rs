@@ -129,10 +129,7 @@ impl Upstreams {
         let node = &states.of(upstream, self.local.index).nodes().nodes[selected.index];
         let host = (upstream.pass_host == PassHost::Node).then(|| node.host.clone());
         let endpoint = &node.endpoint;
-        let server_name = match &endpoint.tls {
-            None => None,
-            Some(_) => Some(server_name::of(exchange, upstream, &node.host)),
-        };
+        let server_name = endpoint.tls.as_ref().map(|_| server_name::of(exchange, upstream, &node.host));
         let is_upgrade = exchange.decision.is_upgrade;
         let server_name = server_name.as_deref();
         let wanted = Wanted { endpoint, server_name, is_upgrade, is_repeated };
