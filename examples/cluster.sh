@@ -19,7 +19,8 @@ start_etcd() {
 
 start_node() { # NUMBER
   "$weir" run --source etcd --etcd-endpoints http://127.0.0.1:23790 --data "$folder/node$1" \
-    --proxy "127.0.0.1:1908$1" --admin "127.0.0.1:1918$1" --control off --status off --metrics off \
+    --proxy "127.0.0.1:1908$1" --proxy-tls off --admin "127.0.0.1:1918$1" \
+    --control off --status off --metrics off \
     >"$folder/node$1.out" 2>"$folder/node$1.err" &
   node=$!
   for _ in $(seq 300); do

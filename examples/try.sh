@@ -65,7 +65,9 @@ done
 # of flag, variable and settings file is given.
 settings=()
 default() {
-  local name="$1" value="$2" variable="WEIR_${1^^}" argument
+  local name="$1" value="$2" variable argument
+  variable="WEIR_${name^^}"
+  variable="${variable//-/_}"
   [ -z "${!variable:-}${WEIR_CONFIG:-}" ] || return 0
   for argument in "${given[@]}"; do
     case "$argument" in "--$name" | "--$name="* | -c* | --config | --config=*) return 0 ;; esac
@@ -73,6 +75,7 @@ default() {
   settings+=("--$name" "$(address "$value")")
 }
 default proxy 0.0.0.0:9080
+default proxy-tls 0.0.0.0:9443
 default admin 127.0.0.1:9180
 default control 127.0.0.1:9090
 default status 127.0.0.1:7085

@@ -5,7 +5,7 @@ import json
 
 from common import Lab, LabError, first_line
 
-# More than the widest run keeps open, so that no connection is opened anew in a steady run.
+# More than the widest run keeps open, so that a steady run opens no new connection.
 POOL_SIZE = 1024
 
 
@@ -23,7 +23,7 @@ def start_weir(lab: Lab, binary, cores, workers=1, resources=None, key=None, dat
     directory = lab.subdirectory("weir")
     command = [binary, "run", "--workers", workers, "--data", data or directory / "data"]
     command += ["--proxy", f"127.0.0.1:{port}", "--admin", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]
-    command += ["--control", "off", "--status", "off"]
+    command += ["--control", "off", "--status", "off", "--proxy-tls", "off"]
     if resources is not None:
         file = directory / "resources.json"
         file.write_text(json.dumps(resources))

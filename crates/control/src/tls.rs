@@ -1,6 +1,9 @@
 //! The parts that TLS connections of the control side share: the trusted certificates, and the bytes they carry. It
 //! does not know the server or the purpose.
 
+mod blocking;
+mod server;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,16 +14,20 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Bytes both ways.
+pub use blocking::{ClientFiles, ReadWrite};
+pub(crate) use server::ServerTls;
+pub use server::TlsFiles;
+
+/// A bidirectional byte stream.
 pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
-/// The library that does the cryptography.
+/// The library that does the cryptography (aws-lc-rs).
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
-/// The beginning of every client's settings.
+/// The first settings of every client.
 ///
 /// # Errors
 /// The library's own sentence.
@@ -32,10 +39,11 @@ pub(crate) fn client(
         .map_err(|fault| fault.to_string())
 }
 
-/// The same with the certificates of `ca`, a PEM file, to trust, else with the system's. `setting` is what names the file.
+/// As [`client`], trusting the certificates of `ca`, a PEM file, otherwise those of the system. `setting` is the name
+/// of the setting that names the file, for errors.
 ///
 /// # Errors
-/// A file that cannot be read or used, naming it; a system without trusted certificates.
+/// The file cannot be read or used (the error names it), or the system has no trusted certificates.
 pub(crate) fn trusting(
     ca: Option<&Path>,
     setting: &str,
@@ -44,18 +52,39 @@ pub(crate) fn trusting(
 }
 
 fn roots(ca: Option<&Path>, setting: &str) -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
     let Some(path) = ca else {
-        let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        return match added {
-            0 => Err(format!("the system has no certificates to trust; name one with {setting}")),
-            _ => Ok(roots),
+        let mut roots = RootCertStore::empty();
+        return match system_roots(&mut roots) {
+            Ok(()) => Ok(roots),
+            Err(fault) => Err(format!("{fault}; name one with {setting}")),
         };
     };
+    roots_of(path)
+}
+
+/// The certificates of a PEM file as trusted ones.
+///
+/// # Errors
+/// A file that cannot be read or used, naming it.
+pub(crate) fn roots_of(path: &Path) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    add_file(&mut roots, path)?;
+    Ok(roots)
+}
+
+/// Adds the certificates of a PEM file.
+fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), String> {
     let unusable = |fault: String| format!("{}: {fault}", path.display());
+    let before = roots.len();
     for certificate in CertificateDer::pem_file_iter(path).map_err(|fault| unusable(fault.to_string()))? {
         let certificate = certificate.map_err(|fault| unusable(fault.to_string()))?;
         roots.add(certificate).map_err(|fault| unusable(fault.to_string()))?;
     }
-    if roots.is_empty() { Err(unusable("holds no certificate".to_owned())) } else { Ok(roots) }
+    if roots.len() == before { Err(unusable("holds no certificate".to_owned())) } else { Ok(()) }
+}
+
+/// Adds the certificates that the system trusts.
+fn system_roots(roots: &mut RootCertStore) -> Result<(), String> {
+    let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if added == 0 { Err("the system has no certificates to trust".to_owned()) } else { Ok(()) }
 }

@@ -12,6 +12,10 @@ use crate::exchange::context::Address;
 /// The trusted peers and their field. No peer is trusted by default, because every client can send the field.
 #[derive(Clone, Debug)]
 pub struct RealIpOptions {
+    /// Peers that may begin their connections with a PROXY protocol header, at listeners that ask for one. They are no part
+    /// of `from`, because the header is written by a balancer of connections, which does not read the field and passes one
+    /// on that the client has made up.
+    pub proxy_protocol_from: Vec<IpNet>,
     /// Peers that are believed.
     pub from: Vec<IpNet>,
     /// The field in which they name the client: one address, or a list with the nearest one last.
@@ -22,7 +26,12 @@ pub struct RealIpOptions {
 
 impl Default for RealIpOptions {
     fn default() -> Self {
-        RealIpOptions { from: Vec::new(), header: "X-Real-IP".into(), recursive: false }
+        RealIpOptions {
+            proxy_protocol_from: Vec::new(),
+            from: Vec::new(),
+            header: "X-Real-IP".into(),
+            recursive: false,
+        }
     }
 }
 
@@ -103,7 +112,7 @@ mod tests {
 
     fn options(header: &str, recursive: bool) -> RealIpOptions {
         let from = ["127.0.0.0/8", "10.0.0.0/8", "fd00::/8"].map(|network| network.parse().unwrap());
-        RealIpOptions { from: from.to_vec(), header: header.into(), recursive }
+        RealIpOptions { from: from.to_vec(), header: header.into(), recursive, ..RealIpOptions::default() }
     }
 
     #[test]

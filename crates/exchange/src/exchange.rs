@@ -9,9 +9,11 @@ pub mod consumer;
 pub mod context;
 mod directory;
 pub mod forwarded;
+mod proxy;
 pub mod reuse;
 mod target;
 mod times;
+mod tls;
 mod variables;
 
 use std::cell::Cell;
@@ -29,7 +31,9 @@ pub use body_copy::SharedCopy;
 pub use consumer::Consumer;
 pub use context::{Address, ConnectionContext, Scheme};
 pub use directory::{Directory, RouteInfo, ServiceName};
+pub use proxy::ProxyContext;
 pub use times::Times;
+pub use tls::TlsContext;
 
 pub use target::Target;
 
@@ -284,8 +288,8 @@ impl Exchange {
 
     /// Lets the attempts begin anew up to `count` times (at most [`FALLBACKS_MAX`]) once those that an upstream allows are
     /// used up, for a plugin that selects another upstream in
-    /// [`Plugin::before_attempt`](crate::plugin::Plugin::before_attempt) then. A request whose repetition could double work
-    /// is not repeated there either.
+    /// [`Plugin::before_attempt`](crate::plugin::Plugin::before_attempt) then. A request that could do its work twice is not
+    /// repeated there either.
     pub fn allow_fallbacks(&mut self, count: u8) {
         self.decision.fallbacks = count.min(FALLBACKS_MAX);
     }

@@ -76,6 +76,7 @@ impl Cause {
                 | Cause::VersionNotSupported
                 | Cause::ExpectationFailed
                 | Cause::MethodRefused
+                | Cause::PolicyChanged
                 | Cause::HeadTimeout
                 | Cause::BodyTimeout
                 | Cause::BodySlow
@@ -199,6 +200,12 @@ causes! {
     ExpectationFailed = "client_expectation_failed", 417, Client, Request;
     /// CONNECT or TRACE, which this gateway never serves.
     MethodRefused = "client_method_refused", 405, Client, Request;
+    /// The host asks for a client certificate, and the connection has no valid one.
+    ClientCertificate = "client_certificate", 400, Client, Request;
+    /// The connection was made for another server name than the host, which asks for client certificates.
+    Misdirected = "client_misdirected", 421, Client, Request;
+    /// The connection was made before the host's rules for client certificates changed.
+    PolicyChanged = "client_policy_changed", 421, Client, Request;
     /// The head did not arrive within the head timeout.
     HeadTimeout = "client_head_timeout", 408, Client, Request;
     /// A message of a gRPC call is over the limit.

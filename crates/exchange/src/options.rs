@@ -1,7 +1,10 @@
 //! Options that the engine gets at its start and that never change afterwards: limits, deadlines, forwarding. Each limit is named
 //! and has a reason; none is read from a file here.
 
+use std::sync::Arc;
+
 use message::HeadLimits;
+use model::acme::Challenges;
 use router::path::PathOptions;
 
 use crate::client_address::RealIpOptions;
@@ -21,6 +24,10 @@ pub struct Options {
     pub upstream_timeouts: Timeouts,
     /// Pins worker N to core N.
     pub pin: bool,
+    /// Answers to challenges of certificate authorities; none where no certificates are ordered.
+    pub challenges: Option<Arc<Challenges>>,
+    /// The port that clients reach the gateway at over TLS.
+    pub https_port: u16,
 }
 
 /// Limits and deadlines; 0 turns one off where it says so.
@@ -32,6 +39,8 @@ pub struct Limits {
     pub origin_head: HeadLimits,
     /// From the first byte of a head to its last, and from accept to the first byte.
     pub head_timeout_ms: u64,
+    /// Milliseconds from the accept of a TLS connection to the end of its handshake.
+    pub handshake_timeout_ms: u64,
     /// Between two requests of a connection.
     pub idle_timeout_ms: u64,
     /// Between two pieces of a request body.
@@ -76,6 +85,7 @@ impl Default for Limits {
             head: HeadLimits::default(),
             origin_head: HeadLimits::default(),
             head_timeout_ms: 10_000,
+            handshake_timeout_ms: 10_000,
             idle_timeout_ms: 60_000,
             body_timeout_ms: 60_000,
             send_timeout_ms: 60_000,

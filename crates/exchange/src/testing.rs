@@ -30,7 +30,7 @@ pub struct Scene {
     directory: TestDirectory,
     route: Option<u32>,
     local: Option<Rc<Local>>,
-    states: StateRegistry,
+    states: Arc<StateRegistry>,
     owner: &'static str,
     path: PathOptions,
 }
@@ -64,7 +64,7 @@ impl Default for Scene {
             directory: TestDirectory::default(),
             route: None,
             local: None,
-            states: StateRegistry::default(),
+            states: Arc::default(),
             owner: "routes/1",
             path: PathOptions::default(),
         }
@@ -104,6 +104,11 @@ impl Scene {
         self.route = Some(self.directory.routes.len() as u32);
         self.directory.routes.push(route);
         self
+    }
+
+    /// The state that outlives configurations.
+    pub fn states(&self) -> Arc<StateRegistry> {
+        Arc::clone(&self.states)
     }
 
     /// Builds an instance; the configuration must be good.
@@ -169,7 +174,7 @@ pub fn services() -> Services {
     Services::new(resolver, OutboundPolicy::default())
 }
 
-/// What an instance is built with where no configuration is compiled: it finds no other plugin, and takes any upstream.
+/// The values to build an instance with where no configuration is compiled: no other plugin is found, any upstream is accepted.
 pub fn build<'a>(
     owner: &'a str,
     metadata: Option<&'a Value>,
@@ -298,6 +303,25 @@ pub fn accepts(kind: &'static PluginKind, schema_type: SchemaType, config: &Valu
     Ok(())
 }
 
+/// Checks a row of a test of configurations: `fault` is a part of the words that it is refused with; none: it is accepted.
+///
+/// # Panics
+/// When it is not so.
+pub fn check_configuration(
+    kind: &'static PluginKind,
+    schema_type: SchemaType,
+    config: &Value,
+    fault: Option<&str>,
+) {
+    let got = accepts(kind, schema_type, config);
+    let reason = got.as_ref().err();
+    let is_expected = match (reason, fault) {
+        (Some(reason), Some(fault)) => reason.contains(fault),
+        (reason, fault) => reason.is_none() && fault.is_none(),
+    };
+    assert!(is_expected, "{config}: {got:?}, expected {fault:?}");
+}
+
 /// Options of an engine that trusts no peer, with the default limits.
 pub fn options() -> Options {
     Options {
@@ -312,6 +336,8 @@ pub fn options() -> Options {
         limits: Limits::default(),
         upstream_timeouts: Timeouts::default(),
         pin: false,
+        challenges: None,
+        https_port: 9443,
     }
 }
 

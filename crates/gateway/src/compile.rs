@@ -1,5 +1,5 @@
-//! From a checked snapshot to a generation that the workers run. It compiles the objects that a change touches and
-//! shares the rest, so that one change among 100,000 objects costs as much as one among ten. It runs on the control
+//! Compiles a checked snapshot into the generation that the workers run. It compiles the objects that a change touches
+//! and shares the rest, so that one change among 100,000 objects costs as much as one among ten. It runs on the control
 //! side's thread; it knows plugins only as kinds, and returns its faults to its caller.
 
 mod body_variables;
@@ -10,6 +10,7 @@ mod plugins;
 mod reference;
 mod route;
 mod sharing;
+mod ssl;
 mod stream;
 mod upstream;
 mod upstream_tls;
@@ -20,6 +21,7 @@ use std::sync::{Arc, Weak};
 use model::secret_reference::SecretValues;
 use model::snapshot::{Applied, Difference, Snapshot};
 use model::{Key, Kind};
+use net::tls::server::site::Site;
 use router::{Mode, Router};
 use stdx::hash::FastMap;
 use stdx::persistent::{ChunkedVec, ShardedMap};
@@ -34,29 +36,31 @@ use exchange::plugin::chain::Chain;
 use exchange::plugin::services::Services;
 use exchange::plugin::state::StateRegistry;
 
-/// Something that the checks let through and that could not be compiled all the same.
+/// A fault that the checks of the model did not find and that prevents compilation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileFault {
     /// The object.
     pub key: Key,
     /// The fault, a sentence.
     pub reason: String,
-    /// Whether the form compiled before stays in force; without it what depends on the object answers 503.
+    /// Whether the form compiled before stays in force; otherwise requests that depend on the object are answered 503.
     pub kept: bool,
 }
 
-/// See the module.
+/// Compiles changes and keeps what did not change.
 pub struct Compiler {
     kinds: FastMap<&'static str, &'static PluginKind>,
-    states: StateRegistry,
+    states: Arc<StateRegistry>,
     services: Arc<Services>,
     secrets: Arc<dyn SecretValues>,
     default_timeouts: Timeouts,
     current: Runtime,
-    /// The upstreams that plugins hold in their configurations; gone ones are taken out with the next change.
+    /// The upstreams that plugins hold in their configurations; dropped ones are removed with the next change.
     plugin_upstreams: FastMap<Box<str>, HeldUpstream>,
     consumer_entries: FastMap<Arc<str>, Vec<(&'static str, Box<str>)>>,
-    /// Consumers with a key that turned out to be another one's.
+    /// Sites by the id of their `ssl` object.
+    sites: FastMap<Arc<str>, Arc<Site>>,
+    /// Consumers with a key that another consumer has already.
     consumers_in_conflict: BTreeSet<Key>,
     empty_chain: Arc<Chain>,
     sharing: Sharing,
@@ -80,8 +84,7 @@ struct Dirty {
     upstream_owners: KeySet,
     consumers: BTreeSet<Key>,
     stream_routes: BTreeSet<Key>,
-    /// Certificates that have changed.
-    certificates: Vec<Key>,
+    ssls: BTreeSet<Key>,
     global: bool,
 }
 
@@ -107,16 +110,19 @@ impl Compiler {
             unplaced: Arc::default(),
             consumers: Consumers::default(),
             stream_routes: ShardedMap::new(),
+            tls: None,
+            sites: Arc::default(),
         };
         Compiler {
             kinds: kinds.iter().map(|kind| (kind.name, *kind)).collect(),
-            states: StateRegistry::default(),
+            states: Arc::default(),
             services,
             secrets: Arc::new(reference::NoValues),
             default_timeouts,
             current,
             plugin_upstreams: FastMap::default(),
             consumer_entries: FastMap::default(),
+            sites: FastMap::default(),
             consumers_in_conflict: BTreeSet::new(),
             empty_chain,
             sharing: Sharing::default(),
@@ -125,12 +131,17 @@ impl Compiler {
         }
     }
 
-    /// Resolves references to secrets and environment variables by `values`; without it none leads anywhere. When a
-    /// value changes, the objects that refer to it are to be applied again.
+    /// Resolves references to secrets and environment variables by `values`; without it no reference can be resolved.
+    /// When a value changes, the objects that refer to it have to be applied again.
     #[must_use]
     pub fn with_secrets(mut self, values: Arc<dyn SecretValues>) -> Compiler {
         self.secrets = values;
         self
+    }
+
+    /// Where instances keep state that outlives configurations; checks of plugins look at it.
+    pub fn states(&self) -> &Arc<StateRegistry> {
+        &self.states
     }
 
     /// The generation compiled last.
@@ -138,8 +149,8 @@ impl Compiler {
         Arc::new(self.current.clone())
     }
 
-    /// Compiles what `applied` changes. The generation is complete in any case; what could not be compiled, now or
-    /// earlier and not mended since, is in the faults, and answers its requests with 503 rather than unprotected.
+    /// Compiles what `applied` changes. The generation is complete in any case; objects that could not be compiled, now
+    /// or earlier, are in the faults, and their requests are answered 503 instead of being served unprotected.
     pub fn apply(&mut self, applied: &Applied) -> (Arc<Runtime>, Vec<CompileFault>) {
         let dirty = dirty(applied);
         let snapshot = &applied.snapshot;
@@ -147,8 +158,8 @@ impl Compiler {
         for owner in &dirty.upstream_owners.into_sorted() {
             self.compile_upstream(snapshot, owner);
         }
-        if !dirty.certificates.is_empty() {
-            self.renew_plugin_upstreams(snapshot, &dirty.certificates);
+        if !dirty.ssls.is_empty() {
+            self.renew_plugin_upstreams(snapshot, &dirty.ssls);
         }
         if dirty.global {
             self.compile_global(snapshot);
@@ -159,6 +170,9 @@ impl Compiler {
         self.compile_consumers(snapshot, dirty.consumers);
         for key in &dirty.stream_routes {
             self.compile_stream_route(snapshot, key);
+        }
+        for key in &dirty.ssls {
+            self.compile_ssl(snapshot, key);
         }
         self.sweep_plugin_upstreams();
         let unplaced = snapshot.unplaced().into_iter().take(MAX_UNPLACED).map(|faulty| Unplaced {
@@ -185,7 +199,7 @@ impl Compiler {
     }
 }
 
-/// Unplaced routes that a generation names; the verdicts of the Admin API have the rest.
+/// Unplaced routes that a generation lists at most; the verdicts of the Admin API list all.
 const MAX_UNPLACED: usize = 100;
 
 /// The objects that the differences touch, directly or through a reference.
@@ -215,11 +229,14 @@ fn dirty(applied: &Applied) -> Dirty {
             Kind::StreamRoute => {
                 dirty.stream_routes.insert(key.clone());
             }
-            Kind::Ssl => dirty.users_of_certificate(&applied.snapshot, key),
+            Kind::Ssl => {
+                dirty.ssls.insert(key.clone());
+                dirty.users_of_certificate(&applied.snapshot, key);
+            }
             Kind::Proto | Kind::Secret => {}
         }
     }
-    // Behind what changed itself: of a first load that is everything, and in order.
+    // In a second pass, because on a first load the first pass has already added all users, in sorted order.
     for difference in &applied.diff {
         let concerns_users = match difference.key.kind {
             Kind::Service | Kind::PluginConfig | Kind::ConsumerGroup => true,
@@ -248,6 +265,7 @@ impl Dirty {
             || self.upstream_owners.contains(key)
             || self.consumers.contains(key)
             || self.stream_routes.contains(key)
+            || self.ssls.contains(key)
     }
 
     fn users_of(&mut self, snapshot: &Snapshot, key: &Key) {
@@ -269,8 +287,14 @@ impl Dirty {
     /// Upstreams that present the certificate `key`, and objects with a plugin that holds such an upstream.
     fn users_of_certificate(&mut self, snapshot: &Snapshot, key: &Key) {
         for owner in snapshot.users_of(key) {
-            if owner.kind != Kind::StreamRoute {
-                self.upstream_owners.insert(owner.clone());
+            if owner.kind == Kind::StreamRoute {
+                continue;
+            }
+            self.upstream_owners.insert(owner.clone());
+            // The upstream may have had no slot, because the certificate could not be used.
+            match owner.kind {
+                Kind::Route => self.routes.insert(owner.clone()),
+                _ => self.users_of(snapshot, owner),
             }
         }
         for holder in snapshot.mentioned_by(key) {
@@ -283,7 +307,6 @@ impl Dirty {
                 _ => self.users_of(snapshot, holder),
             }
         }
-        self.certificates.push(key.clone());
     }
 
     /// A plugin's metadata concerns every object that has the plugin.

@@ -1,7 +1,10 @@
 //! The downstream side: connections of clients, by protocol, and what each of them knows of its listener and of its place
 //! in the worker's counts.
 
+pub(crate) mod arrival;
 pub(crate) mod connection_guard;
 pub(crate) mod h1;
 pub(crate) mod h2;
 pub(crate) mod listener_state;
+pub(crate) mod proxy_protocol;
+pub(crate) mod tls;

@@ -21,7 +21,7 @@ pub use body::BodyState;
 pub use config::Config;
 pub use event::{Event, RequestInfo, Reset, ResetBy, ResponseInfo};
 pub use head_writer::HeadWriter;
-pub use start::{RequestTarget, StartError};
+pub use start::StartError;
 
 use crate::flood::Flood;
 use crate::flow::{DEFAULT_WINDOW, ReceiveWindow, SendWindow};

@@ -1,4 +1,6 @@
-//! The account of cheap frames: what a peer sends that costs more than it pays. It refuses to know the frames.
+//! The kinds of cheap frames and how many of each a peer may send. It refuses to know when frames are counted.
+
+use multiplex::account::{Account, Rate};
 
 use crate::{ConnectionError, Limits};
 
@@ -16,35 +18,26 @@ pub(crate) enum Cost {
     LateFrame,
 }
 
-/// Counts of the current interval.
+/// The account of one connection.
 #[derive(Debug, Default)]
-pub(crate) struct Flood {
-    interval_start_ms: u64,
-    counts: [u32; COSTS],
-    /// Streams that were completed, which allow more of some frames.
-    streams: u32,
-    /// DATA frames with data in both directions, which allow more of some frames.
-    data_frames: u32,
-}
+pub(crate) struct Flood(Account<COSTS>);
 
 impl Flood {
     /// Starts a new interval when the current one is over.
     #[inline]
     pub(crate) fn tick(&mut self, now_ms: u64) {
-        if now_ms.saturating_sub(self.interval_start_ms) >= Limits::RATE_INTERVAL_MS {
-            *self = Self { interval_start_ms: now_ms, ..Self::default() };
-        }
+        self.0.tick(now_ms, Limits::RATE_INTERVAL_MS);
     }
 
     /// A stream was completed on both sides.
     pub(crate) fn stream_completed(&mut self) {
-        self.streams = self.streams.saturating_add(1);
+        self.0.stream_completed();
     }
 
     /// A DATA frame with data was sent or received.
     #[inline]
     pub(crate) fn data_frame(&mut self) {
-        self.data_frames = self.data_frames.saturating_add(1);
+        self.0.data_frame();
     }
 
     /// Counts one frame.
@@ -52,26 +45,11 @@ impl Flood {
     /// # Errors
     /// The peer sent too many of them in this interval.
     pub(crate) fn charge(&mut self, cost: Cost) -> Result<(), ConnectionError> {
-        let rate = &RATES[cost as usize];
-        let count = &mut self.counts[cost as usize];
-        *count = count.saturating_add(1);
-        let earned =
-            u64::from(self.streams) * rate.per_stream + u64::from(self.data_frames) * rate.per_data_frame;
-        if u64::from(*count) <= u64::from(rate.base) + earned {
-            return Ok(());
-        }
-        Err(ConnectionError::calm(rate.reason))
+        self.0.charge(cost as usize, &RATES).map_err(ConnectionError::calm)
     }
 }
 
 const COSTS: usize = 9;
-
-struct Rate {
-    base: u32,
-    per_stream: u64,
-    per_data_frame: u64,
-    reason: &'static str,
-}
 
 /// In the order of [`Cost`].
 const RATES: [Rate; COSTS] = [

@@ -1,17 +1,17 @@
-//! HPACK (RFC 7541): integers, Huffman code, tables, decoder and encoder. It refuses to know frames, streams and what a
-//! field means for a message, except where the encoder decides which fields to put into its table.
+//! HPACK (RFC 7541): tables, decoder and encoder. It refuses to know frames, streams and what a field means for a
+//! message, except where the encoder decides which fields to put into its table.
 
 mod decoder;
 mod encoder;
-mod huffman;
-mod integer;
 mod policy;
 mod static_table;
 mod table;
 
-pub use decoder::{Decoder, Field, FieldVisitor};
+pub use decoder::Decoder;
 pub use encoder::Encoder;
 pub(crate) use encoder::Pseudo;
+use multiplex::CodeError;
+pub use multiplex::{Field, FieldVisitor};
 
 /// Why a header block cannot be decoded. Each is a COMPRESSION_ERROR of the connection (RFC 9113 section 4.3), because the
 /// tables of both sides may differ afterwards.
@@ -38,6 +38,16 @@ impl HpackError {
             Self::Index => "invalid index in a header block",
             Self::Huffman => "invalid Huffman code in a header block",
             Self::TableSize => "invalid table size update in a header block",
+        }
+    }
+}
+
+impl From<CodeError> for HpackError {
+    fn from(error: CodeError) -> Self {
+        match error {
+            CodeError::Truncated => Self::Truncated,
+            CodeError::Integer => Self::Integer,
+            CodeError::Huffman => Self::Huffman,
         }
     }
 }

@@ -18,24 +18,20 @@ mod error;
 mod flood;
 mod flow;
 mod frame;
-mod head;
 pub mod hpack;
 mod limits;
 mod output;
 mod pool;
-mod priority;
 mod settings;
 mod stream;
 mod streams;
 
 pub use connection::{
-    BodyState, Config, Connection, Event, HeadWriter, RequestInfo, RequestTarget, Reset, ResetBy,
-    ResponseInfo, StartError,
+    BodyState, Config, Connection, Event, HeadWriter, RequestInfo, Reset, ResetBy, ResponseInfo, StartError,
 };
 pub use error::{ConnectionError, ErrorCode};
-pub use head::Scheme;
 pub use limits::Limits;
+pub use multiplex::{Priority, RequestTarget, Scheme};
 pub use pool::{clear_pools, recycle};
-pub use priority::Priority;
 pub use settings::PeerSettings;
 pub use streams::StreamKey;

@@ -1,8 +1,9 @@
 //! The state of one stream (RFC 9113 section 5.1); it refuses to know the connection around it.
 
+use multiplex::StoredHead;
+
 use crate::connection::Reset;
 use crate::flow::{ReceiveWindow, SendWindow};
-use crate::head::StoredHead;
 use crate::{ErrorCode, Priority, pool};
 
 /// How far one direction of a stream has come.

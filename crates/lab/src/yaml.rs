@@ -1,30 +1,53 @@
-//! Reads a YAML file into a type, with faults as editors read them: `file:line: what is wrong`. What the file may say is
-//! the type's business.
+//! Parses a YAML file into a type, with faults in the form of editors: `file:line: reason`. The type defines the
+//! content of the file.
 
 use std::fmt::Write as _;
 
 use serde::de::DeserializeOwned;
-use serde_saphyr::Error;
+use serde_path_to_error::{Path, Segment};
 use stdx::nearest::nearest;
 
-/// Reads `text`; `file` is how it is called in a fault. An unknown key is told with the nearest known one.
+/// Parses `text`; `file` is its name in a fault. A fault for an unknown key gives the nearest known one.
 pub(crate) fn read<T: DeserializeOwned>(file: &str, text: &str) -> anyhow::Result<T> {
-    serde_saphyr::from_str(text).map_err(|error| {
-        let line = error.location().map_or(1, |location| location.line());
-        anyhow::anyhow!("{file}:{line}: {}", told(error.without_snippet()))
+    let mut marked =
+        ::yaml::parse(text).map_err(|fault| anyhow::anyhow!("{file}:{}: {}", fault.line, fault.reason))?;
+    let value = marked.value.take();
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let line = marked.line(&pointer(error.path()));
+        anyhow::anyhow!("{file}:{line}: {}", told(&error.inner().to_string()))
     })
 }
 
-fn told(error: &Error) -> String {
-    let (kind, name, expected) = match error {
-        Error::SerdeUnknownField { field, expected, .. } => ("unknown key", field, expected),
-        Error::SerdeUnknownVariant { variant, expected, .. } => ("unknown value", variant, expected),
-        other => return other.to_string(),
+/// The JSON pointer of a place.
+fn pointer(path: &Path) -> String {
+    let mut pointer = String::new();
+    for segment in path {
+        _ = match segment {
+            Segment::Seq { index } => write!(pointer, "/{index}"),
+            Segment::Map { key } => write!(pointer, "/{}", key.replace('~', "~0").replace('/', "~1")),
+            // A variant of an enum is no step of the file.
+            Segment::Enum { .. } | Segment::Unknown => Ok(()),
+        };
+    }
+    pointer
+}
+
+/// serde's words for an unknown key or value list every known one; the nearest is enough where there is one.
+fn told(reason: &str) -> String {
+    let kind = if reason.starts_with("unknown field") {
+        "unknown key"
+    } else if reason.starts_with("unknown variant") {
+        "unknown value"
+    } else {
+        return reason.to_owned();
     };
+    let mut quoted = reason.split('`').skip(1).step_by(2);
+    let name = quoted.next().unwrap_or_default();
+    let known: Vec<&str> = quoted.collect();
     let mut text = format!("{kind} `{name}`");
-    match nearest(name, expected.iter().copied()) {
-        Some(known) => _ = write!(text, "; did you mean `{known}`?"),
-        None => _ = write!(text, "; known are: {}", expected.join(", ")),
+    match nearest(name, known.iter().copied()) {
+        Some(near) => _ = write!(text, "; did you mean `{near}`?"),
+        None => _ = write!(text, "; known are: {}", known.join(", ")),
     }
     text
 }

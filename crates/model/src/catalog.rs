@@ -15,6 +15,9 @@ use crate::validate::{SchemaFault, Validator};
 /// A plugin's own check of a configuration that its schema has let through; the error is a sentence.
 pub type Check = fn(&Value) -> Result<(), String>;
 
+/// A plugin's check of a configuration against the instances that are running; the error is a sentence.
+pub type CheckRunning = Arc<dyn Fn(&Value) -> Result<(), String> + Send + Sync>;
+
 /// Which of a plugin's schemas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SchemaType {
@@ -88,6 +91,8 @@ pub struct PluginInfo {
     pub consumer_key: &'static [&'static str],
     /// Its own check of a configuration.
     pub check: Check,
+    /// Its check against running instances; none: it has no such rule, or nothing runs here.
+    pub check_running: Option<CheckRunning>,
     /// Its own check of a configuration on a consumer.
     pub check_consumer: Check,
     /// Its own check of its metadata.
@@ -115,6 +120,7 @@ impl PluginInfo {
             metadata_schema: None,
             consumer_key: &[],
             check: |_| Ok(()),
+            check_running: None,
             check_consumer: |_| Ok(()),
             check_metadata: |_| Ok(()),
         }
@@ -216,19 +222,21 @@ impl CatalogPlugin {
     }
 
     fn faults_of_known(&self, schema_type: SchemaType, config: &Value) -> Vec<SchemaFault> {
-        let (validator, own) = match schema_type {
+        let running = self.info.check_running.as_ref();
+        let (validator, own, running) = match schema_type {
             SchemaType::Consumer => match &self.consumer {
-                Some(validator) => (Some(validator), self.info.check_consumer),
-                None => (Some(&self.plugin), self.info.check),
+                Some(validator) => (Some(validator), self.info.check_consumer, None),
+                None => (Some(&self.plugin), self.info.check, running),
             },
-            SchemaType::Plugin => (Some(&self.plugin), self.info.check),
-            SchemaType::Metadata => (self.metadata.as_ref(), self.info.check_metadata),
+            SchemaType::Plugin => (Some(&self.plugin), self.info.check, running),
+            SchemaType::Metadata => (self.metadata.as_ref(), self.info.check_metadata, None),
         };
         let faults = validator.map(|validator| validator.faults(config)).unwrap_or_default();
         if !faults.is_empty() {
             return faults;
         }
-        own(config).err().map(SchemaFault::at_root).into_iter().collect()
+        let checked = own(config).and_then(|()| running.map_or(Ok(()), |running| running(config)));
+        checked.err().map(SchemaFault::at_root).into_iter().collect()
     }
 }
 

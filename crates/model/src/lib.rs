@@ -4,6 +4,7 @@
 //! values come out. `control` feeds it, `gateway` compiles what it accepts.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod acme;
 pub mod catalog;
 pub mod check;
 pub mod fault;

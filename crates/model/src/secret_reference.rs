@@ -194,6 +194,21 @@ mod tests {
             &[("/cert", "$env://C"), ("/key", "$secret://vault/1/a/b"), ("/keys/0", "$env://K")],
         );
         check(Kind::PluginMetadata, json!({"a": {"b": "$env://M"}}), &[("/a/b", "$env://M")]);
+        let tls = json!({"client_cert": "$env://C", "client_key": "$secret://vault/1/a/k"});
+        let upstream = json!({"nodes": {}, "tls": tls});
+        check(
+            Kind::Upstream,
+            upstream.clone(),
+            &[("/tls/client_cert", "$env://C"), ("/tls/client_key", "$secret://vault/1/a/k")],
+        );
+        check(
+            Kind::Service,
+            json!({"upstream": upstream}),
+            &[
+                ("/upstream/tls/client_cert", "$env://C"),
+                ("/upstream/tls/client_key", "$secret://vault/1/a/k"),
+            ],
+        );
         // The login of a manager is resolved where it is used.
         check(Kind::Secret, json!({"uri": "http://v", "prefix": "kv", "token": "$env://T"}), &[]);
     }

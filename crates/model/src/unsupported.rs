@@ -79,7 +79,6 @@ pub fn of_kind(kind: Kind) -> Vec<Refused> {
 #[must_use]
 pub fn idle(kind: Kind) -> Option<&'static str> {
     match kind {
-        Kind::Ssl => Some("there is no TLS listener yet"),
         Kind::Proto => Some("no plugin reads them yet"),
         Kind::StreamRoute => Some("layer 4 is not served yet"),
         _ => None,

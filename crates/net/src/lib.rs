@@ -7,6 +7,7 @@ pub mod endpoint;
 pub mod env;
 pub mod listener;
 pub mod nodes;
+pub mod proxy_protocol;
 pub mod resolver;
 pub mod tls;
 pub mod transport;

@@ -18,10 +18,14 @@ pub use set::{Change, ListenFault, ListenerSet};
 /// Numbers for listeners, unique in this process.
 static NEXT_LISTENER: AtomicU64 = AtomicU64::new(1);
 
-/// The protocols of a listener's connections, from the socket up. Layers around HTTP/1 (the PROXY protocol, TLS) become
+/// The protocols of a listener's connections, from the socket up. Layers around HTTP/1 (TLS, the PROXY protocol) are
 /// fields here, protocols in its place (HTTP/2, layer 4) variants of [`Application`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protocols {
+    /// A PROXY protocol header in front of everything else.
+    pub proxy_protocol: bool,
+    /// TLS beneath.
+    pub tls: bool,
     /// The protocol inside of every layer.
     pub application: Application,
 }
@@ -35,13 +39,27 @@ pub enum Application {
 
 impl Protocols {
     /// Plain HTTP/1.
-    pub const HTTP1: Protocols = Protocols { application: Application::Http1 };
+    pub const HTTP1: Protocols =
+        Protocols { proxy_protocol: false, tls: false, application: Application::Http1 };
+
+    /// HTTP/1 over TLS.
+    pub const HTTPS1: Protocols =
+        Protocols { proxy_protocol: false, tls: true, application: Application::Http1 };
+
+    /// The same behind a PROXY protocol header.
+    #[must_use]
+    pub const fn behind_proxy_protocol(self) -> Protocols {
+        Protocols { proxy_protocol: true, ..self }
+    }
 
     /// Their names, outermost first.
     pub fn names(self) -> Vec<&'static str> {
-        match self.application {
-            Application::Http1 => vec!["http1"],
-        }
+        let application = match self.application {
+            Application::Http1 => "http1",
+        };
+        let tls = self.tls.then_some("tls");
+        let proxy_protocol = self.proxy_protocol.then_some("proxy-protocol");
+        proxy_protocol.into_iter().chain(tls).chain([application]).collect()
     }
 }
 

@@ -6,10 +6,12 @@
 //! Bulk traffic depends on the C library: glibc 2.36 copies pieces of some KiB with `rep movsb`, which is slow on Zen 3 and 4
 //! and costs more than the cipher. docs/guide/tls.md names the tunable that cures it.
 
+pub mod certificate;
 pub mod client;
 pub mod facts;
 pub mod failure;
 pub mod identity;
+mod ja4;
 pub mod names;
 pub mod roots;
 pub mod server;

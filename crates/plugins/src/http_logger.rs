@@ -12,23 +12,24 @@
 //! }
 //! ```
 //!
-//! **Entries.** Without `log_format` everything: `request` (url, uri, method, headers, querystring, size),
-//! `response` (status, headers, size), `upstream`, `client_ip`, `consumer`, `start_time`, `latency`,
-//! `upstream_latency`, `apisix_latency` (milliseconds), `server`, `service_id` and `route_id`. Header fields are among
-//! it, credentials included: choose fields where the log server may not see them. `log_format` chooses: its values are
-//! texts, texts with variables if they begin with `$`, or objects of such, five deep; a variable that is not set leaves
-//! its field out. `route_id` and `service_id` are added. `log_format_extra` adds fields to the whole entry instead. The
-//! plugin's metadata may give both for all instances; what stands on the instance counts more.
+//! **Entries.** Without `log_format` an entry holds all parts: `request` (url, uri, method, headers, querystring,
+//! size), `response` (status, headers, size), `upstream`, `client_ip`, `consumer`, `start_time`, `latency`,
+//! `upstream_latency`, `apisix_latency` (milliseconds), `server`, `service_id` and `route_id`. It includes header
+//! fields and so credentials; use `log_format` if the log server may not see them. `log_format` chooses the fields: its
+//! values are texts, texts with variables if they begin with `$`, or objects of such, five deep; a variable that is not
+//! set leaves its field out. `route_id` and `service_id` are added. `log_format_extra` adds fields to the whole entry
+//! instead. The plugin's metadata may give both for all instances; the instance's own settings take precedence.
 //!
 //! **Bodies.** `include_req_body` and `include_resp_body` add the bodies to the whole entry, their first
-//! `max_req_body_bytes` and `max_resp_body_bytes`; the bodies themselves pass untouched. With `include_req_body_expr`
-//! or `include_resp_body_expr`, [conditions](../guide/routing.md#expressions), only where they hold. In a format they are
-//! `$request_body` and `$resp_body`.
+//! `max_req_body_bytes` and `max_resp_body_bytes`; the bodies themselves are forwarded unchanged. With
+//! `include_req_body_expr` or `include_resp_body_expr`, [conditions](../guide/routing.md#expressions), only where they
+//! hold. In a format they are `$request_body` and `$resp_body`.
 //!
 //! **How it is sent.** By POST, with `auth_header` in `Authorization`: with `concat_method` `json` a list of entries as
-//! `application/json`, with `new_line` an entry a line as `text/plain`; with `batch_max_size` 1 the entry alone. Any
-//! answer below 400 within `timeout` seconds means that the batch has arrived. When a batch is sent, repeated and given
-//! up stands [in the guide](../guide/plugins.md#calls-and-queues); the metadata's `max_pending_entries` bounds each queue.
+//! `application/json`, with `new_line` an entry a line as `text/plain`; with `batch_max_size` 1 the entry alone. A
+//! status below 400 within `timeout` seconds means that the batch has arrived. [The
+//! guide](../guide/plugins.md#calls-and-queues) says when a batch is sent, repeated and dropped; the metadata's
+//! `max_pending_entries` bounds each queue.
 //!
 //! Over `https` the log server's certificate is verified only with `ssl_verify: true` (the default is `false`, as in APISIX):
 //! it then has to be valid for the URI's host and signed by an authority that the setting `trusted_certificates` names.
@@ -42,9 +43,9 @@ use exchange::plugin::batch::BatchQueue;
 use exchange::plugin::outbound::check_uri;
 use exchange::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind};
 use router::vars::Expression;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::shared::attributes::{Attribute, Fields, attributes};
 use crate::shared::log_entry::{self, Bodies, BodyPart, LogFormat};
 use crate::shared::{batch, config};
 use sink::{ConcatMethod, LogServer};
@@ -61,48 +62,40 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
 .with_metadata(metadata_schema)
 .documented(include_str!("http_logger.rs"));
 
+attributes! {
+    struct Config {
+        /// The log server: an http or https URI.
+        uri: String, { "pattern": URI_PATTERN };
+        /// What Authorization says to the log server.
+        auth_header: Option<String>;
+        /// Seconds until the log server has to have answered.
+        timeout: u64 = 3, { "minimum": 1 };
+        /// The fields of an entry, in place of everything.
+        log_format: Option<Map<String, Value>>;
+        /// Further fields of an entry that holds everything.
+        log_format_extra: Option<Map<String, Value>>;
+        /// Adds the request's body.
+        include_req_body: bool = false;
+        /// Adds the request's body only where this holds.
+        include_req_body_expr: Option<Value>, { "type": "array", "minItems": 1, "items": { "type": "array" } };
+        /// Adds the response's body.
+        include_resp_body: bool = false;
+        /// Adds the response's body only where this holds.
+        include_resp_body_expr: Option<Value>, { "type": "array", "minItems": 1, "items": { "type": "array" } };
+        /// How much of the request's body is added.
+        max_req_body_bytes: usize = 512 * 1024, { "minimum": 1 };
+        /// How much of the response's body is added.
+        max_resp_body_bytes: usize = 512 * 1024, { "minimum": 1 };
+        /// How the entries of a batch are put together.
+        concat_method: ConcatMethod = ConcatMethod::Json;
+        /// Whether the log server's certificate is verified, for an https URI.
+        ssl_verify: bool = false;
+    }
+    { "encrypt_fields": ["auth_header"] }
+}
+
 fn schema() -> Value {
-    let condition = |description: &str| json!({ "description": description, "type": "array", "minItems": 1, "items": { "type": "array" } });
-    let bytes = |description: &str| json!({ "description": description, "type": "integer", "minimum": 1, "default": BODY_DEFAULT_BYTES });
-    let mut schema = json!({
-        "type": "object",
-        "properties": {
-            "uri": { "description": "The log server: an http or https URI.", "type": "string", "pattern": URI_PATTERN },
-            "auth_header": { "description": "What Authorization says to the log server.", "type": "string" },
-            "timeout": {
-                "description": "Seconds until the log server has to have answered.",
-                "type": "integer", "minimum": 1, "default": TIMEOUT_DEFAULT_S,
-            },
-            "log_format": {
-                "description": "The fields of an entry, in place of everything.",
-                "type": "object",
-            },
-            "log_format_extra": {
-                "description": "Further fields of an entry that holds everything.",
-                "type": "object",
-            },
-            "include_req_body": {
-                "description": "Adds the request's body.", "type": "boolean", "default": false,
-            },
-            "include_req_body_expr": condition("Adds the request's body only where this holds."),
-            "include_resp_body": {
-                "description": "Adds the response's body.", "type": "boolean", "default": false,
-            },
-            "include_resp_body_expr": condition("Adds the response's body only where this holds."),
-            "max_req_body_bytes": bytes("How much of the request's body is added."),
-            "max_resp_body_bytes": bytes("How much of the response's body is added."),
-            "concat_method": {
-                "description": "How the entries of a batch are put together.",
-                "type": "string", "enum": ["json", "new_line"], "default": "json",
-            },
-            "ssl_verify": {
-                "description": "Whether the log server's certificate is verified, for an https URI.",
-                "type": "boolean", "default": false,
-            },
-        },
-        "encrypt_fields": ["auth_header"],
-        "required": ["uri"],
-    });
+    let mut schema = Config::schema();
     batch::add_to_schema(&mut schema, NAME_DEFAULT);
     schema
 }
@@ -124,28 +117,6 @@ fn metadata_schema() -> Value {
     })
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Config {
-    uri: String,
-    auth_header: Option<String>,
-    timeout: Option<u64>,
-    log_format: Option<Map<String, Value>>,
-    log_format_extra: Option<Map<String, Value>>,
-    #[serde(default)]
-    include_req_body: bool,
-    include_req_body_expr: Option<Value>,
-    #[serde(default)]
-    include_resp_body: bool,
-    include_resp_body_expr: Option<Value>,
-    max_req_body_bytes: Option<usize>,
-    max_resp_body_bytes: Option<usize>,
-    #[serde(default)]
-    concat_method: ConcatMethod,
-    #[serde(default)]
-    ssl_verify: bool,
-}
-
 /// The compiled plugin.
 struct HttpLogger {
     contents: Contents,
@@ -157,15 +128,16 @@ struct Contents {
     format: Option<LogFormat>,
     extra: Option<LogFormat>,
     bodies: Bodies,
-    /// How much of the bodies has to be kept, in bytes.
+    /// How much of the request body has to be kept, in bytes; `kept_response_bytes` is that of the response body.
     kept_request_bytes: usize,
     kept_response_bytes: usize,
 }
 
 fn read(config: &Value) -> Result<(Config, batch::BatchFields), String> {
-    let mut fields = config.as_object().cloned().unwrap_or_default();
-    let batch = batch::take(&mut fields)?;
-    Ok((config::parse_among(&Value::Object(fields), &batch::NAMES)?, batch))
+    let mut fields = Fields::of(config.clone())?;
+    let (own, batch) = (Config::take(&mut fields)?, batch::BatchFields::take(&mut fields)?);
+    fields.finish(&[Config::NAMES, batch::BatchFields::NAMES])?;
+    Ok((own, batch))
 }
 
 fn compile(config: &Config, metadata: Option<&Value>) -> Result<Contents, String> {
@@ -178,11 +150,10 @@ fn compile(config: &Config, metadata: Option<&Value>) -> Result<Contents, String
         let written = own.as_ref().or(of_metadata(name)).filter(|fields| !fields.is_empty());
         written.map(LogFormat::compile).transpose()
     };
-    let part = |included: bool, written: &Option<Value>, name: &str, max_bytes: Option<usize>| {
+    let part = |included: bool, written: &Option<Value>, name: &str, max_bytes: usize| {
         let condition = written.as_ref().map(Expression::compile).transpose();
         let condition =
             condition.map_err(|error| format!("failed to validate the '{name}' expression: {error}"))?;
-        let max_bytes = max_bytes.unwrap_or(BODY_DEFAULT_BYTES);
         Ok::<_, String>(included.then_some(BodyPart { condition, max_bytes }))
     };
     let request = part(
@@ -203,8 +174,8 @@ fn compile(config: &Config, metadata: Option<&Value>) -> Result<Contents, String
         None => format_extra(config, of_metadata("log_format_extra"))?,
     };
     let any = |uses: fn(&LogFormat) -> bool| format.iter().chain(&extra).any(uses);
-    let kept = |named: bool, part: &Option<BodyPart>, max_bytes: Option<usize>| {
-        let named = if named { max_bytes.unwrap_or(BODY_DEFAULT_BYTES) } else { 0 };
+    let kept = |named: bool, part: &Option<BodyPart>, max_bytes: usize| {
+        let named = if named { max_bytes } else { 0 };
         part.as_ref().filter(|_| format.is_none()).map_or(named, |part| part.max_bytes)
     };
     Ok(Contents {
@@ -227,7 +198,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let (parsed, batch) = read(config)?;
     let contents = compile(&parsed, build.metadata)?;
     let settings = batch.settings(NAME_DEFAULT, build.owner, build.metadata);
-    // The queue outlives changes of everything but the configuration itself and the bound on entries.
+    // The queue is kept over changes of everything except the configuration itself and the limit of entries.
     let pending = settings.max_pending_entries;
     let key = format!("http-logger/{}/{pending}/{}", build.owner, config::identity(config));
     let server = LogServer::new(
@@ -235,7 +206,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         &parsed.uri,
         parsed.ssl_verify,
         parsed.auth_header.as_deref(),
-        parsed.timeout.unwrap_or(TIMEOUT_DEFAULT_S).saturating_mul(1_000),
+        parsed.timeout.saturating_mul(1_000),
         parsed.concat_method,
         settings.batch_max_entries == 1,
     )?;
@@ -261,7 +232,7 @@ impl Plugin for HttpLogger {
 
     fn log(&self, exchange: &Exchange) {
         if let Ok(queue) = &*self.queue {
-            // A dropped entry was counted and said by the queue.
+            // The queue counts and reports a dropped entry.
             queue.push(self.contents.entry(exchange));
         }
     }
@@ -287,9 +258,8 @@ fn copy(limit_bytes: usize) -> BodyNeed {
 }
 
 const NAME_DEFAULT: &str = "http logger";
-const TIMEOUT_DEFAULT_S: u64 = 3;
-const BODY_DEFAULT_BYTES: usize = 512 * 1024;
-/// A scheme, then a name or an address, and perhaps a port; what can be reached of it is the plugin's own check.
+/// A scheme, then a name or an address, and perhaps a port; the plugin's own check decides which of these can be
+/// reached.
 const URI_PATTERN: &str = r"^[^/]+://([0-9a-zA-Z.-]+|\[[0-9a-fA-F:]+\])(:[0-9]+)?";
 
 #[cfg(test)]

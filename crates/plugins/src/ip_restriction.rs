@@ -1,7 +1,7 @@
 //! # ip-restriction
 //!
-//! Lets requests pass or refuses them by the client's address: either only the listed addresses pass (`whitelist`), or
-//! all but the listed ones (`blacklist`).
+//! Admits or refuses requests by the client's address: either only the listed addresses are admitted (`whitelist`), or
+//! all except the listed ones (`blacklist`).
 //!
 //! ```json
 //! {
@@ -12,9 +12,9 @@
 //! ```
 //!
 //! Exactly one of `whitelist` and `blacklist` is given. An entry is an IPv4 or IPv6 address or a network in CIDR
-//! notation; an IPv4-mapped IPv6 address counts as the IPv4 address it maps. The client's address is compared as the
-//! gateway knows it: the peer's, unless a plugin that knows which peers to trust has corrected it. `X-Forwarded-For` of
-//! an untrusted client has no effect.
+//! notation; an IPv4-mapped IPv6 address counts as the IPv4 address it maps. The address that is compared is the
+//! peer's, unless the gateway trusts the peer to name the client (`real_ip_from`). `X-Forwarded-For` of an untrusted
+//! client has no effect.
 //!
 //! A refused request is answered with `response_code` and `{"message": "…"}`.
 //!
@@ -28,74 +28,47 @@ use exchange::Exchange;
 use exchange::plugin::stream::{StreamFlow, StreamKind, StreamPhase, StreamPlugin, StreamSession};
 use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
 use router::CidrSet;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new("ip-restriction", 3000, &[Phase::Access], schema, build)
-    .checked(|config| compile(config).map(drop))
-    .on_streams(StreamKind { phases: &[StreamPhase::Preread], build: build_stream })
-    .documented(include_str!("ip_restriction.rs"));
+pub(crate) const KIND: PluginKind =
+    PluginKind::new("ip-restriction", 3000, &[Phase::Access], Config::schema, build)
+        .checked(|config| compile(config).map(drop))
+        .on_streams(StreamKind { phases: &[StreamPhase::Preread], build: build_stream })
+        .documented(include_str!("ip_restriction.rs"));
 
-fn schema() -> Value {
-    let addresses = |description: &str| {
-        json!({
-            "type": "array",
-            "description": description,
-            "minItems": 1,
-            "items": {
-                "anyOf": [
-                    {"title": "IPv4", "type": "string", "format": "ipv4"},
-                    {"title": "IPv4/CIDR", "type": "string", "pattern": IPV4_NETWORK},
-                    {"title": "IPv6", "type": "string", "format": "ipv6"},
-                    {"title": "IPv6/CIDR", "type": "string", "pattern": IPV6_NETWORK},
-                ]
-            }
-        })
-    };
-    json!({
-        "type": "object",
+attributes! {
+    struct Config {
+        /// What a refused client is told.
+        message: String = "Your IP address is not allowed".into(), {"minLength": 1, "maxLength": 1024};
+        /// The status a refused client gets; 404 does not even admit that there is something.
+        response_code: u16 = 403, {"minimum": 403, "maximum": 404};
+        /// The only addresses and networks that pass.
+        whitelist: Option<Vec<String>>, {"minItems": 1, "items": address()};
+        /// The addresses and networks that are refused.
+        blacklist: Option<Vec<String>>, {"minItems": 1, "items": address()};
+    }
+    {
         "title": "Pass or refuse by the client's address",
-        "properties": {
-            "message": {
-                "type": "string",
-                "description": "What a refused client is told.",
-                "minLength": 1,
-                "maxLength": 1024,
-                "default": MESSAGE_DEFAULT
-            },
-            "response_code": {
-                "type": "integer",
-                "description": "The status a refused client gets; 404 does not even admit that there is something.",
-                "minimum": 403,
-                "maximum": 404,
-                "default": RESPONSE_CODE_DEFAULT
-            },
-            "whitelist": addresses("The only addresses and networks that pass."),
-            "blacklist": addresses("The addresses and networks that are refused.")
-        },
-        "oneOf": [{"required": ["whitelist"]}, {"required": ["blacklist"]}]
-    })
+        "oneOf": [{"required": ["whitelist"]}, {"required": ["blacklist"]}],
+    }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Config {
-    #[serde(default)]
-    message: Option<String>,
-    #[serde(default)]
-    response_code: Option<u16>,
-    #[serde(default)]
-    whitelist: Option<Vec<String>>,
-    #[serde(default)]
-    blacklist: Option<Vec<String>>,
+fn address() -> Value {
+    json!({"anyOf": [
+        {"title": "IPv4", "type": "string", "format": "ipv4"},
+        {"title": "IPv4/CIDR", "type": "string", "pattern": IPV4_NETWORK},
+        {"title": "IPv6", "type": "string", "format": "ipv6"},
+        {"title": "IPv6/CIDR", "type": "string", "pattern": IPV6_NETWORK},
+    ]})
 }
 
 struct IpRestriction {
     addresses: CidrSet,
-    /// Whether the listed addresses are those that pass.
+    /// Whether the listed addresses are admitted, instead of refused.
     listed_pass: bool,
     message: String,
     refusal: Reply,
@@ -117,9 +90,8 @@ fn compile(config: &Value) -> Result<IpRestriction, String> {
         _ => return Err("give either whitelist or blacklist".to_owned()),
     };
     let addresses = CidrSet::parse(listed).map_err(|error| format!("invalid ip address: {}", error.text))?;
-    let message = config.message.unwrap_or_else(|| MESSAGE_DEFAULT.to_owned());
-    let refusal = Reply::message(config.response_code.unwrap_or(RESPONSE_CODE_DEFAULT), &message);
-    Ok(IpRestriction { addresses, listed_pass, message, refusal })
+    let refusal = Reply::message(config.response_code, &config.message);
+    Ok(IpRestriction { addresses, listed_pass, message: config.message, refusal })
 }
 
 impl IpRestriction {
@@ -148,8 +120,6 @@ impl StreamPlugin for IpRestriction {
     }
 }
 
-const MESSAGE_DEFAULT: &str = "Your IP address is not allowed";
-const RESPONSE_CODE_DEFAULT: u16 = 403;
 /// Four decimal bytes and a prefix of at most 32 bits.
 const IPV4_NETWORK: &str = r"^(25[0-5]|2[0-4]\d|1?\d?\d)(\.(25[0-5]|2[0-4]\d|1?\d?\d)){3}/(3[0-2]|[12]?\d)$";
 /// Roughly an IPv6 address and a prefix; the plugin's own check reads it exactly.
@@ -157,7 +127,7 @@ const IPV6_NETWORK: &str = r"^[0-9a-fA-F:.]*:[0-9a-fA-F:.]*/\d{1,3}$";
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::accepts;
+    use exchange::testing::check_configuration;
     use gateway::testing::{Scene, stream_route};
     use model::catalog::SchemaType;
 
@@ -165,15 +135,7 @@ mod tests {
 
     #[test]
     fn configurations() {
-        let check = |config: Value, fault: Option<&str>| {
-            let got = accepts(&KIND, SchemaType::Plugin, &config);
-            match fault {
-                None => assert_eq!(got, Ok(()), "{config}"),
-                Some(fault) => {
-                    assert!(got.as_ref().is_err_and(|reason| reason.contains(fault)), "{config}: {got:?}");
-                }
-            }
-        };
+        let check = |config, fault| check_configuration(&KIND, SchemaType::Plugin, &config, fault);
         check(json!({"whitelist": ["127.0.0.1", "10.0.0.0/8", "::1", "fe80::/32"]}), None);
         check(json!({"blacklist": ["0.0.0.0/0"], "message": "no", "response_code": 404}), None);
         check(json!({"blacklist": ["::/0"], "_meta": {"disable": false}}), None);
@@ -184,10 +146,8 @@ mod tests {
         check(json!({"whitelist": ["10.255.256.0/8"]}), Some("whitelist"));
         check(json!({"whitelist": ["127.0.0.1/33"]}), Some("whitelist"));
         check(json!({"whitelist": ["::1/129"]}), Some("invalid ip address: ::1/129"));
-        check(
-            json!({"whitelist": ["1:2:3:4:5:6:7:8:9/32"]}),
-            Some("invalid ip address: 1:2:3:4:5:6:7:8:9/32"),
-        );
+        let fault = "invalid ip address: 1:2:3:4:5:6:7:8:9/32";
+        check(json!({"whitelist": ["1:2:3:4:5:6:7:8:9/32"]}), Some(fault));
         check(json!({"whitelist": ["::1"], "message": ""}), Some("message"));
         check(json!({"whitelist": ["::1"], "response_code": 500}), Some("response_code"));
         check(json!({"whitelist": ["::1"], "black_list": ["::2"]}), Some("black_list"));
@@ -197,10 +157,9 @@ mod tests {
     fn lists_decide() {
         let check = |config: Value, client: &str, refused: Option<(u16, &str)>| {
             let scene = Scene::with_plugins(&[&KIND], &json!({"ip-restriction": config}));
-            let outcome = scene
-                .from(client.parse().unwrap())
-                .run("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 10.1.1.1\r\n\r\n");
-            // Nothing listens at the route's upstream.
+            let scene = scene.from(client.parse().unwrap());
+            let outcome = scene.run("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 10.1.1.1\r\n\r\n");
+            // No socket listens at the route's upstream, so an admitted request is answered 502.
             let got = (outcome.status != 502).then_some((outcome.status, outcome.body));
             assert_eq!(got, refused.map(|(status, body)| (status, body.to_owned())), "{config} {client}");
         };
@@ -221,23 +180,20 @@ mod tests {
     fn lists_decide_on_sessions_of_layer_4_too() {
         let check = |config: Value, client: &str, refused: Option<&str>| {
             let route = stream_route(&[&KIND], &json!({"ip-restriction": config}));
-            let mut session =
-                StreamSession::new(client.parse().unwrap(), "127.0.0.1:9100".parse().unwrap(), 0);
-            let flow = route.plugins.preread(&mut session);
-            let expected =
-                refused.map_or(StreamFlow::Continue, |reason| StreamFlow::Reject(reason.to_owned().into()));
-            assert_eq!(flow, expected, "{client}");
+            let local = ([127, 0, 0, 1], 9100).into();
+            let flow = route.plugins.preread(&mut StreamSession::new(client.parse().unwrap(), local, 0));
+            let refusal = refused.map(|reason| StreamFlow::Reject(reason.to_owned().into()));
+            assert_eq!(flow, refusal.unwrap_or(StreamFlow::Continue), "{client}");
         };
         let white = json!({"whitelist": ["10.0.0.0/8", "::1"]});
         check(white.clone(), "10.0.0.1:4000", None);
         check(white.clone(), "[::ffff:10.0.0.1]:4000", None);
-        check(white, "11.0.0.1:4000", Some(MESSAGE_DEFAULT));
+        check(white, "11.0.0.1:4000", Some("Your IP address is not allowed"));
         let black = json!({"blacklist": ["10.0.0.0/8"], "message": "go away"});
         check(black.clone(), "10.0.0.1:4000", Some("go away"));
         check(black, "11.0.0.1:4000", None);
-        let filtered =
-            json!({"blacklist": ["10.0.0.0/8"], "_meta": {"filter": [["server_port", "==", 9101]]}});
-        check(filtered, "10.0.0.1:4000", None);
+        let filter = json!([["server_port", "==", 9101]]);
+        check(json!({"blacklist": ["10.0.0.0/8"], "_meta": {"filter": filter}}), "10.0.0.1:4000", None);
         check(json!({"blacklist": ["10.0.0.0/8"], "_meta": {"disable": true}}), "10.0.0.1:4000", None);
     }
 }

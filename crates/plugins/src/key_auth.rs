@@ -21,25 +21,25 @@
 //! }
 //! ```
 //!
-//! The key is looked for in the field `header`; only where the request has no such field, in the query argument `query`.
-//! With `bearer_token` the field is `Authorization` and its value `Bearer ` and the key. `hide_credentials` takes the
-//! field or argument that held the key out of what the node receives; of a request that passes as `anonymous_consumer`,
-//! both.
+//! The key is taken from the field `header`, or, if the request has no such field, from the query argument `query`.
+//! With `bearer_token` the field is `Authorization` and its value `Bearer ` and the key. `hide_credentials` removes the
+//! field or argument that held the key before the request is forwarded; from a request that passes as
+//! `anonymous_consumer` it removes both.
 //!
-//! A request without a key, or with one that is nobody's, is answered with 401, a `WWW-Authenticate` field that names
-//! `realm`, and the reason as `{"message": "…"}`; or it passes as the consumer `anonymous_consumer`, if one is set, with
-//! the plugins and limits of that consumer. A request that presents two keys in one place, so that two readers could
-//! each believe another one, is always refused.
+//! A request without a key, or with an unknown key, is answered with 401, a `WWW-Authenticate` field that names
+//! `realm`, and the reason as `{"message": "…"}`; or it passes as the consumer `anonymous_consumer`, if one is set,
+//! with the plugins and limits of that consumer. A request that presents two keys in one place is always refused,
+//! because two readers could each use a different key.
 //!
 //! For a request that passes, the upstream receives `X-Consumer-Username`, `X-Credential-Identifier` (the credential's
-//! id, if the key is one's) and `X-Consumer-Custom-ID` (the consumer's label `custom_id`, if it has one); fields of
-//! these names that the client sent are removed.
+//! id, if the key belongs to a credential) and `X-Consumer-Custom-ID` (the consumer's label `custom_id`, if it has
+//! one); fields of these names that the client sent are removed.
 //!
-//! A consumer's key that is written as a reference to a secret (`$env://…`, `$secret://…`) and cannot be resolved opens
-//! nothing: the text of the reference is not taken for the key.
+//! A consumer's key that is written as a reference to a secret (`$env://…`, `$secret://…`) and cannot be resolved
+//! grants no access: the text of the reference is not a key.
 //!
-//! Keys are found by a hash over the whole key under a seed of the process: how long that takes says nothing about how
-//! much of a guess is right.
+//! Keys are found by a hash over the whole key with a secret seed, so that the time of a look-up does not show how much
+//! of a guessed key is right.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -47,59 +47,35 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::exchange::Consumer;
 use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config::{self, is_reference};
 use crate::shared::consumer::set_consumer_headers;
 use crate::shared::query::{arguments, decode};
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2500, &[Phase::Rewrite], schema, build)
+pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2500, &[Phase::Rewrite], Config::schema, build)
     .checked(|config| compile(config).map(drop))
     .authenticates(consumer_schema, &["key"])
     .documented(include_str!("key_auth.rs"));
 
-fn schema() -> Value {
-    json!({
-        "type": "object",
-        "title": "Let in who presents a consumer's key",
-        "properties": {
-            "header": {
-                "type": "string",
-                "description": "The request field that holds the key.",
-                "default": PLACE_DEFAULT
-            },
-            "query": {
-                "type": "string",
-                "description": "The query argument that holds the key where the field is missing.",
-                "default": PLACE_DEFAULT
-            },
-            "realm": {
-                "type": "string",
-                "description": "What WWW-Authenticate names as the realm.",
-                "pattern": REALM_PATTERN,
-                "minLength": 1,
-                "maxLength": 128,
-                "default": REALM_DEFAULT
-            },
-            "hide_credentials": {
-                "type": "boolean",
-                "description": "Whether the node is kept from seeing the key.",
-                "default": false
-            },
-            "bearer_token": {
-                "type": "boolean",
-                "description": "Takes the key from Authorization, behind the word Bearer, instead of from header.",
-                "default": false
-            },
-            "anonymous_consumer": {
-                "type": "string",
-                "description": "The consumer that requests without a good key count as; without it they are refused.",
-                "minLength": 1
-            }
-        }
-    })
+attributes! {
+    struct Config {
+        /// The request field that holds the key.
+        header: Box<str> = "apikey".into();
+        /// The query argument that holds the key where the field is missing.
+        query: Box<str> = "apikey".into();
+        /// What WWW-Authenticate names as the realm.
+        realm: String = "key".into(), {"pattern": REALM_PATTERN, "minLength": 1, "maxLength": 128};
+        /// Whether the node is kept from seeing the key.
+        hide_credentials: bool = false;
+        /// Takes the key from Authorization, behind the word Bearer, instead of from header.
+        bearer_token: bool = false;
+        /// The consumer that requests without a good key count as; without it they are refused.
+        anonymous_consumer: Option<Box<str>>, {"minLength": 1};
+    }
+    {"title": "Let in who presents a consumer's key"}
 }
 
 fn consumer_schema() -> Value {
@@ -115,23 +91,6 @@ fn consumer_schema() -> Value {
         "encrypt_fields": ["key"],
         "required": ["key"]
     })
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Config {
-    #[serde(default)]
-    header: Option<String>,
-    #[serde(default)]
-    query: Option<String>,
-    #[serde(default)]
-    realm: Option<String>,
-    #[serde(default)]
-    hide_credentials: bool,
-    #[serde(default)]
-    bearer_token: bool,
-    #[serde(default)]
-    anonymous_consumer: Option<String>,
 }
 
 struct KeyAuth {
@@ -176,16 +135,15 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 
 fn compile(config: &Value) -> Result<KeyAuth, String> {
     let config: Config = config::parse(config)?;
-    let header =
-        if config.bearer_token { "Authorization" } else { config.header.as_deref().unwrap_or(PLACE_DEFAULT) };
+    let header = if config.bearer_token { "Authorization".into() } else { config.header };
     let scheme = if config.bearer_token { "Bearer" } else { "apikey" };
-    let realm = config.realm.as_deref().unwrap_or(REALM_DEFAULT);
+    let realm = config.realm;
     Ok(KeyAuth {
-        header: header.into(),
-        query: config.query.as_deref().unwrap_or(PLACE_DEFAULT).into(),
+        header,
+        query: config.query,
         hide_credentials: config.hide_credentials,
         bearer_token: config.bearer_token,
-        anonymous_consumer: config.anonymous_consumer.map(Into::into),
+        anonymous_consumer: config.anonymous_consumer,
         challenge: format!("{scheme} realm=\"{realm}\"").into(),
     })
 }
@@ -202,7 +160,7 @@ impl Plugin for KeyAuth {
             Err(refusal) => match (&self.anonymous_consumer, &refusal) {
                 (None, _) | (_, Refusal::Doubled) => return self.refuse(refusal.message()),
                 (Some(name), _) => {
-                    // A key that is not good here may be good elsewhere: the node must not learn it either.
+                    // A key that is unknown here may be valid elsewhere, so the node must not receive it either.
                     if self.hide_credentials {
                         self.hide(exchange, Place::Header);
                         self.hide(exchange, Place::Query);
@@ -221,7 +179,7 @@ impl Plugin for KeyAuth {
 }
 
 impl KeyAuth {
-    /// The consumer of the key that the request presents, and where the key stood.
+    /// The consumer of the request's key, and the place of the key.
     fn find(&self, exchange: &Exchange) -> Result<(Arc<Consumer>, Place), Refusal> {
         let mut fields = exchange.request.headers.get_all(&self.header);
         let (key, place) = match (fields.next(), fields.next()) {
@@ -254,7 +212,7 @@ impl KeyAuth {
         *decode(name) == *self.query.as_bytes()
     }
 
-    /// Takes the key out of what the node receives; the rest of the query stays as it was sent.
+    /// Removes the key from the request; the rest of the query stays as it was sent.
     fn hide(&self, exchange: &mut Exchange, place: Place) {
         match place {
             Place::Header => {
@@ -279,8 +237,6 @@ impl KeyAuth {
 }
 
 const NAME: &str = "key-auth";
-const PLACE_DEFAULT: &str = "apikey";
-const REALM_DEFAULT: &str = "key";
 /// Printable ASCII that needs no escape in a quoted string (RFC 9110 section 5.6.4).
 const REALM_PATTERN: &str = r"^[\x20-\x21\x23-\x5B\]-\x7E]+$";
 

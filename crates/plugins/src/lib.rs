@@ -12,6 +12,7 @@ mod mocking;
 mod prometheus;
 mod proxy_rewrite;
 mod redirect;
+mod referer_restriction;
 mod request_id;
 mod response_rewrite;
 mod shared;
@@ -24,6 +25,7 @@ pub const ALL: &[&PluginKind] = &[
     &mocking::KIND,
     &cors::KIND,
     &ip_restriction::KIND,
+    &referer_restriction::KIND,
     &key_auth::KIND,
     &forward_auth::KIND,
     &proxy_rewrite::KIND,
@@ -66,7 +68,7 @@ mod tests {
         assert!(ALL.is_sorted_by_key(order));
     }
 
-    /// Every attribute of every plugin, one letter short: refused, with the right name in the words.
+    /// Removes one letter of every attribute of every plugin; each is refused, and the message names the right one.
     #[test]
     fn misspelt_attribute_is_refused_with_nearest() {
         for kind in ALL {
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn every_schema_is_one_and_describes_its_properties() {
+    fn every_schema_is_valid_and_has_descriptions() {
         let catalog = Catalog::new(ALL.iter().map(|kind| kind.info()).collect()).unwrap();
         for plugin in catalog.iter() {
             assert_eq!(plugin.compile(), Ok(()), "{:?}", plugin.info());

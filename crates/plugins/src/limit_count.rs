@@ -1,8 +1,8 @@
 //! # limit-count
 //!
 //! Allows a number of requests in a window of time, and refuses the rest until the window has passed. Requests are
-//! counted apart for each value of a key: the client's address unless another is named. The counters are shared by
-//! all workers of the process and outlive configuration changes that do not concern them.
+//! counted separately for each value of a key, which is the client's address by default. The counters are shared by all
+//! workers of the process and survive configuration changes that do not concern them.
 //!
 //! ```json
 //! {
@@ -15,42 +15,41 @@
 //! }
 //! ```
 //!
-//! **Key.** With `key_type` `var`, `key` is a variable's name; with `var_combination` a text with
-//! variables (`$remote_addr $http_x_id`); with `constant` everything is counted together. Where the variables have no
-//! value, the client's address takes their place.
+//! **Key.** With `key_type` `var`, `key` is a variable's name; with `var_combination` a text with variables
+//! (`$remote_addr $http_x_id`); with `constant` all requests are counted together. If the variables have no value, the
+//! client's address is the key.
 //!
-//! **How much.** `count` and `time_window` (seconds) are numbers, or texts with variables that come out as whole
-//! numbers (`"${http_x_quota}"`); a request for which they do not is answered 500, or passes with
-//! `allow_degradation`. `rules` holds several limits in place of one: each has a `count`, a `time_window` and a `key`
-//! with variables, and applies only where its key has a value. A request passes if all rules let it.
+//! **Limit.** `count` and `time_window` (seconds) are numbers, or texts with variables that yield whole numbers
+//! (`"${http_x_quota}"`). A request for which they yield no number is answered 500, or passes with `allow_degradation`.
+//! `rules` holds several limits in place of one: each has a `count`, a `time_window` and a `key` with variables, and
+//! applies only if its key has a value. A request passes if all rules allow it.
 //!
-//! **Windows.** A `fixed` window begins with the first request after the last one ended. A `sliding` one lets no burst
-//! through at the border of two windows.
+//! **Windows.** A `fixed` window begins with the first request after the last one ended. A `sliding` one allows no
+//! burst at the border of two windows.
 //!
-//! **Answers.** `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (whole seconds until requests are
-//! allowed again) stand on every answer unless `show_limit_quota_header` is false. With `rules` their names are
-//! `X-1-RateLimit-Limit` and so on, with the rule's number or its `header_prefix`. The plugin's metadata renames them:
-//! `limit_header`, `remaining_header`, `reset_header`. A refusal has the status `rejected_code` and, with
+//! **Response fields.** `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (whole seconds until
+//! requests are allowed again) are set on every response unless `show_limit_quota_header` is false. With `rules` their
+//! names are `X-1-RateLimit-Limit` and so on, with the rule's number or its `header_prefix`. The plugin's metadata
+//! renames them: `limit_header`, `remaining_header`, `reset_header`. A refusal has the status `rejected_code` and, with
 //! `rejected_msg`, the body `{"error_msg": "…"}`.
 //!
 //! **Groups.** Routes that name the same `group` share their counters; their configurations must be the same. To change
 //! the configuration of a group, give it a new name.
 //!
 //! Counters are kept by this process (`policy` `local`). The policies `redis`, `redis-cluster` and `redis-sentinel` are
-//! refused, since this gateway would count something else than they promise.
+//! refused, because this gateway counts in its own process only.
 
 mod rule;
 mod window;
 
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Weak};
+use std::sync::Arc;
 
 use exchange::Exchange;
+use exchange::plugin::state::StateRegistry;
 use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply, Step};
-use parking_lot::Mutex;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::shared::attributes::{Attribute, attributes, words};
 use crate::shared::config;
 use crate::shared::fields::is_token;
 use rule::{Key, Rule, WrittenAmount, octets, rules_of};
@@ -58,83 +57,72 @@ use window::{Counters, Quota, Taken, WindowType};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("limit-count", 1002, &[Phase::Access, Phase::ResponseHead], schema, build)
+    PluginKind::new("limit-count", 1002, &[Phase::Access, Phase::ResponseHead], Config::schema, build)
         .checked(check)
+        .checked_with_running(check_group)
         .with_metadata(metadata_schema)
         .documented(include_str!("limit_count.rs"));
 
-fn schema() -> Value {
-    let amount = |description: &str| {
-        json!({
-            "description": description,
-            "oneOf": [
-                { "type": "integer", "exclusiveMinimum": 0 },
-                { "type": "string", "pattern": "^[0-9]+$|\\$", "$comment": AMOUNT_TEXT },
-            ],
-        })
-    };
-    json!({
-        "type": "object",
-        "properties": {
-            "count": amount("How many requests are allowed in one window: a number, or a text with variables."),
-            "time_window": amount("The length of a window in seconds: a number, or a text with variables."),
-            "window_type": {
-                "description": "How windows follow each other.",
-                "type": "string", "enum": ["fixed", "sliding"], "default": "fixed",
-            },
-            "rules": {
-                "description": "Several limits in place of one; a request passes if all of them let it.",
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "count": amount("How many requests this rule allows in one window."),
-                        "time_window": amount("The length of this rule's window in seconds."),
-                        "key": {
-                            "description": "What is counted apart, with variables; without a value the rule is skipped.",
-                            "type": "string",
-                        },
-                        "header_prefix": {
-                            "description": "What stands for the rule in the names of its response fields; its number by default.",
-                            "type": "string",
-                        },
-                    },
-                    "required": ["count", "time_window", "key"],
-                },
-            },
-            "group": { "description": "Routes with the same group share their counters.", "type": "string" },
-            "key": {
-                "description": "What is counted apart: a variable's name, a text with variables, or a constant.",
-                "type": "string", "default": "remote_addr",
-            },
-            "key_type": {
-                "description": "How the key is to be read.",
-                "type": "string", "enum": ["var", "var_combination", "constant"], "default": "var",
-            },
-            "rejected_code": {
-                "description": "The status of a refusal.",
-                "type": "integer", "minimum": 200, "maximum": 599, "default": 503,
-            },
-            "rejected_msg": { "description": "The message of a refusal.", "type": "string", "minLength": 1 },
-            "policy": {
-                "description": "Where the counters are kept.",
-                "type": "string", "enum": ["local", "redis", "redis-cluster", "redis-sentinel"], "default": "local",
-            },
-            "allow_degradation": {
-                "description": "Lets requests pass that cannot be counted.",
-                "type": "boolean", "default": false,
-            },
-            "show_limit_quota_header": {
-                "description": "Tells clients their quota in response fields.",
-                "type": "boolean", "default": true,
-            },
-            "sync_interval": {
-                "description": "Concerns policies with a store; local counters need no synchronisation.",
-                "type": "number", "default": -1,
-            },
-        },
-        "oneOf": [{ "required": ["count", "time_window"] }, { "required": ["rules"] }],
-    })
+attributes! {
+    struct Config {
+        /// How many requests are allowed in one window: a number, or a text with variables.
+        count: Option<WrittenAmount>;
+        /// The length of a window in seconds: a number, or a text with variables.
+        time_window: Option<WrittenAmount>;
+        /// How windows follow each other.
+        window_type: WindowType = WindowType::Fixed;
+        /// Several limits in place of one; a request passes if all of them let it.
+        rules: Option<Vec<WrittenRule>>;
+        /// Routes with the same group share their counters.
+        group: Option<String>;
+        /// What is counted apart: a variable's name, a text with variables, or a constant.
+        key: String = "remote_addr".into();
+        /// How the key is to be read.
+        key_type: KeyType = KeyType::Var;
+        /// The status of a refusal.
+        rejected_code: u16 = 503, { "minimum": 200, "maximum": 599 };
+        /// The message of a refusal.
+        rejected_msg: Option<String>, { "minLength": 1 };
+        /// Where the counters are kept.
+        policy: Policy = Policy::Local;
+        /// Lets requests pass that cannot be counted.
+        allow_degradation: bool = false;
+        /// Tells clients their quota in response fields.
+        show_limit_quota_header: bool = true;
+        /// Concerns policies with a store; local counters need no synchronisation.
+        sync_interval: f64 = -1.0, { "default": -1 };
+    }
+    { "oneOf": [{ "required": ["count", "time_window"] }, { "required": ["rules"] }] }
+}
+
+attributes! {
+    struct WrittenRule {
+        /// How many requests this rule allows in one window.
+        count: WrittenAmount;
+        /// The length of this rule's window in seconds.
+        time_window: WrittenAmount;
+        /// What is counted apart, with variables; without a value the rule is skipped.
+        key: String;
+        /// What stands for the rule in the names of its response fields; its number by default.
+        header_prefix: Option<String>;
+    }
+}
+
+words! {
+    enum KeyType {
+        Var = "var",
+        VarCombination = "var_combination",
+        Constant = "constant",
+    }
+}
+
+words! {
+    enum Policy {
+        Local = "local",
+        Redis = "redis",
+        RedisCluster = "redis-cluster",
+        RedisSentinel = "redis-sentinel",
+    }
 }
 
 fn metadata_schema() -> Value {
@@ -149,74 +137,7 @@ fn metadata_schema() -> Value {
     })
 }
 
-/// The form of a count or a window that is a text: any other text could never come out as a number.
-const AMOUNT_TEXT: &str = "a whole number or a text with variables, such as ${http_x_quota}";
-
 const DEFAULT_NAMES: [&str; 3] = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"];
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Config {
-    count: Option<WrittenAmount>,
-    time_window: Option<WrittenAmount>,
-    #[serde(default = "fixed")]
-    window_type: String,
-    rules: Option<Vec<WrittenRule>>,
-    group: Option<String>,
-    #[serde(default = "remote_addr")]
-    key: String,
-    #[serde(default)]
-    key_type: KeyType,
-    #[serde(default = "unavailable")]
-    rejected_code: u16,
-    rejected_msg: Option<String>,
-    #[serde(default = "local")]
-    policy: String,
-    #[serde(default)]
-    allow_degradation: bool,
-    #[serde(default = "yes")]
-    show_limit_quota_header: bool,
-    #[serde(rename = "sync_interval", default)]
-    _sync_interval: Option<f64>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenRule {
-    count: WrittenAmount,
-    time_window: WrittenAmount,
-    key: String,
-    header_prefix: Option<String>,
-}
-
-#[derive(Clone, Copy, Default, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
-enum KeyType {
-    #[default]
-    Var,
-    VarCombination,
-    Constant,
-}
-
-fn fixed() -> String {
-    "fixed".to_owned()
-}
-
-fn remote_addr() -> String {
-    "remote_addr".to_owned()
-}
-
-fn unavailable() -> u16 {
-    503
-}
-
-fn local() -> String {
-    "local".to_owned()
-}
-
-fn yes() -> bool {
-    true
-}
 
 /// The compiled plugin.
 struct LimitCount {
@@ -226,18 +147,15 @@ struct LimitCount {
     rejected: Reply,
     allow_degradation: bool,
     show_quota: bool,
-    /// Keeps the group known as long as one of its routes is.
+    /// Keeps the group known while one of its routes exists.
     _group: Option<Arc<Group>>,
 }
 
-/// Routes that count together.
+/// Routes that share their counters.
 struct Group {
     identity: String,
     counters: Arc<Counters>,
 }
-
-/// The groups of running instances. A check has to know them too, so they cannot be part of one runtime's state.
-static GROUPS: LazyLock<Mutex<HashMap<String, Weak<Group>>>> = LazyLock::new(Mutex::default);
 
 /// The values of the response fields of one rule, for the last request that it counted.
 #[derive(Clone, Copy)]
@@ -247,7 +165,7 @@ struct Shown {
     taken: Taken,
 }
 
-/// The values that an exchange's response will show; of a single rule without allocating.
+/// The values that an exchange's response will show; a single rule needs no allocation.
 #[derive(Default)]
 struct Quotas {
     first: Option<Shown>,
@@ -256,12 +174,14 @@ struct Quotas {
 
 fn check(config: &Value) -> Result<(), String> {
     let parsed: Config = config::parse(config)?;
-    if parsed.policy != "local" {
+    if parsed.policy != Policy::Local {
+        let policy = parsed.policy.word();
         return Err(format!(
-            "policy {} is not supported by this gateway yet; local counts in this process",
-            parsed.policy
+            "policy {policy} is not supported by this gateway yet; local counts in this process"
         ));
     }
+    // Only counters in a store are synchronised.
+    let _ = parsed.sync_interval;
     if parsed.rules.is_some() && (parsed.count.is_some() || parsed.time_window.is_some()) {
         return Err("count/time_window and rules cannot be specified at the same time".to_owned());
     }
@@ -274,19 +194,19 @@ fn check(config: &Value) -> Result<(), String> {
             return Err(format!("duplicate key '{}' in rules", rule.key));
         }
     }
-    if let Some(group) = &parsed.group
-        && let Some(running) = GROUPS.lock().get(group).and_then(Weak::upgrade)
-        && running.identity != config::identity(config)
-    {
-        return Err("group conf mismatched".to_owned());
-    }
     rules_of(&parsed, DEFAULT_NAMES.map(str::to_owned)).map(|_| ())
+}
+
+/// Refuses a configuration of a group that running routes use with another one.
+fn check_group(states: &StateRegistry, config: &Value) -> Result<(), String> {
+    let Some(name) = config.get("group").and_then(Value::as_str) else { return Ok(()) };
+    states.held::<Group>(&group_key(name)).map_or(Ok(()), |running| running.admits(&config::identity(config)))
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let parsed: Config = config::parse(config)?;
     let identity = config::identity(config);
-    let group = parsed.group.as_deref().map(|name| join_group(name, &identity)).transpose()?;
+    let group = parsed.group.as_deref().map(|name| join_group(build.states, name, &identity)).transpose()?;
     let counters = match &group {
         Some(group) => group.counters.clone(),
         None => build.states.keep(&format!("limit-count/{}/{identity}", build.owner), Counters::new),
@@ -297,7 +217,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     };
     Ok(Arc::new(LimitCount {
         rules: rules_of(&parsed, metadata_names(build.metadata))?,
-        window_type: if parsed.window_type == "sliding" { WindowType::Sliding } else { WindowType::Fixed },
+        window_type: parsed.window_type,
         counters,
         rejected,
         allow_degradation: parsed.allow_degradation,
@@ -306,22 +226,26 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     }))
 }
 
-fn join_group(name: &str, identity: &str) -> Result<Arc<Group>, String> {
-    let mut groups = GROUPS.lock();
-    if let Some(running) = groups.get(name).and_then(Weak::upgrade) {
-        return if running.identity == identity {
-            Ok(running)
-        } else {
-            Err("group conf mismatched".to_owned())
-        };
-    }
-    groups.retain(|_, group| group.strong_count() > 0);
-    let group = Arc::new(Group { identity: identity.to_owned(), counters: Arc::new(Counters::new()) });
-    groups.insert(name.to_owned(), Arc::downgrade(&group));
+fn join_group(states: &StateRegistry, name: &str, identity: &str) -> Result<Arc<Group>, String> {
+    let make = || Group { identity: identity.to_owned(), counters: Arc::new(Counters::new()) };
+    let group = states.keep(&group_key(name), make);
+    group.admits(identity)?;
     Ok(group)
 }
 
-/// The names of the response fields; one that is no field name gives way to the default.
+/// The key of a group's state. Keys of other counters begin with `limit-count/`.
+fn group_key(name: &str) -> String {
+    format!("limit-count group {name}")
+}
+
+impl Group {
+    /// Whether a route with this configuration may count here.
+    fn admits(&self, identity: &str) -> Result<(), String> {
+        if self.identity == identity { Ok(()) } else { Err("group conf mismatched".to_owned()) }
+    }
+}
+
+/// The names of the response fields; an invalid name is replaced by the default.
 fn metadata_names(metadata: Option<&Value>) -> [String; 3] {
     let named = |attribute: &str, default: &str| {
         let name = metadata.and_then(|metadata| metadata.get(attribute)).and_then(Value::as_str);
@@ -334,15 +258,15 @@ fn metadata_names(metadata: Option<&Value>) -> [String; 3] {
     ]
 }
 
-/// Why a request was not let through.
+/// Why a request was not allowed.
 enum Stop {
     Rejected,
-    /// The limit did not come out as a number.
+    /// The limit yielded no number.
     Unknown,
 }
 
 impl LimitCount {
-    /// Counts the request under one rule; nothing if the rule does not apply to it.
+    /// Counts the request under one rule; `None` if the rule does not apply to it.
     fn count(&self, index: usize, rule: &Rule, exchange: &Exchange) -> Result<Option<Shown>, Stop> {
         let mut text = Vec::new();
         let mut address = [0; 17];
@@ -354,7 +278,7 @@ impl LimitCount {
                 _ => &text,
             },
             Key::RenderedOrSkip(template) => {
-                // Rules share a table: the number of the rule, which no text begins with, keeps them apart.
+                // Rules share a table, so each key begins with the number of its rule, with which no text begins.
                 text.extend_from_slice(&index.to_be_bytes());
                 match template.render(exchange, &mut text) {
                     0 => return Ok(None),
@@ -413,7 +337,8 @@ impl Plugin for LimitCount {
             // Rounded up, so that a client that waits that long passes.
             let numbers = [shown.limit, shown.taken.remaining, shown.taken.reset_ms.div_ceil(1_000)];
             for (name, value) in self.rules[shown.rule].names.iter().zip(numbers) {
-                // A field of digits under a checked name fails only where the response is full; then it goes without.
+                // A field of digits under a checked name fails only if the response is full; then the field is left
+                // out.
                 let _ = exchange.response.headers.set(name, number.format(value).as_bytes());
             }
         }

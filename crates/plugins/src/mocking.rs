@@ -1,6 +1,6 @@
 //! # mocking
 //!
-//! Answers with an example or with made-up data, and asks no node.
+//! Replies with an example or with generated data, without an upstream.
 //!
 //! ```json
 //! {
@@ -15,14 +15,14 @@
 //! }
 //! ```
 //!
-//! `response_example` is the body, with variables (`hello $remote_addr`). Without it `response_schema` is a JSON Schema
-//! of an object by which a body is made up: values of the types `string`, `number`, `integer`, `boolean`, `array` (one to
-//! three items) and `object`; an `example` of the right type is taken as it is. The body is XML for the content types
-//! `application/xml` and `text/xml`, and JSON for `application/json` and `text/plain`; for `text/html` only an example
-//! will do.
+//! `response_example` is the body, with variables (`hello $remote_addr`). Without it `response_schema` is the JSON
+//! Schema of an object from which a body is generated: values of the types `string`, `number`, `integer`, `boolean`,
+//! `array` (one to three items) and `object`; an `example` of the right type is used as it is. The body is XML for the
+//! content types `application/xml` and `text/xml`, and JSON for `application/json` and `text/plain`; `text/html` needs
+//! an example.
 //!
-//! `response_status` and `response_headers` make up the rest of the response, `delay` lets the client wait so many
-//! seconds for it. Unless `with_mock_header` is false, the field `x-mock-by` marks the response as a mock.
+//! `response_status` and `response_headers` set the rest of the response, and `delay` delays it by a number of seconds.
+//! Unless `with_mock_header` is false, the field `x-mock-by` marks the response as a mock.
 
 mod generate;
 
@@ -32,80 +32,42 @@ use exchange::Exchange;
 use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
 use net::env;
 use router::vars::Template;
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
+use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::{config, fields};
 use generate::Generator;
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new("mocking", 10900, &[Phase::Access], schema, build)
-    .checked(check)
-    .documented(include_str!("mocking.rs"));
+pub(crate) const KIND: PluginKind =
+    PluginKind::new("mocking", 10900, &[Phase::Access], Config::schema, build)
+        .checked(check)
+        .documented(include_str!("mocking.rs"));
 
 /// The value of `x-mock-by`.
 const MOCKED_BY: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
 
-fn schema() -> Value {
-    json!({
-        "type": "object",
-        "properties": {
-            "delay": { "description": "How many seconds the client waits.", "type": "integer", "default": 0 },
-            "response_status": {
-                "description": "The status of the response.",
-                "type": "integer", "default": 200, "minimum": 100,
-            },
-            "content_type": {
-                "description": "The Content-Type of the response.",
-                "type": "string", "default": "application/json;charset=utf8",
-            },
-            "response_example": { "description": "The body, with variables.", "type": "string" },
-            "response_schema": {
-                "description": "A JSON Schema by which a body is made up where there is no example.",
-                "type": "object",
-            },
-            "with_mock_header": {
-                "description": "Adds a field that tells that the response is made up.",
-                "type": "boolean", "default": true,
-            },
-            "response_headers": {
-                "description": "Fields of the response.",
-                "type": "object",
-                "minProperties": 1,
-                "patternProperties": { "^[^:]+$": { "oneOf": [{ "type": "string" }, { "type": "number" }] } },
-            },
-        },
-        "anyOf": [{ "required": ["response_example"] }, { "required": ["response_schema"] }],
-    })
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Config {
-    #[serde(default)]
-    delay: i64,
-    #[serde(default = "ok")]
-    response_status: u16,
-    #[serde(default = "json_type")]
-    content_type: String,
-    response_example: Option<String>,
-    response_schema: Option<Value>,
-    #[serde(default = "yes")]
-    with_mock_header: bool,
-    #[serde(default)]
-    response_headers: Map<String, Value>,
-}
-
-fn ok() -> u16 {
-    200
-}
-
-fn json_type() -> String {
-    "application/json;charset=utf8".to_owned()
-}
-
-fn yes() -> bool {
-    true
+attributes! {
+    struct Config {
+        /// How many seconds the client waits.
+        delay: i64 = 0;
+        /// The status of the response.
+        response_status: u16 = 200, { "minimum": 100 };
+        /// The Content-Type of the response.
+        content_type: String = "application/json;charset=utf8".into();
+        /// The body, with variables.
+        response_example: Option<String>;
+        /// A JSON Schema by which a body is made up where there is no example.
+        response_schema: Option<Value>, { "type": "object" };
+        /// Adds a field that tells that the response is made up.
+        with_mock_header: bool = true;
+        /// Fields of the response.
+        response_headers: Option<Map<String, Value>>, {
+            "minProperties": 1,
+            "patternProperties": { "^[^:]+$": { "oneOf": [{ "type": "string" }, { "type": "number" }] } },
+        };
+    }
+    { "anyOf": [{ "required": ["response_example"] }, { "required": ["response_schema"] }] }
 }
 
 /// The compiled plugin.
@@ -140,7 +102,7 @@ fn compile(config: &Value) -> Result<Mocking, String> {
     if config.with_mock_header {
         head = head.with_header("x-mock-by", MOCKED_BY);
     }
-    for (name, value) in &config.response_headers {
+    for (name, value) in config.response_headers.iter().flatten() {
         head = head.with_header(String::from(fields::name(name)?), fields::text(value)?);
     }
     let delay_ms = u64::try_from(config.delay).unwrap_or(0).saturating_mul(1_000);
@@ -186,7 +148,7 @@ impl Plugin for Mocking {
         }
         let delay_ms = self.delay_ms;
         Flow::Wait(Box::pin(async move {
-            // A slow answer is what was asked for; nothing here is a hot path.
+            // The delay is the configured behaviour, and a mock is no hot path.
             env::sleep_ms(delay_ms).await;
             Decision::Reply(Box::new(reply))
         }))
@@ -196,20 +158,17 @@ impl Plugin for Mocking {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use exchange::testing::accepts;
+    use exchange::testing::check_configuration;
     use gateway::testing::Scene;
     use model::catalog::SchemaType;
+    use serde_json::json;
 
     const ASK: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 
     #[test]
     fn configurations() {
         let check = |config: Value, want: Result<(), &str>| {
-            let got = accepts(&KIND, SchemaType::Plugin, &config);
-            match want {
-                Ok(()) => assert_eq!(got, Ok(()), "{config}"),
-                Err(part) => assert!(got.as_ref().is_err_and(|got| got.contains(part)), "{config}: {got:?}"),
-            }
+            check_configuration(&KIND, SchemaType::Plugin, &config, want.err());
         };
         check(json!({ "response_example": "a" }), Ok(()));
         check(json!({ "response_example": "a", "delay": -1, "content_type": "text/html" }), Ok(()));
@@ -252,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_makes_a_body_up() {
+    fn body_is_generated_from_schema() {
         let schema = json!({ "properties": { "a": { "type": "string", "example": "<$host>" } } });
         let check = |content_type: &str, want: &str| {
             let config =

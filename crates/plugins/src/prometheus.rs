@@ -10,10 +10,10 @@
 //! ```
 //!
 //! The counters are read at the metrics listener, by default `http://127.0.0.1:9091/apisix/prometheus/metrics`; its
-//! connection counters and totals are there whether or not this plugin is in use. In a global rule it counts every
-//! request, also those that match no route; where a route has a copy of its own, only that one counts.
+//! connection counters and totals exist whether or not this plugin is in use. In a global rule it counts every request,
+//! also those that match no route; if a route has a copy of its own, only that one counts.
 //!
-//! With `prefer_name` the labels `route` and `service` hold names where there are any, otherwise ids. Ids are unique and
+//! With `prefer_name` the labels `route` and `service` hold names if there are any, otherwise ids. Ids are unique and
 //! names need not be: requests of routes that share a name add up in one series.
 
 use std::sync::Arc;
@@ -21,30 +21,24 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::observe::metrics::{LabelBy, WorkerMetrics};
 use exchange::plugin::{Build, Phase, Plugin, PluginKind};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new("prometheus", 500, &[Phase::Log], schema, build)
+pub(crate) const KIND: PluginKind = PluginKind::new("prometheus", 500, &[Phase::Log], Config::schema, build)
     .checked(|config| compile(config).map(drop))
     .with_metadata(metadata_schema)
     .prefers_route()
     .documented(include_str!("prometheus.rs"));
 
-fn schema() -> Value {
-    json!({
-        "type": "object",
-        "title": "Count requests for Prometheus",
-        "properties": {
-            "prefer_name": {
-                "type": "boolean",
-                "description": "Labels routes and services by name instead of id, where they have one.",
-                "default": false
-            }
-        }
-    })
+attributes! {
+    struct Config {
+        /// Labels routes and services by name instead of id, where they have one.
+        prefer_name: bool = false;
+    }
+    {"title": "Count requests for Prometheus"}
 }
 
 fn metadata_schema() -> Value {
@@ -60,13 +54,6 @@ fn metadata_schema() -> Value {
         },
         "additionalProperties": false
     })
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Config {
-    #[serde(default)]
-    prefer_name: bool,
 }
 
 struct Prometheus {

@@ -1,25 +1,25 @@
 //! # redirect
 //!
-//! Answers with a redirection instead of asking a node.
+//! Replies with a redirect, without an upstream.
 //!
 //! ```json
 //! { "uri": "https://new.example.com$request_uri", "ret_code": 301 }
 //! ```
 //!
-//! Exactly one of these says where to:
+//! Exactly one of these gives the target:
 //!
 //! * `uri`: a URI reference with variables (`$uri/index.html`, `${host}`); `\$` stays as it is.
-//! * `regex_uri`: a pattern for the path and a template with the groups `$1`, `$2` …; where the pattern does not match,
-//!   the request goes on to its node. A pattern with look-around or back-references is searched in a path of up to 4 KiB
-//!   and for a few milliseconds; beyond that the answer is 400.
+//! * `regex_uri`: a pattern for the path and a template with the groups `$1`, `$2` …; if the pattern does not match,
+//!   the request is forwarded to its node. A pattern with look-around or back-references is searched in a path of up to
+//!   4 KiB and for a few milliseconds; beyond that the answer is 400.
 //! * `http_to_https`: the same URI over HTTPS, with status 301 for GET and HEAD and 308 for other methods. A request
 //!   that came over HTTPS goes on; so does one of which a trusted proxy says so (`X-Forwarded-Proto`). The port is
-//!   `https_port` of the plugin's metadata, or else 9443, the gateway's own; 443 is left out of the URI. A request without
-//!   a host is answered 400.
+//!   `https_port` of the plugin's metadata, or else that of the gateway's first TLS listener; 443 is left out of the URI. A
+//!   request without a host is answered 400.
 //!
-//! `ret_code` is the status for the first two. `append_query_string` adds the client's query, behind one that is there
-//! already; it does not go with `http_to_https`, which keeps the query anyway. `encode_uri` percent-encodes the path.
-//! Bytes that no URI may hold are encoded in any case.
+//! `ret_code` is the status for the first two. `append_query_string` adds the client's query, after an existing one; it
+//! cannot be combined with `http_to_https`, which keeps the query anyway. `encode_uri` percent-encodes the path. Bytes
+//! that no URI may hold are encoded in any case.
 
 use std::sync::Arc;
 
@@ -27,51 +27,44 @@ use exchange::Exchange;
 use exchange::exchange::Scheme;
 use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
 use router::vars::{Template, VariableSource};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::substitution::{PatternOptions, Substitution};
 use crate::shared::uri::{encode_path, location};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new("redirect", 900, &[Phase::Rewrite], schema, build)
-    .checked(check)
-    .with_metadata(metadata_schema)
-    .documented(include_str!("redirect.rs"));
+pub(crate) const KIND: PluginKind =
+    PluginKind::new("redirect", 900, &[Phase::Rewrite], Config::schema, build)
+        .checked(check)
+        .with_metadata(metadata_schema)
+        .documented(include_str!("redirect.rs"));
 
-/// Where the gateway serves HTTPS unless it is told otherwise.
-const HTTPS_PORT: u16 = 9443;
-/// The port that `https` means without saying.
+/// The port that `https` implies.
 const HTTPS_PORT_IMPLIED: u16 = 443;
 
-fn schema() -> Value {
-    json!({
-        "type": "object",
-        "properties": {
-            "ret_code": {
-                "description": "The status of the redirection.",
-                "type": "integer", "minimum": 200, "default": 302,
-            },
-            "uri": {
-                "description": "Where to, with variables.",
-                "type": "string", "minLength": 2,
-                "pattern": "(\\\\\\$[0-9a-zA-Z_]+)|\\$\\{([0-9a-zA-Z_]+)\\}|\\$([0-9a-zA-Z_]+)|(\\$|[^$\\\\]+)",
-            },
-            "regex_uri": {
-                "description": "A pattern for the path, and a template of where to.",
-                "type": "array", "minItems": 2, "maxItems": 2,
-                "items": { "description": "The pattern or the template.", "type": "string" },
-            },
-            "http_to_https": { "description": "Sends plain requests to HTTPS.", "type": "boolean" },
-            "encode_uri": { "description": "Percent-encodes the path of where to.", "type": "boolean", "default": false },
-            "append_query_string": {
-                "description": "Adds the query of the request.",
-                "type": "boolean", "default": false,
-            },
-        },
-        "oneOf": [{ "required": ["uri"] }, { "required": ["regex_uri"] }, { "required": ["http_to_https"] }],
-    })
+attributes! {
+    struct Config {
+        /// The status of the redirection.
+        ret_code: u16 = 302, { "minimum": 200 };
+        /// Where to, with variables.
+        uri: Option<String>, {
+            "minLength": 2,
+            "pattern": "(\\\\\\$[0-9a-zA-Z_]+)|\\$\\{([0-9a-zA-Z_]+)\\}|\\$([0-9a-zA-Z_]+)|(\\$|[^$\\\\]+)",
+        };
+        /// A pattern for the path, and a template of where to.
+        regex_uri: Option<[String; 2]>, {
+            "items": { "description": "The pattern or the template.", "type": "string" },
+        };
+        /// Sends plain requests to HTTPS.
+        http_to_https: Option<bool>;
+        /// Percent-encodes the path of where to.
+        encode_uri: bool = false;
+        /// Adds the query of the request.
+        append_query_string: bool = false;
+    }
+    { "oneOf": [{ "required": ["uri"] }, { "required": ["regex_uri"] }, { "required": ["http_to_https"] }] }
 }
 
 fn metadata_schema() -> Value {
@@ -80,28 +73,10 @@ fn metadata_schema() -> Value {
         "properties": {
             "https_port": {
                 "description": "The port that `http_to_https` sends clients to.",
-                "type": "integer", "minimum": 1, "maximum": 65535, "default": HTTPS_PORT,
+                "type": "integer", "minimum": 1, "maximum": 65535,
             },
         },
     })
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Config {
-    #[serde(default = "found")]
-    ret_code: u16,
-    uri: Option<String>,
-    regex_uri: Option<[String; 2]>,
-    http_to_https: Option<bool>,
-    #[serde(default)]
-    encode_uri: bool,
-    #[serde(default)]
-    append_query_string: bool,
-}
-
-fn found() -> u16 {
-    302
 }
 
 /// The compiled plugin.
@@ -115,7 +90,7 @@ struct Redirect {
 enum To {
     Rendered(Template),
     Substituted(Box<Substitution>),
-    /// The port, where it has to be said.
+    /// The port of the metadata; without one, that of the gateway.
     Https(Option<u16>),
     Nowhere,
 }
@@ -148,7 +123,7 @@ fn compile(config: &Value, metadata: Option<&Value>) -> Result<Redirect, String>
     }
     let to = match (&config.uri, &config.regex_uri, config.http_to_https) {
         (Some(uri), _, _) => {
-            // Here, unlike elsewhere, an escaped dollar sign keeps its backslash.
+            // In this plugin, unlike in others, an escaped dollar sign keeps its backslash.
             let template = Template::compile(&uri.replace("\\$", "\\\\$"));
             To::Rendered(template.map_err(|error| format!("uri: {error}"))?)
         }
@@ -157,9 +132,7 @@ fn compile(config: &Value, metadata: Option<&Value>) -> Result<Redirect, String>
                 .map_err(|reason| format!("invalid regex_uri ({pattern}, {template}), err:{reason}"))?;
             To::Substituted(Box::new(substitution))
         }
-        (None, None, Some(true)) => {
-            To::Https(Some(https_port(metadata)).filter(|port| *port != HTTPS_PORT_IMPLIED))
-        }
+        (None, None, Some(true)) => To::Https(https_port(metadata)),
         (None, None, _) => To::Nowhere,
     };
     Ok(Redirect {
@@ -170,12 +143,12 @@ fn compile(config: &Value, metadata: Option<&Value>) -> Result<Redirect, String>
     })
 }
 
-fn https_port(metadata: Option<&Value>) -> u16 {
+fn https_port(metadata: Option<&Value>) -> Option<u16> {
     let port = metadata.and_then(|metadata| metadata.get("https_port")).and_then(Value::as_u64);
-    port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0).unwrap_or(HTTPS_PORT)
+    port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0)
 }
 
-/// Whether the client's request was encrypted on its way here, as far as we know or a trusted proxy says.
+/// Whether the client's request came over HTTPS, as far as the gateway knows or a trusted proxy says.
 fn came_over_https(exchange: &Exchange) -> bool {
     // Fields of untrusted peers were removed before.
     match exchange.request.headers.get("X-Forwarded-Proto") {
@@ -187,7 +160,8 @@ fn came_over_https(exchange: &Exchange) -> bool {
 fn over_https(exchange: &Exchange, port: Option<u16>) -> Vec<u8> {
     let mut uri = b"https://".to_vec();
     uri.extend_from_slice(exchange.host());
-    if let Some(port) = port {
+    let port = port.unwrap_or(exchange.local().options.https_port);
+    if port != HTTPS_PORT_IMPLIED {
         uri.push(b':');
         uri.extend_from_slice(itoa::Buffer::new().format(port).as_bytes());
     }
@@ -239,7 +213,7 @@ impl Plugin for Redirect {
                 }
             },
             To::Https(_) if came_over_https(exchange) => return Flow::Continue,
-            // A URI without a host leads nowhere (RFC 9110 section 4.2.2).
+            // A URI without a host is invalid (RFC 9110 section 4.2.2).
             To::Https(_) if exchange.host().is_empty() => {
                 return Flow::reply(Reply::json(
                     400,

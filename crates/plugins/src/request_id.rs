@@ -1,6 +1,6 @@
 //! # request-id
 //!
-//! Gives each request an id that the node, the client and the log see alike. A request that brings one along keeps it.
+//! Gives each request an id that the node, the client and the log share. A request with an id keeps it.
 //!
 //! ```json
 //! {
@@ -10,11 +10,11 @@
 //! }
 //! ```
 //!
-//! The id is taken from the field `header_name` of the request; where that is missing or empty, one is made and put
-//! there for the node. With `include_in_response` it is put on the response too, unless the node has set the field
+//! The id is taken from the field `header_name` of the request; if that is missing or empty, an id is generated and set
+//! there for the node. With `include_in_response` it is set on the response too, unless the node has set the field
 //! itself. Logs and templates find it as `$request_id` and `$apisix_request_id`.
 //!
-//! How `algorithm` makes ids:
+//! The values of `algorithm`:
 //!
 //! | `algorithm` | looks like | made of |
 //! |---|---|---|
@@ -24,104 +24,60 @@
 //! | `ksuid` | `0ujtsYcgvSTl8PAuAdqWYSMnLOv` | the second it was made in, then 128 random bits: sorts by time |
 //! | `range_id` | `gY7cPq0LmZtB4WnD` | `range_id.length` characters drawn from `range_id.char_set` |
 //!
-//! The randomness is good enough that ids do not meet by chance. It is not meant for secrets: do not let an id grant
-//! anything.
+//! The random numbers make equal ids by chance practically impossible. They are not meant for secrets: an id must not
+//! grant access.
 //!
-//! Used in a global rule and on a route at once, with different `header_name`s, a request has two ids; `$request_id` is
-//! then the route's.
+//! If the plugin is in a global rule and on a route with different `header_name`s, a request has two ids; `$request_id`
+//! is then the route's.
 
 use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Step};
 use net::env::random_u64;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use crate::shared::attributes::{Attribute, attributes, words};
 use crate::shared::config;
 use crate::shared::fields::is_token;
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("request-id", 12015, &[Phase::Rewrite, Phase::ResponseHead], schema, build)
+    PluginKind::new("request-id", 12015, &[Phase::Rewrite, Phase::ResponseHead], Config::schema, build)
         .checked(|config| compile(config).map(drop))
         .documented(include_str!("request_id.rs"));
 
-fn schema() -> Value {
-    json!({
-        "type": "object",
-        "title": "Give each request an id",
-        "properties": {
-            "header_name": {
-                "type": "string",
-                "description": "The field that carries the id, in requests and responses.",
-                "default": HEADER_NAME_DEFAULT
-            },
-            "include_in_response": {
-                "type": "boolean",
-                "description": "Whether the client is told the id.",
-                "default": true
-            },
-            "algorithm": {
-                "type": "string",
-                "description": "How an id is made where the request brings none.",
-                "enum": ["uuid", "nanoid", "range_id", "ksuid", "uuidv7"],
-                "default": "uuid"
-            },
-            "range_id": {
-                "type": "object",
-                "description": "What ids of the algorithm range_id are made of.",
-                "properties": {
-                    "length": {
-                        "type": "integer",
-                        "description": "The number of characters.",
-                        "minimum": 6,
-                        "default": RANGE_LENGTH_DEFAULT
-                    },
-                    "char_set": {
-                        "type": "string",
-                        "description": "The characters to draw from; one that is there twice is drawn twice as often.",
-                        "minLength": 6,
-                        "default": RANGE_CHAR_SET_DEFAULT
-                    }
-                },
-                "default": {"length": RANGE_LENGTH_DEFAULT, "char_set": RANGE_CHAR_SET_DEFAULT}
-            }
-        }
-    })
+attributes! {
+    struct Config {
+        /// The field that carries the id, in requests and responses.
+        header_name: Box<str> = HEADER_NAME_DEFAULT.into();
+        /// Whether the client is told the id.
+        include_in_response: bool = true;
+        /// How an id is made where the request brings none.
+        algorithm: AlgorithmName = AlgorithmName::Uuid;
+        /// What ids of the algorithm range_id are made of.
+        range_id: RangeConfig = RangeConfig { length: 16, char_set: RANGE_CHAR_SET_DEFAULT.into() };
+    }
+    {"title": "Give each request an id"}
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Config {
-    #[serde(default)]
-    header_name: Option<String>,
-    #[serde(default)]
-    include_in_response: Option<bool>,
-    #[serde(default)]
-    algorithm: AlgorithmName,
-    #[serde(default)]
-    range_id: RangeConfig,
+words! {
+    enum AlgorithmName {
+        Uuid = "uuid",
+        Nanoid = "nanoid",
+        RangeId = "range_id",
+        Ksuid = "ksuid",
+        Uuidv7 = "uuidv7",
+    }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum AlgorithmName {
-    #[default]
-    Uuid,
-    Nanoid,
-    RangeId,
-    Ksuid,
-    Uuidv7,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RangeConfig {
-    #[serde(default)]
-    length: Option<usize>,
-    #[serde(default)]
-    char_set: Option<String>,
+attributes! {
+    struct RangeConfig {
+        /// The number of characters.
+        length: usize = 16, {"minimum": 6};
+        /// The characters to draw from; one that is there twice is drawn twice as often.
+        char_set: String = RANGE_CHAR_SET_DEFAULT.into(), {"minLength": 6};
+    }
 }
 
 struct RequestId {
@@ -138,7 +94,7 @@ enum Algorithm {
     UuidV7,
 }
 
-/// The id of the request under way, as the response will carry it.
+/// The id of the request, as the response will carry it.
 #[derive(Default)]
 struct Given(Vec<u8>);
 
@@ -147,28 +103,26 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<RequestId, String> {
-    let config: Config = config::parse(config)?;
-    let header_name = config.header_name.unwrap_or_else(|| HEADER_NAME_DEFAULT.to_owned());
+    let Config { header_name, include_in_response, algorithm, range_id } = config::parse(config)?;
     if !is_token(&header_name) {
         return Err(format!("header_name `{header_name}` cannot be the name of a field"));
     }
-    let algorithm = match config.algorithm {
+    let algorithm = match algorithm {
         AlgorithmName::Uuid => Algorithm::Uuid,
         AlgorithmName::Nanoid => Algorithm::Nanoid,
         AlgorithmName::Ksuid => Algorithm::Ksuid,
         AlgorithmName::Uuidv7 => Algorithm::UuidV7,
-        AlgorithmName::RangeId => range(config.range_id)?,
+        AlgorithmName::RangeId => range(range_id)?,
     };
-    let include_in_response = config.include_in_response.unwrap_or(true);
-    Ok(RequestId { header_name: header_name.into(), include_in_response, algorithm })
+    Ok(RequestId { header_name, include_in_response, algorithm })
 }
 
 fn range(config: RangeConfig) -> Result<Algorithm, String> {
-    let length = config.length.unwrap_or(RANGE_LENGTH_DEFAULT);
+    let length = config.length;
     if length > RANGE_LENGTH_MAX {
         return Err(format!("range_id.length is {length}, the most is {RANGE_LENGTH_MAX}"));
     }
-    let characters = config.char_set.unwrap_or_else(|| RANGE_CHAR_SET_DEFAULT.to_owned()).into_bytes();
+    let characters = config.char_set.into_bytes();
     if !characters.iter().all(u8::is_ascii_graphic) {
         return Err("range_id.char_set may hold visible ASCII characters only".to_owned());
     }
@@ -183,7 +137,7 @@ impl Plugin for RequestId {
             None => {
                 let (seconds, nanoseconds) = exchange.local().wall_at(exchange.times.started_ns);
                 let id = self.algorithm.make(seconds * 1_000 + u64::from(nanoseconds) / 1_000_000);
-                // The head may be full; the request then goes on without the field, but with its id.
+                // If the head is full, the request continues without the field, but with its id.
                 let _ = exchange.request.headers.set(&self.header_name, id.as_bytes());
                 id.into()
             }
@@ -205,7 +159,7 @@ impl Plugin for RequestId {
         }
         let given = std::mem::take(&mut exchange.state::<Given>().0);
         if !given.is_empty() {
-            // A response head that has no room left is no reason to fail it.
+            // A full response head is no reason to fail the response.
             let _ = exchange.response.headers.set(&self.header_name, &given);
         }
         Step::Done
@@ -263,8 +217,7 @@ fn random_bytes() -> [u8; 16] {
 }
 
 const HEADER_NAME_DEFAULT: &str = "X-Request-Id";
-const RANGE_LENGTH_DEFAULT: usize = 16;
-/// An id is a field of the request and of the response: it must leave them room for others.
+/// Limited, because an id is a field of request and response and must leave room for other fields.
 const RANGE_LENGTH_MAX: usize = 1024;
 /// The contract's default, which has a second `G` in the place of the `J`.
 const RANGE_CHAR_SET_DEFAULT: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIGKLMNOPQRSTUVWXYZ0123456789";
@@ -278,22 +231,15 @@ const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::{Scene, accepts, decide, lines, respond};
+    use exchange::testing::{Scene, check_configuration, decide, lines, respond};
     use model::catalog::SchemaType;
+    use serde_json::json;
 
     use super::*;
 
     #[test]
     fn configurations() {
-        let check = |config: Value, fault: Option<&str>| {
-            let got = accepts(&KIND, SchemaType::Plugin, &config);
-            match fault {
-                None => assert_eq!(got, Ok(()), "{config}"),
-                Some(fault) => {
-                    assert!(got.as_ref().is_err_and(|reason| reason.contains(fault)), "{config}: {got:?}");
-                }
-            }
-        };
+        let check = |config, fault| check_configuration(&KIND, SchemaType::Plugin, &config, fault);
         check(json!({}), None);
         check(json!({"header_name": "X-Id", "include_in_response": false, "algorithm": "ksuid"}), None);
         check(json!({"algorithm": "range_id", "range_id": {"char_set": "aeiou1", "length": 6}}), None);
@@ -313,7 +259,7 @@ mod tests {
         check(json!({"header": "X-Id"}), Some("header"));
     }
 
-    /// Sends a request through both phases and gives the field as the node, the client and the log see it.
+    /// Sends a request through both phases and returns the field as the node, the client and the log see it.
     fn seen(config: &Value, request_field: &str, response: &[(&str, &str)]) -> (String, Vec<String>, String) {
         let mut scene = Scene::new();
         let plugin = scene.build(&KIND, config);
@@ -328,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_came_along_is_kept() {
+    fn received_id_is_kept() {
         let check = |config: Value, field: &str, response: &[(&str, &str)], expected: &[&str]| {
             let (node, client, log) = seen(&config, field, response);
             assert_eq!((&*node, &*log), ("mine", "mine"));
@@ -341,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn made_ids_look_as_promised() {
+    fn generated_ids_have_their_format() {
         let check = |config: Value, length: usize, alphabet: &str| {
             for field in ["", "X-Request-Id:\r\n"] {
                 let (node, client, log) = seen(&config, field, &[]);

@@ -1,6 +1,6 @@
 //! # response-rewrite
 //!
-//! Changes status, fields and body of responses, of an upstream or local, before the client gets them.
+//! Changes status, fields and body of responses, of an upstream or local, before they are sent to the client.
 //!
 //! ```json
 //! {
@@ -13,18 +13,18 @@
 //!
 //! **When.** `vars` is an expression over variables; without it every response is changed.
 //!
-//! **Body.** `body` replaces the body (`body_base64`: it is written in Base64). `filters` edit it instead: each has
-//! a `regex`, a `replace` template with the groups `$1`, `$2` …, a `scope` (`once` or `global`) and `options` (letters
-//! as `ngx.re` has them: `i`, `m`, `s`, `x`; `j` and `o` change nothing), and works on what the filter before it has left.
-//! Look-around and back-references are refused here, because their time is not linear in the body. Filters need the whole
-//! body in memory: a response whose body is longer than `max_resp_body_size` bytes, or for which they take longer than half
-//! a second, fails. A response with a `Content-Encoding` is not filtered, since the
-//! patterns would meet compressed bytes. With either, `Content-Encoding`, `ETag` and `Last-Modified` are taken away,
-//! since they described the old body.
+//! **Body.** `body` replaces the body (`body_base64`: it is written in Base64). `filters` edit it instead: each has a
+//! `regex`, a `replace` template with the groups `$1`, `$2` …, a `scope` (`once` or `global`) and `options` (letters as
+//! `ngx.re` has them: `i`, `m`, `s`, `x`; `j` and `o` change nothing), and works on the output of the filter before it.
+//! Look-around and back-references are refused here, because their time is not linear in the body. Filters need the
+//! whole body in memory: a response fails if its body is longer than `max_resp_body_size` bytes, or if they take longer
+//! than half a second. A response with a `Content-Encoding` is not filtered, because the patterns would search
+//! compressed bytes. With `body` or `filters`, `Content-Encoding`, `ETag` and `Last-Modified` are removed, because they
+//! described the old body.
 //!
 //! **Fields.** `headers` holds `add` (texts `Name: value`), `set` and `remove`, done in this order; an object of names
-//! and values alone means `set`. Values hold variables. An empty value takes the field away. A value that cannot stand
-//! in a field is left out. Fields that concern the connection and the length of the body stay the gateway's.
+//! and values alone means `set`. Values hold variables. An empty value removes the field. A value that is not valid in
+//! a field is left out. Fields of the connection and of the body's length cannot be changed.
 
 use std::sync::Arc;
 
@@ -32,131 +32,99 @@ use data_encoding::BASE64_NOPAD;
 use exchange::Exchange;
 use exchange::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind, Portion, Step};
 use router::vars::{Expression, VariableSource};
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::shared::attributes::{Attribute, attributes, words};
 use crate::shared::config;
 use crate::shared::fields::{self, FieldOperations, FieldValue, Operation};
 use crate::shared::substitution::{PatternOptions, Substitution};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new("response-rewrite", 899, &[Phase::ResponseHead, Phase::ResponseBody], schema, build)
-        .checked(check)
-        .documented(include_str!("response_rewrite.rs"));
+pub(crate) const KIND: PluginKind = PluginKind::new(
+    "response-rewrite",
+    899,
+    &[Phase::ResponseHead, Phase::ResponseBody],
+    Config::schema,
+    build,
+)
+.checked(check)
+.documented(include_str!("response_rewrite.rs"));
 
-/// The longest body that filters take unless `max_resp_body_size` says otherwise: as in APISIX.
-const MAX_RESP_BODY_SIZE_DEFAULT: usize = 64 * 1024 * 1024;
-/// How long the filters of one response may work: half a second, in which their worker serves no other request.
+/// Longest time of the filters of one response, in nanoseconds: half a second, in which their worker serves no other
+/// request.
 const FILTERED_MAX_NS: u64 = 500_000_000;
 
-fn schema() -> Value {
-    let values = |description: &str| {
-        json!({
-            "description": description,
-            "type": "object",
-            "minProperties": 1,
-            "patternProperties": { "^[^:]+$": { "oneOf": [{ "type": "string" }, { "type": "number" }] } },
-        })
-    };
-    json!({
-        "type": "object",
-        "properties": {
-            "headers": {
-                "description": "What is done to the fields of the response.",
-                "anyOf": [
-                    values("Fields that replace those of the same name."),
-                    {
-                        "properties": {
-                            "add": {
-                                "description": "Fields that are appended, each as `Name: value`.",
-                                "type": "array", "minItems": 1,
-                                "items": { "type": "string", "pattern": "^[^:]+:[^:]*[^/]$" },
-                            },
-                            "set": values("Fields that replace those of the same name."),
-                            "remove": {
-                                "description": "Names of fields that are taken away.",
-                                "type": "array", "minItems": 1,
-                                "items": { "type": "string", "pattern": "^[^:]+$" },
-                            },
-                        },
-                    },
-                ],
-            },
-            "max_resp_body_size": {
-                "description": "The longest body, in bytes, that filters take; a response with a longer one fails.",
-                "type": "integer", "minimum": 1, "default": MAX_RESP_BODY_SIZE_DEFAULT,
-            },
-            "body": { "description": "The new body.", "type": "string" },
-            "body_base64": {
-                "description": "The new body is written in Base64.",
-                "type": "boolean", "default": false,
-            },
-            "status_code": {
-                "description": "The new status.",
-                "type": "integer", "minimum": 200, "maximum": 598,
-            },
-            "vars": { "description": "Which responses are changed.", "type": "array" },
-            "filters": {
-                "description": "Substitutions in the body, done in order.",
-                "type": "array", "minItems": 1,
-                "items": {
-                    "description": "A substitution.",
-                    "type": "object",
-                    "required": ["regex", "replace"],
-                    "properties": {
-                        "regex": { "description": "The pattern.", "type": "string", "minLength": 1 },
-                        "scope": {
-                            "description": "The first match, or all.",
-                            "type": "string", "enum": ["once", "global"], "default": "once",
-                        },
-                        "replace": { "description": "What takes the place of a match.", "type": "string" },
-                        "options": {
-                            "description": "Letters that change how the pattern is read.",
-                            "type": "string", "default": "jo",
-                        },
-                    },
-                },
-            },
-        },
+attributes! {
+    struct Config {
+        /// What is done to the fields of the response.
+        headers: Option<Value>, { "anyOf": [values(), changes()] };
+        /// The longest body, in bytes, that filters take; a response with a longer one fails.
+        max_resp_body_size: usize = 64 * 1024 * 1024, { "minimum": 1 };
+        /// The new body.
+        body: Option<String>;
+        /// The new body is written in Base64.
+        body_base64: bool = false;
+        /// The new status.
+        status_code: Option<u16>, { "minimum": 200, "maximum": 598 };
+        /// Which responses are changed.
+        vars: Option<Value>, { "type": "array" };
+        /// Substitutions in the body, done in order.
+        filters: Option<Vec<WrittenFilter>>, { "minItems": 1 };
+    }
+    {
         "dependencies": {
             "body": { "not": { "required": ["filters"] } },
             "filters": { "not": { "required": ["body"] } },
         },
+    }
+}
+
+attributes! {
+    struct WrittenFilter {
+        /// The pattern.
+        regex: String, { "minLength": 1 };
+        /// The first match, or all.
+        scope: Scope = Scope::Once;
+        /// What takes the place of a match.
+        replace: String;
+        /// Letters that change how the pattern is read.
+        options: String = "jo".into();
+    }
+    { "description": "A substitution." }
+}
+
+words! {
+    enum Scope {
+        Once = "once",
+        Global = "global",
+    }
+}
+
+fn values() -> Value {
+    json!({
+        "description": "Fields that replace those of the same name.",
+        "type": "object",
+        "minProperties": 1,
+        "patternProperties": { "^[^:]+$": { "oneOf": [{ "type": "string" }, { "type": "number" }] } },
     })
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Config {
-    max_resp_body_size: Option<usize>,
-    headers: Option<Map<String, Value>>,
-    body: Option<String>,
-    #[serde(default)]
-    body_base64: bool,
-    status_code: Option<u16>,
-    vars: Option<Value>,
-    #[serde(default)]
-    filters: Vec<WrittenFilter>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenFilter {
-    regex: String,
-    #[serde(default)]
-    scope: Scope,
-    replace: String,
-    #[serde(default)]
-    options: String,
-}
-
-#[derive(Clone, Copy, Default, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
-enum Scope {
-    #[default]
-    Once,
-    Global,
+fn changes() -> Value {
+    json!({
+        "properties": {
+            "add": {
+                "description": "Fields that are appended, each as `Name: value`.",
+                "type": "array", "minItems": 1,
+                "items": { "type": "string", "pattern": "^[^:]+:[^:]*[^/]$" },
+            },
+            "set": values(),
+            "remove": {
+                "description": "Names of fields that are taken away.",
+                "type": "array", "minItems": 1,
+                "items": { "type": "string", "pattern": "^[^:]+$" },
+            },
+        },
+    })
 }
 
 /// The compiled plugin.
@@ -184,7 +152,7 @@ fn check(config: &Value) -> Result<(), String> {
     if !is_reference {
         return compile(config).map(drop);
     }
-    // A reference is no Base64; the text that it stands for is read when the instance is built.
+    // A reference is no Base64; its value is decoded when the instance is built.
     let mut config = config.clone();
     config["body_base64"] = Value::Bool(false);
     compile(&config).map(drop)
@@ -200,7 +168,13 @@ fn compile(config: &Value) -> Result<ResponseRewrite, String> {
     Ok(ResponseRewrite {
         condition: condition.map_err(|error| format!("failed to validate the 'vars' expression: {error}"))?,
         status: config.status_code,
-        fields: config.headers.as_ref().map(field_operations).transpose()?.unwrap_or_default(),
+        fields: config
+            .headers
+            .as_ref()
+            .and_then(Value::as_object)
+            .map(field_operations)
+            .transpose()?
+            .unwrap_or_default(),
         body: body(&config)?,
     })
 }
@@ -216,9 +190,7 @@ fn body(config: &Config) -> Result<Body, String> {
     if let Some(body) = &config.body {
         return Ok(Body::Replaced(body.as_bytes().into()));
     }
-    if config.filters.is_empty() {
-        return Ok(Body::Kept);
-    }
+    let Some(filters) = &config.filters else { return Ok(Body::Kept) };
     let filter = |filter: &WrittenFilter| {
         PatternOptions::parse(&filter.options)
             .and_then(|options| Substitution::compile(&filter.regex, &filter.replace, options))
@@ -227,8 +199,8 @@ fn body(config: &Config) -> Result<Body, String> {
             })
             .map_err(|reason| format!("regex \"{}\" validation failed: {reason}", filter.regex))
     };
-    let limit_bytes = config.max_resp_body_size.unwrap_or(MAX_RESP_BODY_SIZE_DEFAULT);
-    let filters = config.filters.iter().map(filter).collect::<Result<_, _>>()?;
+    let limit_bytes = config.max_resp_body_size;
+    let filters = filters.iter().map(filter).collect::<Result<_, _>>()?;
     Ok(Body::Filtered { filters, limit_bytes })
 }
 
@@ -270,7 +242,8 @@ impl ResponseRewrite {
         let operations = self.fields.render(exchange, None);
         let headers = &mut exchange.response.headers;
         for operation in operations {
-            // A value that no field may hold is the client's doing, by way of a variable: the field goes without it.
+            // An invalid value comes from the client through a variable, so the field is left out instead of failing
+            // the response.
             match operation {
                 Operation::Add(_, value) if value.is_empty() => {}
                 Operation::Add(name, value) => drop(headers.append(name, &value)),
@@ -291,7 +264,7 @@ impl Plugin for ResponseRewrite {
         }
         if let Some(status) = self.status {
             exchange.response.status = status;
-            // The reason that came with another status would contradict this one.
+            // The reason phrase of the old status would contradict the new one.
             exchange.response.reason = Default::default();
         }
         if self.changes_body(exchange) {
@@ -340,7 +313,7 @@ impl Plugin for ResponseRewrite {
                     match edited {
                         Ok(Some(edited)) => *body = edited,
                         Ok(None) => {}
-                        // The response fails: what a filter would have taken out must not be sent.
+                        // The response fails, because text that a filter would have removed must not be sent.
                         Err(reason) => {
                             exchange.search_gave_up(reason);
                             return Step::Done;

@@ -1,6 +1,7 @@
-//! The parts that several plugins share: substitution by regular expression, operations on fields, percent-encoding,
+//! The parts that several plugins share: substitution by regular expression, attributes, operations on fields, percent-encoding,
 //! the entries and queues of loggers. It is no plugin and knows none.
 
+pub(crate) mod attributes;
 pub(crate) mod batch;
 pub(crate) mod config;
 pub(crate) mod consumer;

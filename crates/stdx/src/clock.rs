@@ -1,4 +1,4 @@
-//! Monotonic time as a plain number, and the text of an HTTP date for a given wall-clock second. It refuses to know the
+//! Monotonic time as a plain number, and the calendar: the UTC date of a given wall-clock second, also as HTTP writes it. It refuses to know the
 //! wall clock itself, which is handed in.
 
 /// Nanoseconds of the machine's monotonic clock, the same for all threads and processes; read several times for every
@@ -49,19 +49,50 @@ pub const HTTP_DATE_BYTES: usize = 29;
 /// Years beyond 9999 are written as the last second of 9999: the format has four digits.
 fn format_http_date(unix_seconds: u64) -> [u8; HTTP_DATE_BYTES] {
     let seconds = unix_seconds.min(LAST_SECOND_OF_9999);
-    let (days, second_of_day) = (seconds / DAY_SECONDS, seconds % DAY_SECONDS);
-    let (year, month, day) = civil_date(days);
+    let time = CivilTime::at(seconds);
     let mut text = *b"ddd, DD mmm YYYY HH:MM:SS GMT";
     // The epoch was a Thursday.
-    text[0..3].copy_from_slice(DAY_NAMES[(days + 4) as usize % 7]);
-    two_digits(&mut text[5..7], day);
-    text[8..11].copy_from_slice(MONTH_NAMES[month as usize - 1]);
-    two_digits(&mut text[12..14], year / 100);
-    two_digits(&mut text[14..16], year % 100);
-    two_digits(&mut text[17..19], second_of_day / 3600);
-    two_digits(&mut text[20..22], second_of_day / 60 % 60);
-    two_digits(&mut text[23..25], second_of_day % 60);
+    text[0..3].copy_from_slice(DAY_NAMES[(seconds / DAY_SECONDS + 4) as usize % 7]);
+    two_digits(&mut text[5..7], time.day);
+    text[8..11].copy_from_slice(time.month_name().as_bytes());
+    two_digits(&mut text[12..14], time.year / 100);
+    two_digits(&mut text[14..16], time.year % 100);
+    two_digits(&mut text[17..19], time.hour);
+    two_digits(&mut text[20..22], time.minute);
+    two_digits(&mut text[23..25], time.second);
     text
+}
+
+/// A date and a time of day in UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CivilTime {
+    /// The year; 1970 or later.
+    pub year: u64,
+    /// The month, from 1.
+    pub month: u64,
+    /// The day of the month, from 1.
+    pub day: u64,
+    /// The hour, 0 to 23.
+    pub hour: u64,
+    /// The minute, 0 to 59.
+    pub minute: u64,
+    /// The second, 0 to 59: Unix time has no leap seconds.
+    pub second: u64,
+}
+
+impl CivilTime {
+    /// The time `unix_seconds` after the epoch.
+    pub fn at(unix_seconds: u64) -> CivilTime {
+        let (days, second_of_day) = (unix_seconds / DAY_SECONDS, unix_seconds % DAY_SECONDS);
+        let (year, month, day) = civil_date(days);
+        let (hour, minute, second) = (second_of_day / 3600, second_of_day / 60 % 60, second_of_day % 60);
+        CivilTime { year, month, day, hour, minute, second }
+    }
+
+    /// The English name of the month, as in HTTP dates and the common log format.
+    pub fn month_name(&self) -> &'static str {
+        MONTH_NAMES[self.month as usize - 1]
+    }
 }
 
 /// Year, month (1..=12) and day (1..=31) of a day counted from 1970-01-01, by years that begin in March, so
@@ -88,8 +119,8 @@ const LAST_SECOND_OF_9999: u64 = 253_402_300_799;
 const ERA_DAYS: u64 = 146_097;
 const DAYS_FROM_0000_03_01: u64 = 719_468;
 const DAY_NAMES: [&[u8; 3]; 7] = [b"Sun", b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat"];
-const MONTH_NAMES: [&[u8; 3]; 12] =
-    [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
+const MONTH_NAMES: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 #[cfg(test)]
 mod tests {
@@ -111,6 +142,19 @@ mod tests {
         for (unix_seconds, expected) in table {
             assert_eq!(std::str::from_utf8(date.at(unix_seconds)).unwrap(), expected);
         }
+    }
+
+    #[test]
+    fn civil_times() {
+        let check = |unix_seconds, date: (u64, u64, u64), time: (u64, u64, u64)| {
+            let got = CivilTime::at(unix_seconds);
+            assert_eq!((got.year, got.month, got.day), date);
+            assert_eq!((got.hour, got.minute, got.second), time);
+        };
+        check(0, (1970, 1, 1), (0, 0, 0));
+        check(951_827_696, (2000, 2, 29), (12, 34, 56));
+        check(4_107_542_399, (2100, 2, 28), (23, 59, 59));
+        assert_eq!(CivilTime::at(951_827_696).month_name(), "Feb");
     }
 
     #[test]

@@ -1,90 +1,136 @@
-//! A certificate authority in memory: it issues certificates for servers and clients, also expired ones.
+//! An authority in memory and the certificates that it signs, in PEM, for gateways and clients that speak TLS.
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, ExtendedKeyUsagePurpose,
+    IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256, RevokedCertParams, SerialNumber,
 };
 
-/// A certificate and its key, in PEM.
-#[derive(Clone, Debug)]
-pub struct Identity {
-    /// The certificate, the issuer's behind it where it has one.
+/// An authority with a key of its own.
+#[derive(Debug)]
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+}
+
+/// A certificate and its key, PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// The certificate.
     pub certificate: String,
-    /// The private key.
+    /// The key.
     pub key: String,
 }
 
-/// See the module.
-#[derive(Debug)]
-pub struct Authority {
-    params: CertificateParams,
-    key: KeyPair,
-    certificate: String,
+/// The kind of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyKind {
+    /// ECDSA on P-256.
+    Ecdsa,
+    /// RSA of 2048 bits.
+    Rsa,
 }
 
 impl Authority {
-    /// Makes a new authority of that name.
+    /// An authority of this name.
     pub fn new(name: &str) -> Authority {
         let key = KeyPair::generate().expect("a key");
-        let mut params = CertificateParams::new(Vec::new()).expect("no names");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name = named(name);
-        let certificate = params.self_signed(&key).expect("a certificate").pem();
-        Authority { params, key, certificate }
+        let params = authority_params(name);
+        let pem = params.self_signed(&key).expect("a certificate").pem();
+        Authority { issuer: Issuer::new(params, key), pem }
     }
 
-    /// The authority's certificate.
-    pub fn certificate(&self) -> &str {
-        &self.certificate
-    }
-
-    /// A certificate for servers of these host names and addresses.
-    pub fn server(&self, names: &[&str]) -> Identity {
-        self.issue(names, "server", |_| {})
-    }
-
-    /// A certificate for a server that expired on 2 January 2021.
-    pub fn expired_server(&self, names: &[&str]) -> Identity {
-        self.issue(names, "server", |params| {
-            params.not_before = date_time_ymd(2020, 1, 1);
-            params.not_after = date_time_ymd(2021, 1, 2);
-        })
-    }
-
-    /// A certificate for a client of that common name.
-    pub fn client(&self, name: &str) -> Identity {
-        self.issue(&[], name, |params| {
-            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        })
-    }
-
-    fn issue(
-        &self,
-        names: &[&str],
-        common_name: &str,
-        change: impl FnOnce(&mut CertificateParams),
-    ) -> Identity {
+    /// An authority that this one signs, with its certificate.
+    pub fn intermediate(&self, name: &str) -> Authority {
         let key = KeyPair::generate().expect("a key");
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let mut params = CertificateParams::new(names).expect("names of hosts");
-        params.distinguished_name = named(common_name);
-        change(&mut params);
-        let issuer = Issuer::from_params(&self.params, &self.key);
-        let certificate = params.signed_by(&key, &issuer).expect("a certificate").pem();
-        Identity { certificate: certificate + &self.certificate, key: key.serialize_pem() }
+        let params = authority_params(name);
+        let pem = params.signed_by(&key, &self.issuer).expect("a certificate").pem();
+        Authority { issuer: Issuer::new(params, key), pem }
+    }
+
+    /// Its certificate, PEM.
+    pub fn pem(&self) -> &str {
+        &self.pem
+    }
+
+    /// A certificate for these host names, the first of which is the common name as well.
+    pub fn pair(&self, names: &[&str]) -> Pair {
+        self.pair_of(names, KeyKind::Ecdsa)
+    }
+
+    /// The same with a key of this kind.
+    pub fn pair_of(&self, names: &[&str], kind: KeyKind) -> Pair {
+        self.sign(params_of(names), kind)
+    }
+
+    /// The same, with a validity that ended in the year 2001.
+    pub fn expired_pair(&self, names: &[&str]) -> Pair {
+        let mut params = params_of(names);
+        params.not_before = rcgen::date_time_ymd(2000, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2001, 1, 1);
+        self.sign(params, KeyKind::Ecdsa)
+    }
+
+    /// A certificate with this serial number, which [`Authority::revocation_list`] can name.
+    pub fn numbered_pair(&self, names: &[&str], serial: u64) -> Pair {
+        let mut params = params_of(names);
+        params.serial_number = Some(SerialNumber::from(serial));
+        self.sign(params, KeyKind::Ecdsa)
+    }
+
+    /// A list of revoked certificates that names these serial numbers, PEM.
+    pub fn revocation_list(&self, serials: &[u64]) -> String {
+        let now = rcgen::date_time_ymd(2020, 1, 1);
+        let revoked = |serial: &u64| RevokedCertParams {
+            serial_number: SerialNumber::from(*serial),
+            revocation_time: now,
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let params = CertificateRevocationListParams {
+            this_update: now,
+            next_update: rcgen::date_time_ymd(2090, 1, 1),
+            crl_number: SerialNumber::from(1_u64),
+            issuing_distribution_point: None,
+            revoked_certs: serials.iter().map(revoked).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        params.signed_by(&self.issuer).expect("a list").pem().expect("a list in PEM")
+    }
+
+    fn sign(&self, params: CertificateParams, kind: KeyKind) -> Pair {
+        let key = match kind {
+            KeyKind::Ecdsa => KeyPair::generate(),
+            KeyKind::Rsa => KeyPair::generate_for(&PKCS_RSA_SHA256),
+        };
+        let key = key.expect("a key");
+        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate").pem();
+        Pair { certificate, key: key.serialize_pem() }
     }
 }
 
-/// A self-signed certificate for servers of these names.
-pub fn self_signed(names: &[&str]) -> Identity {
+/// A certificate for these host names that its own key signs.
+pub fn self_signed(names: &[&str]) -> Pair {
     let key = KeyPair::generate().expect("a key");
-    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    let params = CertificateParams::new(names).expect("names of hosts");
-    Identity { certificate: params.self_signed(&key).expect("a certificate").pem(), key: key.serialize_pem() }
+    let certificate = params_of(names).self_signed(&key).expect("a certificate").pem();
+    Pair { certificate, key: key.serialize_pem() }
 }
 
-fn named(name: &str) -> DistinguishedName {
-    let mut distinguished = DistinguishedName::new();
-    distinguished.push(DnType::CommonName, name);
-    distinguished
+fn authority_params(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::new(Vec::new()).expect("no names");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params
+}
+
+fn params_of(names: &[&str]) -> CertificateParams {
+    let mut params = CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        .expect("names");
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    if let Some(name) = names.first() {
+        params.distinguished_name.push(DnType::CommonName, *name);
+    }
+    params.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    params
 }

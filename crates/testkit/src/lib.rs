@@ -1,5 +1,5 @@
 //! Peers for the integration tests: scripted origins, a byte-exact client, the real binary, nginx,
-//! HAProxy and etcd beside it.
+//! HAProxy, etcd and Pebble beside it.
 //!
 //! The crate has threads, blocking sockets and an HTTP/1 reader of its own. It uses nothing of the gateway, because a
 //! peer with the same parser would have the same mistakes. Helpers panic with a message, because a test cannot handle
@@ -14,23 +14,27 @@ mod foreign;
 mod haproxy;
 mod nginx;
 mod origin;
+mod pebble;
 mod process;
 mod relay;
 mod signal;
+mod tls;
 mod tls_front;
 mod wait;
 mod weir;
 mod wire;
 
-pub use authority::{Authority, Identity, self_signed};
+pub use authority::{Authority, KeyKind, Pair, self_signed};
 pub use certificates::Certificates;
 pub use client::{Broken, Client, Response, raw_exchange};
 pub use etcd::Etcd;
 pub use haproxy::Haproxy;
 pub use nginx::Nginx;
 pub use origin::{Origin, Reply, Request, Step};
+pub use pebble::{Pebble, PebbleSettings};
 pub use relay::Relay;
 pub use signal::Signal;
+pub use tls::{TlsAnswer, TlsClient};
 pub use tls_front::{Handshake, TlsBehaviour, TlsFront};
 pub use wait::{WAIT_LIMIT, wait_for, wait_until};
 pub use weir::{ADMIN_KEY, Exited, Successor, Weir, WeirBuilder};

@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{HandshakeKind, RootCertStore, ServerConfig, ServerConnection};
 
-use crate::authority::Identity;
+use crate::authority::Pair;
 use crate::wait::wait_for;
 
 /// See the module; it ends with the process of the test.
@@ -60,12 +60,12 @@ struct Shared {
 
 impl TlsFront {
     /// TLS with `identity` in front of `target`.
-    pub fn to(target: SocketAddr, identity: &Identity) -> TlsFront {
+    pub fn to(target: SocketAddr, identity: &Pair) -> TlsFront {
         TlsFront::with(target, identity, TlsBehaviour::default())
     }
 
     /// As [`TlsFront::to`], with this behaviour.
-    pub fn with(target: SocketAddr, identity: &Identity, behaviour: TlsBehaviour) -> TlsFront {
+    pub fn with(target: SocketAddr, identity: &Pair, behaviour: TlsBehaviour) -> TlsFront {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("a bound socket");
         let shared = Arc::new(Shared {
@@ -96,7 +96,7 @@ impl TlsFront {
     }
 
     /// Shows another certificate from now on; sessions of before cannot be resumed.
-    pub fn show(&self, identity: &Identity) {
+    pub fn show(&self, identity: &Pair) {
         *lock(&self.shared.config) = config(identity, &self.shared.behaviour);
     }
 
@@ -119,7 +119,7 @@ impl TlsFront {
     }
 }
 
-fn config(identity: &Identity, behaviour: &TlsBehaviour) -> Arc<ServerConfig> {
+fn config(identity: &Pair, behaviour: &TlsBehaviour) -> Arc<ServerConfig> {
     let provider = Arc::new(default_provider());
     let versions: &[&rustls::SupportedProtocolVersion] =
         if behaviour.tls12_only { &[&rustls::version::TLS12] } else { rustls::ALL_VERSIONS };

@@ -1,5 +1,5 @@
-//! Asking the Admin API of the instance that runs here: where it listens, with which key, and what its refusals say. It is
-//! found by the lock of its data folder. Knows no command.
+//! Requests of the commands to the Admin API of the local instance: its address, its key, and the text of its refusals.
+//! The instance is found by the lock of its data folder. Knows no command.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::ValueHint;
+use control::ClientFiles;
 use control::source::store::Instance;
 use serde_json::Value;
 
@@ -15,7 +16,7 @@ use crate::ask::{Answer, Failure, Question, ask};
 use crate::boot;
 use crate::settings::{Place, SETTINGS, Settings, Written};
 
-/// Which instance is meant; the same for every command.
+/// The instance that a command talks to; the same arguments for every command.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct NodeArguments {
     /// Settings file (YAML) of the instance
@@ -27,27 +28,39 @@ pub(crate) struct NodeArguments {
     /// Data folder of the instance, where it is found and its Admin key is [default: as in its settings]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     data: Option<String>,
+    /// Authorities (PEM) that the Admin API's certificate may be signed by; asks over HTTPS [default: as in its settings]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    admin_ca: Option<String>,
+    /// Name that the Admin API's certificate must have; asks over HTTPS [default: as in its settings, else the address]
+    #[arg(long, value_name = "NAME")]
+    admin_server_name: Option<String>,
 }
 
 /// An instance, as a command sees it.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) settings: Settings,
-    /// The one that holds the data folder, unless the Admin API was named or the environment has its address.
+    /// The instance that holds the data folder, unless the Admin API was named or the environment has its address.
     running: Option<Instance>,
-    /// The Admin API was named, so that nothing else may answer in its place.
+    /// The Admin API was named, so that no other instance may answer instead.
     is_named: bool,
 }
 
 impl NodeArguments {
-    /// The instance that is meant.
+    /// The instance that these arguments name.
     ///
     /// # Errors
     /// Faulty settings.
     pub(crate) fn node(&self) -> anyhow::Result<Node> {
         let config = crate::cli::settings_file(self.config.clone());
         let mut flags = Written::default();
-        for (name, value) in [("admin", &self.admin), ("data", &self.data)] {
+        let given = [
+            ("admin", &self.admin),
+            ("data", &self.data),
+            ("admin_ca", &self.admin_ca),
+            ("admin_server_name", &self.admin_server_name),
+        ];
+        for (name, value) in given {
             let setting =
                 SETTINGS.iter().find(|setting| setting.name == name).expect("a setting of that name");
             if let Some(value) = value {
@@ -61,8 +74,8 @@ impl NodeArguments {
     }
 }
 
-/// The instance that runs on the data folder. A folder that cannot be looked into is as good as one without an instance:
-/// the settings say where to ask then.
+/// The instance that runs on the data folder. A folder that cannot be read counts as one without an instance: the
+/// address then comes from the settings.
 pub(crate) fn running_on(data: &Path) -> Option<Instance> {
     Instance::running(data).ok().flatten()
 }
@@ -73,10 +86,10 @@ pub(crate) fn is_in_environment(name: &str) -> bool {
     std::env::var_os(setting.variable()).is_some_and(|value| !value.is_empty())
 }
 
-/// The address of a listener of the instance that is meant.
+/// The address of a listener of the instance that the arguments name.
 ///
 /// # Errors
-/// The instance has no such listener; the message says what to do.
+/// The instance has no such listener; the message says how to name one.
 pub(crate) fn address_of(
     running: Option<&Instance>,
     name: &str,
@@ -94,19 +107,19 @@ pub(crate) fn address_of(
     Ok(Some(address))
 }
 
-/// What became of a question.
+/// The result of a request to the Admin API.
 pub(crate) enum Asked {
-    /// An answer, whatever it says.
+    /// A response, of any status.
     Answered(Answer),
     /// No instance runs here, and none was named.
     Nobody,
 }
 
 impl Node {
-    /// Asks; `target` is what follows `/apisix/admin/`.
+    /// Sends a request; `target` is the part of the path after `/apisix/admin/`.
     ///
     /// # Errors
-    /// No instance where one was named or must be, no key, or no answer.
+    /// A named or required instance does not run, there is no key, or there is no response.
     pub(crate) fn ask(&self, method: &str, target: &str, body: &str) -> anyhow::Result<Asked> {
         let admin = address_of(self.running.as_ref(), "admin", &self.settings, self.settings.admin)?;
         let Some(admin) = admin else {
@@ -117,7 +130,9 @@ impl Node {
         let mut fields = vec![("X-Weir-Author", author.as_str())];
         fields.extend(key.as_deref().map(|key| ("X-API-KEY", key)));
         let target = format!("/apisix/admin/{target}");
-        let question = Question { method, target: &target, fields: &fields, body, patience: PATIENCE };
+        let tls = self.tls(admin);
+        let (fields, tls) = (&fields[..], tls.as_ref());
+        let question = Question { method, target: &target, fields, body, patience: PATIENCE, tls };
         match (ask(admin, &question), &self.running) {
             (Ok(answer), _) => Ok(Asked::Answered(answer)),
             (Err(Failure::NotThere(error)), Some(running)) => bail!(
@@ -139,10 +154,29 @@ impl Node {
         }
     }
 
-    /// As [`Node::ask`], where only a running instance can answer.
+    /// How to speak TLS with the Admin API at `admin`; none where it speaks plain HTTP.
+    fn tls(&self, admin: SocketAddr) -> Option<ClientFiles> {
+        let settings = &self.settings;
+        // An instance that has said where it listens has said what it presents there too.
+        let pinned = match self.running.as_ref().filter(|running| running.listeners.is_some()) {
+            Some(running) => running.certificate("admin").map(Path::to_owned),
+            None => settings.admin_tls_cert.clone(),
+        };
+        if pinned.is_none() && settings.admin_ca.is_none() && settings.admin_server_name.is_none() {
+            return None;
+        }
+        Some(ClientFiles {
+            ca: settings.admin_ca.clone(),
+            pinned,
+            identity: settings.admin_client_cert.clone().zip(settings.admin_client_key.clone()),
+            server_name: settings.admin_server_name.clone().unwrap_or_else(|| admin.ip().to_string()),
+        })
+    }
+
+    /// As [`Node::ask`], for requests that only a running instance can answer.
     ///
     /// # Errors
-    /// As there, and nobody being there.
+    /// As [`Node::ask`]; also, no instance runs here.
     pub(crate) fn ask_running(&self, method: &str, target: &str, body: &str) -> anyhow::Result<Answer> {
         match self.ask(method, target, body)? {
             Asked::Answered(answer) => Ok(answer),
@@ -159,10 +193,10 @@ impl Node {
     }
 }
 
-/// The JSON of a 200.
+/// The JSON of a response with status 200.
 ///
 /// # Errors
-/// Any other answer, as the node words it.
+/// Any other response, in the words of the instance.
 pub(crate) fn agreed(answer: Answer) -> anyhow::Result<Value> {
     match (answer.status, &answer.body) {
         (200, Ok(_)) => answer.body.map_err(anyhow::Error::msg),
@@ -175,20 +209,20 @@ pub(crate) fn agreed(answer: Answer) -> anyhow::Result<Value> {
     }
 }
 
-/// As [`agreed`], read as what it is.
+/// As [`agreed`], deserialised.
 ///
 /// # Errors
-/// As there, and an answer of another form.
+/// As [`agreed`]; also, JSON of another form.
 pub(crate) fn read<T: serde::de::DeserializeOwned>(answer: Answer) -> anyhow::Result<T> {
     serde_json::from_value(agreed(answer)?)
         .context("the instance answered in a form this version does not know; see it with --json")
 }
 
-/// Who asks, as the system knows them; what no header field may carry is left out.
+/// The user's name from the environment, without the characters that a header field may not carry.
 fn author() -> String {
     let name = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok()).unwrap_or_default();
     name.chars().filter(|shown| shown.is_ascii_graphic()).collect()
 }
 
-/// A whole set of a hundred thousand objects is checked, stored and compiled in it.
+/// Long enough to check, store and compile a whole set of 100,000 objects.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,4 +1,4 @@
-//! The settings of one node: every name, its default, its meaning, and the values in force.
+//! The settings of one instance: every name, its default, its documentation, and the values in force.
 //!
 //! The list below is the only definition. The command line, the settings file, the environment, `--help` and the
 //! reference page all come from it. Nothing here opens a socket or starts anything: `boot` reads the values.
@@ -23,9 +23,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use control::acme::ChallengeKind;
 use ipnet::IpNet;
 use model::check::{CheckOptions, UnknownFields};
 use model::settings::{PathSettings, RouterMode, SharedSettings, UpstreamTimeout};
+use net::tls::server::Versions;
 
 pub(crate) use arguments::SettingsArguments;
 pub(crate) use fault::{Fault, Faults, Place};
@@ -36,8 +38,8 @@ pub(crate) use reference::check_page;
 pub(crate) use remark::Remarks;
 pub(crate) use table::Setting;
 pub(crate) use values::{
-    AccessLogFormat, AdminKey, ErrorLog, ErrorLogFormat, Keyring, LogTarget, MemoryLimit, Overload, RoleKey,
-    Secret, Source,
+    AccessLogFormat, AdminKey, ErrorLog, ErrorLogFormat, ExternalAccounts, Keyring, LogTarget, MemoryLimit,
+    Overload, RoleKey, Secret, Source,
 };
 pub(crate) use written::{UPGRADE_VARIABLE, Written};
 
@@ -48,8 +50,20 @@ settings! {
         /// Addresses the proxy listens on. Port 0 takes any free port; `off` listens nowhere. A list that was changed in
         /// the settings file comes into force with HUP, without a restart.
         proxy: Vec<SocketAddr> = parse::listeners("ADDR,…", "0.0.0.0:9080"),
-        /// Addresses the proxy listens on for TLS. This version has no TLS yet, so only `off` is accepted.
-        proxy_tls: Vec<SocketAddr> = parse::no_tls_yet("off", "off"),
+        /// Addresses the proxy listens on for TLS, with the certificates of `ssls` objects. As `proxy` in all else.
+        proxy_tls: Vec<SocketAddr> = parse::listeners("ADDR,…", "0.0.0.0:9443"),
+        /// Serve HTTP/2 to clients of the proxy: over TLS to those that ask for it by ALPN, without TLS to those that begin with
+        /// it (prior knowledge). HTTP/1 is served on the same addresses either way.
+        http2: bool = parse::switch("true|false", "true"),
+        /// Addresses the proxy listens on for connections that begin with a PROXY protocol header of version 1 or 2, in which
+        /// a balancer in front names the client. A connection without a header is closed. As `proxy` in all else.
+        proxy_protocol: Vec<SocketAddr> = parse::listeners("ADDR,…", "off"),
+        /// The same for TLS behind the header.
+        proxy_protocol_tls: Vec<SocketAddr> = parse::listeners("ADDR,…", "off"),
+        /// Peers that may connect to those listeners: the balancers in front. Connections of all others are closed, because
+        /// the header would let them choose their address. `real_ip_from` and `trusted_addresses` say nothing here: they are
+        /// about fields of requests, which a balancer of connections passes on as the client has written them.
+        proxy_protocol_from: Vec<IpNet> = parse::networks("CIDR,…", ""),
         /// Address of the Admin API, or `off`.
         admin: Option<SocketAddr> = parse::listener("ADDR", "127.0.0.1:9180"),
         /// Address of the control API, which tells what this node runs, or `off`.
@@ -58,6 +72,25 @@ settings! {
         status: Option<SocketAddr> = parse::listener("ADDR", "127.0.0.1:7085"),
         /// Address of the metrics for Prometheus, at `/metrics` and at APISIX's `/apisix/prometheus/metrics`, or `off`.
         metrics: Option<SocketAddr> = parse::listener("ADDR", "127.0.0.1:9091"),
+    }
+    section "TLS" {
+        /// Versions of TLS that clients may speak where an `ssls` object names none: `TLSv1.2`, `TLSv1.3`.
+        ssl_protocols: Versions = parse::tls_versions("VERSION,…", "TLSv1.2, TLSv1.3"),
+        /// Cipher suites by OpenSSL's names, the preferred one first, with colons or commas in between. Without it, all that
+        /// are safe, in the order that the client prefers.
+        ssl_ciphers: Option<String> = parse::tls_ciphers("NAME:…", ""),
+        /// Curves of the key exchange by OpenSSL's names, the preferred one first. Without it, all that are safe.
+        ssl_curves: Option<String> = parse::tls_curves("NAME:…", ""),
+        /// The server name of the certificate that is shown to clients that name none, or one without a certificate. Without it,
+        /// they are refused with an alert.
+        fallback_sni: Option<String> = parse::optional_text("NAME", ""),
+        /// Let clients resume sessions by tickets, with keys that all workers share and that change twice a day.
+        ssl_session_tickets: bool = parse::switch("true|false", "true"),
+        /// Milliseconds that a client gets for its TLS handshake.
+        tls_handshake_timeout_ms: u64 = parse::number::<10, 600_000>("MS", "10000"),
+        /// File that the secrets of every TLS connection are appended to, for debugging with captured packets. With it
+        /// all traffic can be read: never set it in production.
+        tls_key_log: Option<PathBuf> = parse::optional_path("FILE", ""),
     }
     section "Configuration source" {
         /// Folder of the embedded store and of the Admin key. Made if it is missing.
@@ -88,13 +121,13 @@ settings! {
         /// Endpoints of etcd, each `http://HOST:PORT` or `https://HOST:PORT`. One is used at a time; when it fails, the
         /// next.
         etcd_endpoints: Vec<String> = parse::endpoints("URL,…", "http://127.0.0.1:2379"),
-        /// What the keys of this gateway begin with. Several gateways may share an etcd under prefixes of their own.
+        /// Prefix of this gateway's keys in etcd. Several gateways may share an etcd under prefixes of their own.
         etcd_prefix: String = parse::etcd_prefix("PREFIX", "/apisix"),
         /// User name, where etcd asks for one.
         etcd_username: Option<String> = parse::optional_text("NAME", ""),
         /// The user's password. Only from the environment, as all secrets.
         etcd_password: Option<Secret> = parse::secret("PASSWORD", ""),
-        /// Certificates (PEM) of those who may have signed etcd's certificate. Without one, the system's.
+        /// CA certificates (PEM) that etcd's certificate is checked against. Without one, the system's.
         etcd_ca: Option<PathBuf> = parse::optional_path("FILE", ""),
         /// Certificate (PEM) that this node shows to etcd, its chain behind it.
         etcd_cert: Option<PathBuf> = parse::optional_path("FILE", ""),
@@ -102,7 +135,7 @@ settings! {
         etcd_key: Option<PathBuf> = parse::optional_path("FILE", ""),
         /// Name that etcd's certificate must have, where it is not the endpoint's host.
         etcd_server_name: Option<String> = parse::optional_text("NAME", ""),
-        /// Check etcd's certificate. Without it, whoever is in between reads and writes the configuration.
+        /// Check etcd's certificate. Without it, any machine on the way to etcd can read and change the configuration.
         etcd_verify: bool = parse::switch("true|false", "true"),
         /// Milliseconds that an endpoint of etcd gets to answer; then the next is asked.
         etcd_timeout_ms: u64 = parse::number::<100, 600_000>("MS", "5000"),
@@ -121,7 +154,7 @@ settings! {
         /// `config.yaml` of APISIX. `admin_key` takes the place of those with the role `admin`; without any of that
         /// role, one is made and kept in the data folder, as for `admin_key`.
         admin_keys: Vec<RoleKey> = parse::admin_keys("ROLE:KEY,…", ""),
-        /// Ask for an Admin key. Switched off, everybody whom `admin_allow` lets in may change everything.
+        /// Require an Admin key. Switched off, every client that `admin_allow` admits may change everything.
         admin_key_required: bool = parse::switch("true|false", "true"),
         /// Addresses and networks that may call the Admin API.
         admin_allow: Vec<IpNet> = parse::networks("CIDR,…", "127.0.0.0/8, ::1/128"),
@@ -134,6 +167,55 @@ settings! {
         /// the Admin API refuses them with 400 as APISIX does with layer 4 off, and those of other sources are reported
         /// as faulty.
         admin_stream_routes: bool = parse::switch("true|false", "false"),
+        /// Certificate (PEM, its chain behind it) of the Admin API. With it, the Admin API and what is served beside it speak
+        /// HTTPS only. The file is read again when it changes.
+        admin_tls_cert: Option<PathBuf> = parse::optional_path("FILE", ""),
+        /// Private key (PEM) of that certificate.
+        admin_tls_key: Option<PathBuf> = parse::optional_path("FILE", ""),
+        /// Authorities (PEM) of client certificates. With them, a client of the Admin API without a certificate that one of
+        /// them has signed is refused in the TLS handshake; it needs the Admin key as well.
+        admin_tls_client_ca: Option<PathBuf> = parse::optional_path("FILE", ""),
+        /// Authorities (PEM) that commands trust when they ask an Admin API over HTTPS. Without it, those of the system. The
+        /// certificate of the instance that runs on the data folder is trusted in any case.
+        admin_ca: Option<PathBuf> = parse::optional_path("FILE", ""),
+        /// Name that the Admin API's certificate must have, for commands; without it, the address that they ask.
+        admin_server_name: Option<String> = parse::optional_text("NAME", ""),
+        /// Certificate (PEM, its chain behind it) that commands present to an Admin API that asks for one.
+        admin_client_cert: Option<PathBuf> = parse::optional_path("FILE", ""),
+        /// Private key (PEM) of that certificate.
+        admin_client_key: Option<PathBuf> = parse::optional_path("FILE", ""),
+    }
+    section "ACME" {
+        /// Names that certificates are ordered for, by ACME, and renewed in time. Each entry is one certificate; several names
+        /// with spaces between share it. They are served by the TLS listeners as `ssls` objects with ids such as
+        /// `acme-shop.example`. `*.shop.example` needs `dns-01`. In the settings file `acme: {email: …, domains: […]}` is the
+        /// same as `acme_email` and `acme_domains`.
+        acme_domains: Vec<Vec<String>> = parse::acme_domains("NAME,…", ""),
+        /// Address that an authority writes to about its certificates.
+        acme_email: Option<String> = parse::email("ADDRESS", ""),
+        /// Authorities, by the URLs of their directories or as `letsencrypt`, `letsencrypt-staging` or `zerossl`. When one
+        /// does not issue a certificate, the next is asked. To order there accepts its terms of service.
+        acme_authorities: Vec<String> = parse::acme_authorities("URL,…", "letsencrypt"),
+        /// Accounts elsewhere that new accounts are bound to, where authorities ask for it (ZeroSSL): id and key (base64url)
+        /// for each of `acme_authorities`, in their order; an empty entry for one that does not. Only from the environment.
+        acme_external_accounts: ExternalAccounts = parse::external_accounts("ID:KEY,…", ""),
+        /// Proofs of control that may be used, the preferred one first: `http-01` (an answer on port 80), `tls-alpn-01` (a
+        /// certificate on port 443), `dns-01` (a record, which needs `acme_dns_hook`).
+        acme_challenges: Vec<ChallengeKind> = parse::acme_challenges("NAME,…", "http-01, tls-alpn-01"),
+        /// Command for `dns-01`. It is run as `FILE present NAME VALUE` to set the TXT record NAME, and as
+        /// `FILE cleanup NAME VALUE` to remove it; it ends with 0 if that is done.
+        acme_dns_hook: Option<PathBuf> = parse::optional_path("FILE", ""),
+        /// Seconds from the end of that command until every name server of the zone has the record.
+        acme_dns_wait_seconds ("acme_dns_wait"): u64 = parse::number::<0, 600>("SECONDS", "10"),
+        /// Names that get a certificate when a client first asks for them in a TLS handshake: names, or `*.shop.example` for
+        /// all of one more label. The first handshake fails; a later one succeeds.
+        acme_on_demand: Vec<String> = parse::acme_names("NAME,…", ""),
+        /// Most certificates that are ordered so.
+        acme_on_demand_limit: usize = parse::size::<1, 100_000>("N", "1000"),
+        /// Authorities (PEM) that the certificates of `acme_authorities` may be signed by. Without it, those of the system.
+        acme_ca: Option<PathBuf> = parse::optional_path("FILE", ""),
+        /// Profile of certificates to ask for, where an authority has several, such as `shortlived`.
+        acme_profile: Option<String> = parse::optional_text("NAME", ""),
     }
     section "Secrets" {
         /// Keys of 16 or 32 bytes with which secrets are encrypted where they are stored (consumers' keys, private keys,
@@ -148,8 +230,8 @@ settings! {
         secret_stale_ms: u64 = parse::number::<100, 604_800_000>("MS", "3600000"),
         /// Milliseconds that a secret manager gets to answer, from the look-up of its name on.
         secret_timeout_ms: u64 = parse::number::<10, 60_000>("MS", "5000"),
-        /// Certificates (PEM) of those who may have signed a secret manager's certificate. Without one, the system's. Read
-        /// when the first manager is asked.
+        /// CA certificates (PEM) that a secret manager's certificate is checked against. Without one, the system's.
+        /// Read when the first manager is asked.
         secret_ca: Option<PathBuf> = parse::optional_path("FILE", ""),
     }
     section "Workers" {
@@ -181,8 +263,8 @@ settings! {
         match_uri_encoded_slash: bool = parse::switch("true|false", "false"),
     }
     section "Client address" {
-        /// Peers that may say who the client is, in the field that `real_ip_header` names. Nobody else is believed.
-        /// The address then counts everywhere: `remote_addrs`, plugins, limits, logs, and what the node is told.
+        /// Peers that may name the client, in the field that `real_ip_header` names. No other peer is believed. The
+        /// address then counts everywhere: `remote_addrs`, plugins, limits, logs, and the fields that the node is sent.
         real_ip_from: Vec<IpNet> = parse::networks("CIDR,…", ""),
         /// The field in which those peers name the client: an address, or a list such as `X-Forwarded-For` with the
         /// nearest one last.
@@ -190,8 +272,9 @@ settings! {
         /// Step over addresses of that list that are in `real_ip_from` themselves, up to the last one that is not.
         /// Without it the last address counts.
         real_ip_recursive: bool = parse::switch("true|false", "false"),
-        /// Peers whose `X-Forwarded-Proto`, `-Host`, `-Port` and `Forwarded` are kept instead of overwritten or dropped.
-        /// Once any are named, the `X-Forwarded-For` of all others is dropped rather than continued.
+        /// Peers that may set `X-Forwarded-Proto`, `-Host`, `-Port` and `Forwarded`: their fields are kept instead of
+        /// overwritten or dropped. Once any are named, the `X-Forwarded-For` of all others is dropped rather than
+        /// continued.
         trusted_addresses: Vec<IpNet> = parse::networks("CIDR,…", ""),
     }
     section "Headers" {
@@ -261,12 +344,20 @@ settings! {
         /// `graphql_…` or `request_body` variable of a route or plugin lies in it. A longer one passes on as it comes,
         /// and the variable is unset.
         max_matched_body_bytes: usize = parse::size::<0, 67_108_864>("BYTES", "1048576"),
-        /// Bytes of a request body that have to come, or all of it, before a node is chosen: a client that begins slowly then
-        /// holds no connection to one. 0 is none. Only for a body whose length is declared; one in chunks may be half of a
-        /// conversation, and goes on at once.
+        /// Bytes of a request body that have to come, or all of it, before a node is chosen: a client that begins
+        /// slowly then holds no connection to one. 0 is none. Only for a body with a declared length; one in chunks may
+        /// be half of a conversation, and goes on at once.
         wait_for_body_bytes: usize = parse::size::<0, 1_048_576>("BYTES", "2048"),
-        /// Requests after which a connection is closed; 0 is no limit.
+        /// Requests after which a connection is closed; 0 is no limit. An HTTP/2 connection is sent GOAWAY first.
         max_requests_per_connection: u64 = parse::number::<0, { i64::MAX as u64 }>("N", "0"),
+        /// Requests that one HTTP/2 connection may have in flight. Further ones are refused in a way that lets the client send
+        /// them again. A browser opens about 100.
+        http2_max_streams: u32 = parse::count::<1, 1_000>("N", "128"),
+        /// Bytes of one request body over HTTP/2 that may wait here while its node takes none; a client sends no more than that
+        /// ahead. More lets one upload over a long distance go faster, and each request hold more memory.
+        http2_stream_window_bytes: u32 = parse::count::<65_535, 16_777_216>("BYTES", "131072"),
+        /// The same for all requests of an HTTP/2 connection together: the memory that one client can hold by uploads.
+        http2_connection_window_bytes: u32 = parse::count::<65_535, 67_108_864>("BYTES", "1048576"),
         /// Most open client connections of the whole process. Past it, the connection that has been silent longest is closed
         /// for a new one: first one that has never sent a byte, then an idle one. Where all have a request in flight, the
         /// new one is closed at once.
@@ -277,12 +368,12 @@ settings! {
         max_connections_per_address: u32 = parse::count::<0, 16_777_216>("N", "0"),
     }
     section "Overload" {
-        /// What this process may hold of the machine's memory: bytes, as in `536870912`, `512MiB` or `2GiB`; `off`; or
-        /// `auto`, four fifths of its cgroup's limit (the kernel's socket buffers count there too), and off without one. As
-        /// the limit comes near, idle connections are closed, then requests are answered 503, then connections refused.
+        /// Most memory that this process may use: bytes, as in `536870912`, `512MiB` or `2GiB`; `off`; or `auto`, four
+        /// fifths of its cgroup's limit (the kernel's socket buffers count there too), and off without one. As the
+        /// limit comes near, idle connections are closed, then requests are answered 503, then connections refused.
         memory_limit: MemoryLimit = parse::memory_limit("BYTES|auto|off", "auto"),
-        /// What is done when nodes become slow: `off`, nothing; `adaptive`, the requests that wait for an upstream are
-        /// limited to as many as it answers in about the usual time, and the rest is answered 503.
+        /// Reaction to slow nodes: `off`, none; `adaptive`, the requests that wait for an upstream are limited to as
+        /// many as it answers in about the usual time, and the rest is answered 503.
         overload: Overload = parse::overload("off|adaptive", "off"),
     }
     section "Upstreams" {
@@ -331,12 +422,12 @@ settings! {
     }
 }
 
-/// Where settings come from, besides the environment: read at the start, and again when the node is told to.
+/// The sources of settings besides the environment: read at the start, and again at HUP.
 #[derive(Debug)]
 pub(crate) struct SettingsSource {
     /// The settings file.
     pub(crate) config: Option<PathBuf>,
-    /// Flags that were given.
+    /// The flags of the command line.
     pub(crate) flags: Written,
 }
 
@@ -350,12 +441,12 @@ impl SettingsSource {
     }
 }
 
-/// Settings, and what the file says beside them.
+/// Settings, and the keys of the file that have no effect.
 #[derive(Clone, Debug)]
 pub(crate) struct Loaded {
     /// The settings in force.
     pub(crate) settings: Settings,
-    /// What the file has that does nothing here.
+    /// The keys of the file that have no effect here.
     pub(crate) remarks: Remarks,
 }
 
@@ -390,8 +481,8 @@ impl Settings {
         Self::from_written(&written, faults).map(|settings| Loaded { settings, remarks })
     }
 
-    /// The settings that a text of a settings file gives over the defaults, without environment and flags; only
-    /// `${{VARIABLE}}` in a file of APISIX is replaced by what this process has.
+    /// The settings that the text of a settings file gives over the defaults, without environment and flags. Only
+    /// `${{VARIABLE}}` in a file of APISIX is replaced from the environment of this process.
     ///
     /// # Errors
     /// Every fault, with `path` and its line.
@@ -431,16 +522,19 @@ impl Settings {
         CheckOptions { unknown_fields, router: self.router_mode, ..CheckOptions::default() }
     }
 
-    /// Parses every value, then checks those that depend on each other.
+    /// Parses every value, then checks the values that depend on each other.
     fn from_written(written: &Written, mut faults: Vec<Fault>) -> Result<Self, Faults> {
         let resolved = Self::resolve(written, &mut faults);
         resolved.and_then(|settings| settings.check_relations(written, &mut faults)).ok_or(Faults(faults))
     }
 
-    /// Refuses values that are good alone and wrong together.
+    /// Refuses values that are valid alone but not together.
     fn check_relations(self, written: &Written, faults: &mut Vec<Fault>) -> Option<Self> {
         self.check_addresses(written, faults);
         self.check_source(written, faults);
+        self.check_admin_tls(written, faults);
+        self.check_acme(written, faults);
+        self.check_proxy_protocol(written, faults);
         if self.max_header_line_bytes > self.max_head_bytes {
             let reason = "max_header_line_bytes is more than max_head_bytes; lower it or raise that";
             faults
@@ -453,7 +547,7 @@ impl Settings {
         faults.is_empty().then_some(self)
     }
 
-    /// Refuses a source that lacks what it needs, or that another setting contradicts.
+    /// Refuses a source that lacks a setting it needs, or that another setting contradicts.
     fn check_source(&self, written: &Written, faults: &mut Vec<Fault>) {
         let reason = match (self.source, &self.resources) {
             (Source::File, None) => "`source: file` needs `resources`, the file",
@@ -477,7 +571,44 @@ impl Settings {
         faults.push(written.fault_of_pair(["source", "resources"], reason.to_owned()));
     }
 
-    /// Where resources come from, `auto` decided.
+    /// Refuses challenges that cannot be answered, and more external accounts than authorities.
+    fn check_acme(&self, written: &Written, faults: &mut Vec<Fault>) {
+        let uses_dns = self.acme_challenges.contains(&ChallengeKind::Dns01);
+        if uses_dns != self.acme_dns_hook.is_some() {
+            let reason = "`dns-01` in acme_challenges and acme_dns_hook go together";
+            faults.push(written.fault_of_pair(["acme_challenges", "acme_dns_hook"], reason.to_owned()));
+        }
+        let wildcard = self.acme_domains.iter().flatten().find(|name| name.starts_with("*."));
+        if let Some(name) = wildcard.filter(|_| !uses_dns) {
+            let reason =
+                format!("`{name}` needs `dns-01` in acme_challenges: no other challenge proves a wildcard");
+            faults.push(written.fault_of_pair(["acme_domains", "acme_challenges"], reason));
+        }
+        if self.acme_external_accounts.count() > self.acme_authorities.len() {
+            let reason = "acme_external_accounts has more entries than acme_authorities";
+            let pair = ["acme_external_accounts", "acme_authorities"];
+            faults.push(written.fault_of_pair(pair, reason.to_owned()));
+        }
+    }
+
+    /// Refuses certificates of the Admin API without their keys, and authorities of clients without HTTPS.
+    fn check_admin_tls(&self, written: &Written, faults: &mut Vec<Fault>) {
+        let mut check = |is_wrong: bool, pair: [&'static str; 2], reason: &str| {
+            if is_wrong {
+                faults.push(written.fault_of_pair(pair, reason.to_owned()));
+            }
+        };
+        let both = "a certificate and its private key go together";
+        let is_odd = |one: &Option<PathBuf>, other: &Option<PathBuf>| one.is_some() != other.is_some();
+        check(is_odd(&self.admin_tls_cert, &self.admin_tls_key), ["admin_tls_cert", "admin_tls_key"], both);
+        let pair = ["admin_client_cert", "admin_client_key"];
+        check(is_odd(&self.admin_client_cert, &self.admin_client_key), pair, both);
+        let without_https = self.admin_tls_client_ca.is_some() && self.admin_tls_cert.is_none();
+        let reason = "client certificates need HTTPS; set admin_tls_cert and admin_tls_key too";
+        check(without_https, ["admin_tls_client_ca", "admin_tls_cert"], reason);
+    }
+
+    /// The source of resources, with `auto` resolved.
     #[must_use]
     pub(crate) fn source(&self) -> Source {
         match (self.source, &self.resources) {
@@ -487,11 +618,37 @@ impl Settings {
         }
     }
 
-    /// Refuses one address for two listeners; the kernel would refuse it later and say less.
+    /// Refuses listeners that no peer may connect to.
+    fn check_proxy_protocol(&self, written: &Written, faults: &mut Vec<Fault>) {
+        let listeners =
+            [("proxy_protocol", &self.proxy_protocol), ("proxy_protocol_tls", &self.proxy_protocol_tls)];
+        let Some((name, _)) = listeners.into_iter().find(|(_, addresses)| !addresses.is_empty()) else {
+            return;
+        };
+        if self.proxy_protocol_from.is_empty() {
+            let reason =
+                format!("`{name}` needs `proxy_protocol_from`, the addresses of the balancers in front");
+            faults.push(written.fault_of_pair([name, "proxy_protocol_from"], reason));
+        }
+    }
+
+    /// The lists of addresses that the proxy listens on, by their settings.
+    #[must_use]
+    pub(crate) fn proxy_listeners(&self) -> [(&'static str, &[SocketAddr]); 4] {
+        [
+            ("proxy", &self.proxy),
+            ("proxy_tls", &self.proxy_tls),
+            ("proxy_protocol", &self.proxy_protocol),
+            ("proxy_protocol_tls", &self.proxy_protocol_tls),
+        ]
+    }
+
+    /// Refuses one address for two listeners, because the kernel's error comes later and does not name the settings.
     fn check_addresses(&self, written: &Written, faults: &mut Vec<Fault>) {
         let mut taken: Vec<(&'static str, SocketAddr)> = Vec::new();
-        let proxy = self.proxy.iter().map(|address| ("proxy", *address));
-        let proxy_tls = self.proxy_tls.iter().map(|address| ("proxy_tls", *address));
+        let proxy = self.proxy_listeners();
+        let proxy =
+            proxy.into_iter().flat_map(|(name, list)| list.iter().map(move |address| (name, *address)));
         let rest = [
             ("admin", self.admin),
             ("control", self.control),
@@ -499,7 +656,7 @@ impl Settings {
             ("metrics", self.metrics),
         ];
         let rest = rest.into_iter().filter_map(|(name, address)| Some((name, address?)));
-        for (name, address) in proxy.chain(proxy_tls).chain(rest) {
+        for (name, address) in proxy.chain(rest) {
             if let Some((other, _)) = taken.iter().find(|(_, other)| collide(*other, address)) {
                 let reason = format!("`{other}` and `{name}` both take {address}; give each its own port");
                 faults.push(written.fault_of_pair([other, name], reason));
@@ -514,7 +671,8 @@ fn shown_name(name: &'static str) -> &'static str {
     SETTINGS.iter().find(|setting| setting.name == name).map_or(name, Setting::shown_name)
 }
 
-/// Whether two listeners cannot both exist: same port (0 is never the same), and same or unspecified address.
+/// Whether two listeners cannot both be bound: same port (port 0 never collides), and the same address or an
+/// unspecified one.
 fn collide(one: SocketAddr, other: SocketAddr) -> bool {
     let all = |address: IpAddr| address.is_unspecified();
     let overlap =
@@ -522,11 +680,11 @@ fn collide(one: SocketAddr, other: SocketAddr) -> bool {
     one.port() != 0 && one.port() == other.port() && overlap
 }
 
-/// What answers call the server; the version helps support, a setting hides it.
+/// The default `Server` header of local replies. Has the version, because support needs it; a setting hides it.
 const DEFAULT_SERVER_HEADER: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
 
-/// The combined log format every log reader knows, then what a gateway adds: duration, node and its status, and where the
-/// request failed, why.
+/// The combined log format, which every log reader knows, then the fields of a gateway: duration, node and its status,
+/// and the cause of a failed request.
 const DEFAULT_ACCESS_LOG_FORMAT: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $status \
      $body_bytes_sent \"$http_referer\" \"$http_user_agent\" $request_time $upstream_addr $upstream_status \
      $weir_cause \"$weir_detail\"";

@@ -15,6 +15,7 @@ use super::auth::{Access, Denied, Gate, Role};
 use super::object_path::{COST_DECORATIONS, ObjectPath};
 use super::query::{Query, segments};
 use super::{configs, json as body_json, openapi, plugins, resources, respond, schema, validate, weir};
+use crate::acme::Acme;
 use crate::reconcile::{Author, Reconcile};
 use crate::report::Reports;
 use crate::sealing::Sealer;
@@ -46,6 +47,8 @@ pub struct AdminParts {
     pub stream_routes: bool,
     /// Encrypts secrets in answers to writes.
     pub sealer: Sealer,
+    /// Certificates that are ordered by ACME; none where that is off.
+    pub(crate) acme: Option<Arc<Acme>>,
     /// The longest body of a whole set, in bytes.
     pub max_set_bytes: usize,
 }

@@ -18,6 +18,7 @@ use crate::{explain, verdict};
 pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
     match (&call.method, call.segments.get(1).map(String::as_str)) {
         (&Method::GET, Some("status")) => status(parts),
+        (&Method::GET, Some("certificates")) if call.segments.len() == 2 => certificates(parts),
         (&Method::POST, Some("adopt")) => adopt(parts),
         (&Method::GET, Some("versions")) if call.segments.len() <= 3 => versions::answer(parts, call).await,
         (&Method::GET, Some("verdicts")) => {
@@ -59,7 +60,16 @@ fn status(parts: &AdminParts) -> Response<Bytes> {
             "copy_fault": etcd.copy_fault,
         });
     }
+    if let Some(acme) = &parts.acme {
+        body["acme"] = acme.summary();
+    }
     respond::json(StatusCode::OK, &body)
+}
+
+/// `{"list": [...], "total"}`: the certificates that are ordered by ACME. None are where ACME is off.
+fn certificates(parts: &AdminParts) -> Response<Bytes> {
+    let none = || json!({ "list": [], "total": 0 });
+    respond::json(StatusCode::OK, &parts.acme.as_ref().map_or_else(none, |acme| acme.certificates()))
 }
 
 /// `POST /apisix/admin/weir/adopt`: brings the configuration in etcd into force, even if its revision is older.

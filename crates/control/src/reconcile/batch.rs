@@ -1,121 +1,33 @@
-//! Writing many objects in one durable transaction: each is checked against the snapshot as the writes before it left
-//! it, and none is published unless all of them are durable. It refuses to know where the writes come from.
+//! Writing many objects in one durable transaction: each write is checked against the snapshot that the writes before
+//! it have left, and none is published unless all of them are durable. It does not know the origin of the writes.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use model::{Catalog, Change, Difference, Fault, Key, Kind, Policy, Snapshot, Written};
+use model::{Applied, Catalog, Change, Difference, Fault, Key, Kind, Policy, Snapshot, Written};
 use serde_json::{Map, Value};
 
 use super::journal::{Indices, Journal, Put};
-use super::write::{Author, Done, Part, Refused, Write, forbid_times, set_times};
-use super::{Reconciler, Source};
-use crate::source::etcd::Operation;
-use crate::source::store::{Expect, Label, StoreError, VersionSource};
+use super::write::{Done, Part, Refused, Write, forbid_times, set_times};
+use crate::source::store::Expect;
 use crate::stored_key;
 
-impl Reconciler {
-    /// Does the writes, in order, as far as they are allowed; one result each.
-    pub(super) fn write(&mut self, writes: Vec<(Write, Author)>) -> Vec<Result<Done, Refused>> {
-        let now_ms = self.parts.clock.unix_ms();
-        let count = writes.len();
-        if let Err(fault) = self.catch_up() {
-            return vec![Err(Refused::Store(fault.to_string())); count];
-        }
-        let store = match &mut self.parts.source {
-            Source::Store(store) => store,
-            Source::File { .. } => return vec![Err(self.read_only()); count],
-            Source::Etcd(_) => return self.write_to_etcd(writes),
-        };
-        let transaction = match store.begin() {
-            Ok(transaction) => transaction,
-            Err(fault) => return vec![Err(Refused::Store(fault.to_string())); count],
-        };
-        let journal = Journal::Store(Box::new(transaction), &self.parts.sealer);
-        let mut batch = Batch::new(journal, &self.parts.catalog, self.snapshot.clone(), now_ms);
-        let mut results: Vec<Result<Done, Refused>> = writes
-            .into_iter()
-            .map(|(write, author)| batch.signed(VersionSource::Admin, author).write(write))
-            .collect();
-        match batch.commit() {
-            Ok(Committed { applied: Some(applied), .. }) => self.publish(applied),
-            Ok(Committed { applied: None, .. }) => {}
-            Err(fault) => {
-                tracing::error!(%fault, "writes were lost before they were acknowledged");
-                let refusal = Refused::Store(fault.to_string());
-                results
-                    .iter_mut()
-                    .filter(|result| result.is_ok())
-                    .for_each(|result| *result = Err(refusal.clone()));
-            }
-        }
-        results
-    }
-
-    /// Removes objects whose time is up.
-    pub(super) fn sweep(&mut self) {
-        let now_ms = self.parts.clock.unix_ms();
-        if let Err(fault) = self.catch_up() {
-            tracing::error!(%fault, "the store cannot be taken back; it is tried again");
-            return;
-        }
-        let Source::Store(store) = &mut self.parts.source else { return };
-        let expired = store.expired(now_ms, MAX_SWEPT);
-        if expired.is_empty() {
-            return;
-        }
-        let transaction = match store.begin() {
-            Ok(transaction) => transaction,
-            Err(fault) => {
-                tracing::warn!(%fault, "objects whose time is up cannot be removed");
-                return;
-            }
-        };
-        let journal = Journal::Store(Box::new(transaction), &self.parts.sealer);
-        let mut batch = Batch::new(journal, &self.parts.catalog, self.snapshot.clone(), now_ms);
-        batch.signed(VersionSource::Expiry, THE_CLOCK.into());
-        for path in expired {
-            if let Err(refusal) = batch.expire(&path) {
-                tracing::warn!(path, ?refusal, "an object whose time is up cannot be removed");
-            }
-        }
-        match batch.commit() {
-            Ok(Committed { applied: Some(applied), .. }) => self.publish(applied),
-            Ok(Committed { applied: None, .. }) => {}
-            Err(fault) => tracing::warn!(%fault, "objects whose time is up cannot be removed"),
-        }
-    }
-}
-
-/// What a batch came to.
-pub(super) struct Committed {
-    /// What it changed, if it changed anything.
-    pub(super) applied: Option<model::Applied>,
-    /// What etcd has to be asked for before any of it is true; nothing with the store.
-    pub(super) operations: Vec<Operation>,
-}
-
 /// The writes of one transaction so far.
-pub(super) struct Batch<'a> {
-    journal: Journal<'a>,
+pub(super) struct Batch<'a, J> {
+    pub(super) journal: J,
     catalog: &'a Catalog,
     snapshot: Snapshot,
-    /// What all writes so far changed, each object once, kinds in resolving order.
+    /// The changes of all writes so far, each object once, kinds in resolving order.
     differences: BTreeMap<Key, Difference>,
     faults: Vec<Fault>,
     now_ms: u64,
-    /// Whether anything was written at all.
+    /// Whether the batch has any write.
     dirty: bool,
 }
 
-impl<'a> Batch<'a> {
-    pub(super) fn new(
-        journal: Journal<'a>,
-        catalog: &'a Catalog,
-        snapshot: Snapshot,
-        now_ms: u64,
-    ) -> Batch<'a> {
+impl<'a, J: Journal> Batch<'a, J> {
+    pub(super) fn new(journal: J, catalog: &'a Catalog, snapshot: Snapshot, now_ms: u64) -> Batch<'a, J> {
         Batch {
             journal,
             catalog,
@@ -127,26 +39,11 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Makes the writes durable, with the store.
-    pub(super) fn commit(self) -> Result<Committed, StoreError> {
-        if !self.dirty {
-            return Ok(Committed { applied: None, operations: Vec::new() });
-        }
-        let operations = self.journal.commit()?;
+    /// The journal, to be made durable, and what that brings into force; none if nothing was written.
+    pub(super) fn finish(self) -> Option<(J, Applied)> {
         let diff = self.differences.into_values().collect();
-        let applied = model::Applied { snapshot: self.snapshot, diff, faults: self.faults };
-        Ok(Committed { applied: Some(applied), operations })
-    }
-
-    /// How many operations etcd will be asked for so far.
-    pub(super) fn planned(&self) -> usize {
-        self.journal.planned()
-    }
-
-    /// Says whose the writes are from here on.
-    fn signed(&mut self, source: VersionSource, by: Author) -> &mut Self {
-        self.journal.sign(Label { at_ms: self.now_ms, source, by });
-        self
+        let applied = Applied { snapshot: self.snapshot, diff, faults: self.faults };
+        self.dirty.then_some((self.journal, applied))
     }
 
     pub(super) fn write(&mut self, write: Write) -> Result<Done, Refused> {
@@ -176,7 +73,7 @@ impl<'a> Batch<'a> {
         self.store(key, body, Expect::Any, ttl_s)
     }
 
-    /// The id is a revision of its own, as wide as etcd users know it.
+    /// The id is a revision of its own, with twenty digits as in etcd.
     fn create(
         &mut self,
         kind: Kind,
@@ -250,8 +147,8 @@ impl<'a> Batch<'a> {
         Ok(Done::Deleted { key: key.clone(), revision })
     }
 
-    /// Removes an object whose time is up, whoever still refers to it.
-    fn expire(&mut self, path: &str) -> Result<(), Refused> {
+    /// Removes an expired object, even if other objects refer to it.
+    pub(super) fn expire(&mut self, path: &str) -> Result<(), Refused> {
         match stored_key::parse(path) {
             Some(key) => self.delete(&key, true).map(drop),
             None => {
@@ -262,7 +159,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// A consumer takes its credentials along.
+    /// The credentials of a consumer, which are removed with it.
     fn credentials_of(&self, key: &Key) -> Vec<Key> {
         if key.kind != Kind::Consumer {
             return Vec::new();
@@ -270,8 +167,8 @@ impl<'a> Batch<'a> {
         self.snapshot.dependents(key).into_iter().filter(|user| user.kind == Kind::Credential).collect()
     }
 
-    /// Adds what a write changed to what the batch changes.
-    fn take(&mut self, applied: model::Applied) {
+    /// Adds the changes of a write to those of the batch.
+    fn take(&mut self, applied: Applied) {
         self.snapshot = applied.snapshot;
         self.faults.extend(applied.faults);
         for difference in applied.diff {
@@ -297,8 +194,8 @@ fn indices(written: &Written) -> Indices {
     Indices { created: written.created_index, modified: written.modified_index }
 }
 
-/// A patched object carries its id as a text, whether the patch touched it or not; an id of another object stays, to
-/// be refused.
+/// Writes the object's own id into a patched object as a text, even if the patch did not touch it. An id of another
+/// object stays, so that the write is refused.
 fn settle_id(key: &Key, object: &mut Map<String, Value>) {
     let own = if key.kind == Kind::Secret { &*key.id } else { key.own_id() };
     let differs = match object.get("id") {
@@ -311,8 +208,3 @@ fn settle_id(key: &Key, object: &mut Map<String, Value>) {
         object.insert("id".to_owned(), own.into());
     }
 }
-
-/// Who removes objects whose time is up.
-const THE_CLOCK: &str = "weir";
-/// Objects removed in one sweep; the rest goes with the next.
-const MAX_SWEPT: usize = 10_000;

@@ -1,131 +1,304 @@
-//! etcd as the source: what the follower tells becomes the configuration in force. Writes come back by the same way, so
-//! that there is one order of changes. It refuses to know etcd's protocol.
+//! etcd as the source: updates of the follower become the configuration in force. Writes come back as updates too, so
+//! that there is one order of changes. It does not know etcd's protocol.
 
+mod history;
+mod journal;
 mod write;
 
 use std::panic::resume_unwind;
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use model::{Change, Policy, Written};
 
-use super::{Command, LoadError, Reconciler, Source};
+use super::source::{ClusterAccess, Source, SourceFacts, Wake};
+use super::versions::VersionList;
+use super::whole::{Differing, Terms, WholeRefused};
+use super::write::{Done, Refused};
+use super::{Flow, LoadError, Reconciler, Signed};
+use crate::plan::Plan;
 use crate::sealing::Medium;
 use crate::source::etcd::{Changed, EtcdSource, Stray, Update};
-use crate::source::store::{Record, StoreError};
+use crate::source::store::{Record, StoreError, Version};
 use crate::stored_key;
 use crate::view::EtcdState;
 
-impl Reconciler {
-    /// The first configuration: the copy on disk at once, then what etcd has, if it can be had soon.
-    pub(super) fn load_from_etcd(&mut self, commands: &SyncSender<Command>) -> Result<(), LoadError> {
-        let Source::Etcd(etcd) = &mut self.parts.source else { return Ok(()) };
-        let kept = etcd.kept.take().unwrap_or_default();
+impl Source for EtcdSource {
+    fn facts(&self) -> SourceFacts {
+        let identity = format!("etcd {}", self.space.prefix());
+        SourceFacts { identity, has_revisions: true, logs_faults: false }
+    }
+
+    fn cluster(&self) -> Option<ClusterAccess> {
+        let prefix = self.space.prefix().to_owned();
+        Some(ClusterAccess { etcd: self.etcd.clone(), prefix, runtime: self.handle() })
+    }
+
+    fn load(&mut self, reconciler: &mut Reconciler, wake: Wake) -> Result<(), LoadError> {
+        self.load_first(reconciler, wake)
+    }
+
+    fn tick(&mut self, _reconciler: &mut Reconciler) {
+        self.renew_copy();
+    }
+
+    fn take_updates(&mut self, reconciler: &mut Reconciler) {
+        while let Some(update) = self.updates.as_ref().and_then(|updates| updates.try_recv().ok()) {
+            self.take(reconciler, update);
+        }
+    }
+
+    /// Reads everything again, without waiting for it.
+    fn reload(&mut self, _reconciler: &mut Reconciler) -> Vec<String> {
+        self.follower.read_again();
+        Vec::new()
+    }
+
+    fn adopt(&mut self, _reconciler: &mut Reconciler) {
+        tracing::warn!("what etcd has is adopted, even if it is older");
+        self.follower.drop_floor();
+    }
+
+    fn refusal(&self) -> Refused {
+        Refused::ReadOnly(
+            "the configuration comes from etcd, which has other owners too: write objects, or a set with \
+             `weir apply`"
+                .to_owned(),
+        )
+    }
+
+    fn write(&mut self, reconciler: &mut Reconciler, writes: Vec<Signed>) -> Vec<Result<Done, Refused>> {
+        self.write_objects(reconciler, writes)
+    }
+
+    fn write_whole(
+        &mut self,
+        reconciler: &mut Reconciler,
+        differing: &[Differing],
+        terms: &Terms<'_>,
+    ) -> Result<(), WholeRefused> {
+        self.change_all(reconciler, differing, terms)
+    }
+
+    fn differences_to(
+        &mut self,
+        reconciler: &Reconciler,
+        version: u64,
+    ) -> Result<Vec<Differing>, WholeRefused> {
+        self.differences_at(reconciler, version)
+    }
+
+    fn versions(
+        &mut self,
+        reconciler: &Reconciler,
+        below: u64,
+        limit: usize,
+    ) -> Result<VersionList, WholeRefused> {
+        self.noted_versions(reconciler, below, limit)
+    }
+
+    fn version(&mut self, reconciler: &Reconciler, version: u64) -> Result<(Version, Plan), WholeRefused> {
+        self.noted_version(reconciler, version)
+    }
+
+    fn release(&mut self) {
+        self.last_good.close();
+    }
+
+    /// etcd is followed on, without a copy on disk.
+    fn give_away(&mut self) -> Flow {
+        self.last_good.give_away();
+        Flow::Continue
+    }
+}
+
+impl EtcdSource {
+    /// The first configuration: the copy on disk at once, then the data of etcd, if it answers within the time limit.
+    fn load_first(&mut self, reconciler: &mut Reconciler, wake: Wake) -> Result<(), LoadError> {
+        let kept = self.kept.take().unwrap_or_default();
         let has_kept = kept.revision > 0;
-        let patience = if has_kept { START_WITHIN_KEPT } else { etcd.start_timeout };
-        etcd.follow(teller(commands.clone()));
+        let patience = if has_kept { START_WITHIN_KEPT } else { self.start_timeout };
+        self.show_status(reconciler);
+        let (sender, updates) = sync_channel(MAX_UPDATES);
+        self.follow(teller(sender, wake));
         if has_kept {
             let count = kept.entries.len();
-            let (changes, _) = self.differing(kept.entries);
-            self.apply_first(changes, kept.revision);
+            let (changes, _) = reconciler.differing(Medium::Etcd, kept.entries);
+            reconciler.apply_first(changes, kept.revision);
             tracing::info!(revision = kept.revision, objects = count, "the copy of etcd's data on this disk");
         }
         let deadline = Instant::now() + patience;
         let mut reason = "it has not answered yet".to_owned();
         loop {
-            match self.inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(Command::Etcd(update)) => {
+            match updates.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(update) => {
                     let is_all = matches!(update, Update::All { .. });
                     if let Update::Lost(why) = &update {
                         reason.clone_from(why);
                     }
                     let is_down = matches!(update, Update::Lost(_) | Update::Behind { .. });
-                    self.take(update);
+                    self.take(reconciler, update);
                     if is_all || (is_down && has_kept) {
-                        return Ok(());
+                        break;
                     }
                 }
-                Ok(other) => self.deferred.push_back(other),
-                Err(RecvTimeoutError::Timeout) if has_kept => return Ok(()),
+                Err(RecvTimeoutError::Timeout) if has_kept => break,
                 Err(_) => return Err(LoadError::Etcd(reason)),
             }
         }
+        self.updates = Some(updates);
+        Ok(())
     }
 
-    /// Brings into force what the follower tells.
-    pub(super) fn take(&mut self, update: Update) {
+    /// Brings an update of the follower into force.
+    fn take(&mut self, reconciler: &mut Reconciler, update: Update) {
         match update {
             Update::All { revision, cluster_id, entries, strays } => {
-                self.take_all(revision, cluster_id, entries, strays);
+                self.take_all(reconciler, revision, cluster_id, entries, strays);
             }
-            Update::Changes { revision, changes } => self.take_changes(revision, changes),
-            Update::Following(_) => self.etcd_is(EtcdState::Following, None),
-            Update::Lost(reason) => self.etcd_is(EtcdState::Unreachable, Some(reason)),
+            Update::Changes { revision, changes } => self.take_changes(reconciler, revision, changes),
+            Update::Following(_) => self.etcd_is(reconciler, EtcdState::Following, None),
+            Update::Lost(reason) => self.etcd_is(reconciler, EtcdState::Unreachable, Some(reason)),
             Update::Behind { revision, cluster_id } => {
                 let reason = format!(
                     "etcd (cluster {cluster_id:x}) is at revision {revision}, this node has served {}: it keeps serving that \
                      until etcd is newer, or until it is told to adopt what etcd has",
-                    self.snapshot.revision()
+                    reconciler.snapshot.revision()
                 );
-                self.etcd_is(EtcdState::Behind, Some(reason));
+                self.etcd_is(reconciler, EtcdState::Behind, Some(reason));
             }
         }
     }
 
     fn take_all(
         &mut self,
+        reconciler: &mut Reconciler,
         revision: u64,
         cluster_id: u64,
         mut entries: Vec<(String, Record)>,
         mut strays: Vec<Stray>,
     ) {
-        strays.retain(|stray| match self.faulty_record(stray) {
+        strays.retain(|stray| match reconciler.faulty_record(stray) {
             Some(record) => {
                 entries.push((stray.path.clone(), record));
                 false
             }
             None => true,
         });
-        let (changes, unknown) = self.differing(entries.clone());
-        let is_first = self.snapshot.revision() == 0;
+        let (changes, unknown) = reconciler.differing(Medium::Etcd, entries.clone());
+        let is_first = reconciler.snapshot.revision() == 0;
         let concerns = !changes.is_empty() && !is_first;
-        let (snapshot, catalog) = (&self.snapshot, &self.parts.catalog);
-        let Source::Etcd(etcd) = &mut self.parts.source else { return };
-        let last_good = &mut etcd.last_good;
-        // Each takes a second or two with very many objects, and neither needs the other. Nothing is in force before
-        // both are done.
+        let (snapshot, catalog) = (&reconciler.snapshot, &reconciler.parts.catalog);
+        let last_good = &mut self.last_good;
+        // Each of the two takes a second or two with very many objects, so they run at the same time. The new data is
+        // in force only after both are done.
         let (kept, applied) = thread::scope(|scope| {
             let copying = scope.spawn(|| last_good.replace(revision, cluster_id, &entries));
             let applied = concerns.then(|| snapshot.apply(catalog, &changes, revision, Policy::Lenient));
             (copying.join().unwrap_or_else(|panic| resume_unwind(panic)), applied)
         });
-        etcd.note_copy(kept);
-        etcd.strays = strays.into_iter().map(|stray| (stray.path, stray.reason)).collect();
-        etcd.followed = revision;
-        etcd.status.revision = revision;
-        etcd.status.cluster_id = cluster_id;
-        etcd.is_now(EtcdState::Following, None);
+        self.note_copy(kept);
+        self.strays = strays.into_iter().map(|stray| (stray.path, stray.reason)).collect();
+        self.followed = revision;
+        self.status.revision = revision;
+        self.status.cluster_id = cluster_id;
+        self.is_now(EtcdState::Following, None);
+        self.show_status(reconciler);
         for path in unknown {
             self.stray(path, UNKNOWN_KIND.to_owned());
         }
-        self.tell_strays();
+        self.tell_strays(reconciler);
         if concerns || is_first {
             tracing::info!(revision, changes = changes.len(), "took over what etcd has");
         }
         match applied {
-            Some(applied) => self.publish(applied),
-            None if is_first => self.apply_first(changes, revision),
-            None => self.show(),
+            Some(applied) => reconciler.publish(applied),
+            None if is_first => reconciler.apply_first(changes, revision),
+            None => reconciler.show(),
         }
     }
 
-    /// In place of a key whose value cannot be read: a record that makes a faulty object, so that it keeps its last good form
+    fn take_changes(&mut self, reconciler: &mut Reconciler, revision: u64, mut changes: Vec<Changed>) {
+        for (_, change) in &mut changes {
+            if let Err(stray) = change
+                && let Some(record) = reconciler.faulty_record(stray)
+            {
+                *change = Ok(Some(record));
+            }
+        }
+        let stored =
+            changes.iter().filter_map(|(path, change)| Some((path.as_str(), change.as_ref().ok()?.as_ref())));
+        debug_assert!(revision >= self.followed, "what etcd tells arrives in order");
+        if !changes.is_empty() {
+            let kept = self.last_good.change(revision, stored);
+            self.note_copy(kept);
+        }
+        self.followed = self.followed.max(revision);
+        self.status.revision = self.followed;
+        self.show_status(reconciler);
+        let strays_before = self.strays.len();
+        let mut effective = Vec::with_capacity(changes.len());
+        for (path, change) in changes {
+            self.strays.remove(&path);
+            match (change, stored_key::parse(&path)) {
+                (Ok(Some(record)), Some(key)) => {
+                    effective.push(stored_key::change(&reconciler.parts.sealer, Medium::Etcd, key, record));
+                }
+                (Ok(None), Some(key)) => effective.push(Change { key, written: None }),
+                (Ok(Some(_)), None) => self.stray(path, UNKNOWN_KIND.to_owned()),
+                (Ok(None), None) => {}
+                (Err(stray), _) => self.stray(stray.path, stray.reason),
+            }
+        }
+        if self.strays.len() != strays_before {
+            self.tell_strays(reconciler);
+        }
+        if effective.is_empty() {
+            return;
+        }
+        let applied =
+            reconciler.snapshot.apply(&reconciler.parts.catalog, &effective, revision, Policy::Lenient);
+        reconciler.publish(applied);
+    }
+
+    fn etcd_is(&mut self, reconciler: &mut Reconciler, state: EtcdState, reason: Option<String>) {
+        self.is_now(state, reason);
+        self.show_status(reconciler);
+        reconciler.show();
+    }
+
+    fn stray(&mut self, path: String, reason: String) {
+        if self.strays.len() < MAX_STRAYS {
+            self.strays.insert(path, reason);
+        }
+    }
+
+    /// Hands the state of etcd to readers with what is shown next.
+    fn show_status(&self, reconciler: &mut Reconciler) {
+        reconciler.etcd = Some(self.status.clone());
+    }
+
+    /// Lets readers know of keys that hold no object.
+    fn tell_strays(&self, reconciler: &mut Reconciler) {
+        let stray = |(path, reason): (&String, &String)| format!("etcd's key {path} is skipped: {reason}");
+        let faults: Vec<String> = self.strays.iter().map(stray).collect();
+        for fault in faults.iter().filter(|fault| !reconciler.faults.contains(fault)) {
+            tracing::warn!("{fault}");
+        }
+        reconciler.faults = faults;
+        reconciler.show();
+    }
+}
+
+impl Reconciler {
+    /// In place of an unreadable value: a record that makes a faulty object, so that it keeps its last good form
     /// or is answered 503. None where the key is of no kind of object.
     fn faulty_record(&self, stray: &Stray) -> Option<Record> {
         let key = stored_key::parse(&stray.path)?;
         let text = Written::unreadable(&stray.reason);
-        // Its revisions are not known. Read again, it is the same object as before.
+        // Its revisions are not known. If it is read again unchanged, it counts as the same object.
         let before = self.written(&key);
         let is_known = before.is_some_and(|before| before.text == text);
         Some(Record {
@@ -135,104 +308,10 @@ impl Reconciler {
             expires_at_ms: None,
         })
     }
-
-    fn take_changes(&mut self, revision: u64, mut changes: Vec<Changed>) {
-        for (_, change) in &mut changes {
-            if let Err(stray) = change
-                && let Some(record) = self.faulty_record(stray)
-            {
-                *change = Ok(Some(record));
-            }
-        }
-        let Source::Etcd(etcd) = &mut self.parts.source else { return };
-        let stored =
-            changes.iter().filter_map(|(path, change)| Some((path.as_str(), change.as_ref().ok()?.as_ref())));
-        debug_assert!(revision >= etcd.followed, "what etcd tells arrives in order");
-        if !changes.is_empty() {
-            let kept = etcd.last_good.change(revision, stored);
-            etcd.note_copy(kept);
-        }
-        etcd.followed = etcd.followed.max(revision);
-        etcd.status.revision = etcd.followed;
-        let strays_before = etcd.strays.len();
-        let mut effective = Vec::with_capacity(changes.len());
-        for (path, change) in changes {
-            self.forget_stray(&path);
-            match (change, stored_key::parse(&path)) {
-                (Ok(Some(record)), Some(key)) => {
-                    effective.push(stored_key::change(&self.parts.sealer, Medium::Etcd, key, record));
-                }
-                (Ok(None), Some(key)) => effective.push(Change { key, written: None }),
-                (Ok(Some(_)), None) => self.stray(path, UNKNOWN_KIND.to_owned()),
-                (Ok(None), None) => {}
-                (Err(stray), _) => self.stray(stray.path, stray.reason),
-            }
-        }
-        if self.stray_count() != strays_before {
-            self.tell_strays();
-        }
-        if effective.is_empty() {
-            return;
-        }
-        let applied = self.snapshot.apply(&self.parts.catalog, &effective, revision, Policy::Lenient);
-        self.publish(applied);
-    }
-
-    /// Reads everything again from etcd, and adopts it even if it is older, where that is wanted.
-    pub(super) fn read_etcd_again(&mut self, adopt: bool) {
-        let Source::Etcd(etcd) = &self.parts.source else { return };
-        if adopt {
-            tracing::warn!("what etcd has is adopted, even if it is older");
-            etcd.follower.drop_floor();
-        } else {
-            etcd.follower.read_again();
-        }
-    }
-
-    fn etcd_is(&mut self, state: EtcdState, reason: Option<String>) {
-        let Source::Etcd(etcd) = &mut self.parts.source else { return };
-        etcd.is_now(state, reason);
-        self.show();
-    }
-
-    fn stray(&mut self, path: String, reason: String) {
-        let Source::Etcd(etcd) = &mut self.parts.source else { return };
-        if etcd.strays.len() < MAX_STRAYS {
-            etcd.strays.insert(path, reason);
-        }
-    }
-
-    fn forget_stray(&mut self, path: &str) {
-        if let Source::Etcd(etcd) = &mut self.parts.source {
-            etcd.strays.remove(path);
-        }
-    }
-
-    fn stray_count(&self) -> usize {
-        match &self.parts.source {
-            Source::Etcd(etcd) => etcd.strays.len(),
-            _ => 0,
-        }
-    }
-
-    /// Lets readers know of keys that hold no object.
-    fn tell_strays(&mut self) {
-        let Source::Etcd(etcd) = &self.parts.source else { return };
-        let faults: Vec<String> = etcd
-            .strays
-            .iter()
-            .map(|(path, reason)| format!("etcd's key {path} is skipped: {reason}"))
-            .collect();
-        for fault in faults.iter().filter(|fault| !self.faults.contains(fault)) {
-            tracing::warn!("{fault}");
-        }
-        self.faults = faults;
-        self.show();
-    }
 }
 
 impl EtcdSource {
-    /// Remembers whether the copy on disk could be written; serving does not depend on it.
+    /// Records whether the copy on disk could be written; requests are served either way.
     fn note_copy(&mut self, written: Result<(), StoreError>) {
         let fault = written.err().map(|fault| fault.to_string());
         if let Some(fault) = &fault
@@ -243,8 +322,8 @@ impl EtcdSource {
         self.status.copy_fault = fault;
     }
 
-    /// What happens by itself, each second: a copy that lacks changes is made anew from everything there is.
-    pub(super) fn tick(&mut self) {
+    /// Makes a copy that lacks changes anew from everything there is.
+    fn renew_copy(&mut self) {
         if self.last_good.lacks_changes() && self.copy_again_at.is_none_or(|at| Instant::now() >= at) {
             self.copy_again_at = Some(Instant::now() + COPY_AGAIN_AFTER);
             self.follower.read_again();
@@ -252,19 +331,22 @@ impl EtcdSource {
     }
 }
 
-/// Hands updates to the reconciling thread, waiting where its queue is full.
+/// Hands updates to the reconciling thread, waiting where their queue is full.
 fn teller(
-    commands: SyncSender<Command>,
+    updates: SyncSender<Update>,
+    wake: Wake,
 ) -> impl Fn(Update) -> std::pin::Pin<Box<dyn Future<Output = bool> + Send>> + Send + Sync + 'static {
-    move |update| {
-        let commands = commands.clone();
+    move |mut update| {
+        let (updates, wake) = (updates.clone(), Arc::clone(&wake));
         Box::pin(async move {
-            let mut command = Command::Etcd(update);
             loop {
-                match commands.try_send(command) {
-                    Ok(()) => return true,
+                match updates.try_send(update) {
+                    Ok(()) => {
+                        wake();
+                        return true;
+                    }
                     Err(TrySendError::Disconnected(_)) => return false,
-                    Err(TrySendError::Full(back)) => command = back,
+                    Err(TrySendError::Full(back)) => update = back,
                 }
                 tokio::time::sleep(FULL_PAUSE).await;
             }
@@ -272,13 +354,15 @@ fn teller(
     }
 }
 
-/// Why a key of no known kind is skipped.
+/// The reason why a key of no known kind is skipped.
 const UNKNOWN_KIND: &str = "it is no object that this version knows";
-/// How long a start waits for etcd, where its disk has what was served before.
+/// Longest wait for etcd at a start, where the disk has a copy.
 const START_WITHIN_KEPT: Duration = Duration::from_secs(10);
-/// How often everything is read again for a copy that the disk did not take.
+/// Time between two attempts to write a copy that the disk did not take.
 const COPY_AGAIN_AFTER: Duration = Duration::from_secs(5);
-/// Between two tries to get into a full queue.
+/// Updates that wait for the reconciling thread; behind them the follower waits, and etcd keeps what it has to tell.
+const MAX_UPDATES: usize = 256;
+/// Pause between two attempts to send into a full queue.
 const FULL_PAUSE: Duration = Duration::from_millis(2);
-/// Keys that hold no object and are remembered; the first of thousands say what the others would.
+/// Limit of remembered keys that hold no object. The first thousand usually show the cause.
 const MAX_STRAYS: usize = 1000;

@@ -1,36 +1,77 @@
-//! Taking over a changed file: what differs from the configuration in force is applied, what does not is left alone.
-//! It refuses to know the file's format.
+//! Taking over a changed file: the objects that differ from the configuration in force are applied, the others stay. It
+//! does not know the file's format.
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use model::{Change, Fault, Key, Kind, Policy, Snapshot, Written};
 
-use super::{Reconciler, Refused, Source};
-use crate::source::file::{Document, FileFault};
+use super::source::{Source, SourceFacts, Wake};
+use super::{ControlLoop, LoadError, Reconciler, Refused};
+use crate::source::file::{Document, FileFault, FileSource};
 
-impl Reconciler {
-    /// Reads the file and applies it; gives back every fault, each as one line. With the store there is no
-    /// file; etcd is read again.
-    pub(super) fn reload(&mut self) -> Vec<String> {
-        self.read_etcd_again(false);
-        let Source::File { file, strict } = &mut self.parts.source else { return Vec::new() };
-        let strict = *strict;
-        let faults = match file.read() {
-            Ok(document) => self.take_over(&document, strict),
+/// A declarative file; the Admin API only reads.
+pub(crate) struct DeclarativeFile {
+    file: FileSource,
+    /// A file with any fault changes nothing.
+    strict: bool,
+}
+
+impl DeclarativeFile {
+    pub(crate) fn new(file: FileSource, strict: bool) -> DeclarativeFile {
+        DeclarativeFile { file, strict }
+    }
+}
+
+impl Source for DeclarativeFile {
+    fn facts(&self) -> SourceFacts {
+        let path = self.file.path();
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        SourceFacts { identity: format!("file {}", path.display()), has_revisions: false, logs_faults: true }
+    }
+
+    fn load(&mut self, reconciler: &mut Reconciler, _wake: Wake) -> Result<(), LoadError> {
+        let faults = self.reload(reconciler);
+        // A file that cannot be taken over has no last good form yet: nothing would be served in its name.
+        if reconciler.snapshot.revision() == 0 || (self.strict && !faults.is_empty()) {
+            return Err(LoadError::File(faults.join("\n")));
+        }
+        Ok(())
+    }
+
+    fn tick(&mut self, reconciler: &mut Reconciler) {
+        if self.file.changed() {
+            self.reload(reconciler);
+        }
+    }
+
+    /// Reads the file and applies it.
+    fn reload(&mut self, reconciler: &mut Reconciler) -> Vec<String> {
+        let faults = match self.file.read() {
+            Ok(document) => reconciler.take_over(self.file.path(), &document, self.strict),
             Err(faults) => lines(faults),
         };
-        // What was wrong before and still is was told before.
-        let known: HashSet<&String> = self.faults.iter().collect();
+        // Faults that are not new were logged before.
+        let known: HashSet<&String> = reconciler.faults.iter().collect();
         for fault in faults.iter().filter(|fault| !known.contains(fault)) {
             tracing::error!("{fault}");
         }
-        self.faults.clone_from(&faults);
-        self.show();
+        reconciler.faults.clone_from(&faults);
+        reconciler.show();
         faults
     }
 
-    fn take_over(&mut self, document: &Document, strict: bool) -> Vec<String> {
+    fn refusal(&self) -> Refused {
+        Refused::ReadOnly(format!(
+            "the configuration comes from the file {}; change it there, it is read again at once",
+            self.file.path().display()
+        ))
+    }
+}
+
+impl Reconciler {
+    fn take_over(&mut self, path: &Path, document: &Document, strict: bool) -> Vec<String> {
         if strict && !document.faults.is_empty() {
             return lines(document.faults.clone());
         }
@@ -39,13 +80,13 @@ impl Reconciler {
         let changes = self.changes(document, revision);
         let policy = if strict { Policy::Strict } else { Policy::Lenient };
         if !strict && self.snapshot.revision() == 0 {
-            self.announce(revision, changes.len());
+            announce(path, revision, changes.len());
             self.apply_first(changes.clone(), revision);
             warn(document, &self.snapshot, &changes);
             return Self::faults_of(document, &self.snapshot.faults());
         }
         let applied = self.snapshot.apply(&self.parts.catalog, &changes, revision, policy);
-        // Objects that were faulty before and are the same now are not among the applied ones.
+        // Objects that were faulty before and are unchanged are not among the applied ones.
         let all = if strict { applied.faults.clone() } else { applied.snapshot.faults() };
         let faults = Self::faults_of(document, &all);
         let refused = strict && !faults.is_empty();
@@ -53,7 +94,7 @@ impl Reconciler {
             warn(document, &applied.snapshot, &changes);
         }
         if !refused && (!changes.is_empty() || self.snapshot.revision() == 0) {
-            self.announce(revision, changes.len());
+            announce(path, revision, changes.len());
             self.publish(applied);
         }
         faults
@@ -62,71 +103,59 @@ impl Reconciler {
     /// The faults of the file and of its objects, each as a line, in the file's order.
     fn faults_of(document: &Document, of_objects: &[Fault]) -> Vec<String> {
         let mut faults = document.faults.clone();
-        // Objects that are kept although the file no longer tells them apart have their faults reported already.
+        // An object that is kept although the file has no item for it is not in the document; its fault is already
+        // among the document's faults.
         faults.extend(of_objects.iter().filter_map(|fault| document.place(fault)));
         faults.sort_by_key(|fault| fault.line);
-        // Of an item that is no object of its own, the file and its closed form tell the same.
+        // An item with a stand-in is reported twice with the same text: by the file and by the stand-in.
         faults.dedup();
         lines(faults)
     }
 
-    /// The objects that are new or differ, and those that are gone.
+    /// The objects that are new or differ, and those that are removed.
     fn changes(&self, document: &Document, revision: u64) -> Vec<Change> {
         let mut changes = Vec::new();
         let mut present: HashSet<&Key> = HashSet::with_capacity(document.objects.len());
-        for object in document.objects.iter().chain(&document.stand_ins) {
-            present.insert(&object.key);
-            let before = self.written(&object.key);
-            if before.is_none_or(|before| before.text != object.text) {
+        let of_file = document.objects.iter().chain(&document.stand_ins);
+        let of_file = of_file.map(|object| (&object.key, &object.text));
+        for (key, text) in of_file.chain(self.parts.beside_file.iter().map(|(key, text)| (key, text))) {
+            if !present.insert(key) {
+                continue;
+            }
+            let before = self.written(key);
+            if before.is_none_or(|before| before.text != *text) {
                 let written = Written {
-                    key: object.key.clone(),
-                    text: Arc::clone(&object.text),
+                    key: key.clone(),
+                    text: Arc::clone(text),
                     created_index: before.map_or(revision, |before| before.created_index),
                     modified_index: revision,
                 };
-                changes.push(Change { key: object.key.clone(), written: Some(written) });
+                changes.push(Change { key: key.clone(), written: Some(written) });
             }
         }
         let good = Kind::ALL.into_iter().flat_map(|kind| self.snapshot.iter(kind)).map(|object| object.key());
         let faulty = self.snapshot.faulty().map(|faulty| &faulty.written.key);
         let gone: HashSet<&Key> = good.chain(faulty).filter(|key| !present.contains(key)).collect();
-        // Where an item could not be told from the others, an object that seems gone may be that item.
+        // If an item has no usable key, an object that seems to be removed may be that item.
         let gone = gone.into_iter().filter(|key| !document.unclear.contains(&key.kind));
         changes.extend(gone.map(|key| Change { key: key.clone(), written: None }));
         changes
     }
+}
 
-    /// Why writes are refused: who may change the configuration instead.
-    pub(super) fn read_only(&self) -> Refused {
-        match &self.parts.source {
-            Source::File { file, .. } => Refused::ReadOnly(format!(
-                "the configuration comes from the file {}; change it there, it is read again at once",
-                file.path().display()
-            )),
-            Source::Etcd(_) => Refused::ReadOnly(
-                "the configuration comes from etcd, which has other owners too: write objects, or a set with \
-                 `weir apply`"
-                    .to_owned(),
-            ),
-            Source::Store(_) => Refused::Store("the store takes no writes".to_owned()),
-        }
-    }
-
-    pub(super) fn written(&self, key: &Key) -> Option<&Written> {
-        match self.snapshot.faulty_at(key) {
-            Some(faulty) => Some(&faulty.written),
-            None => self.snapshot.get(key).map(|object| &object.written),
-        }
-    }
-
-    fn announce(&self, revision: u64, changes: usize) {
-        let Source::File { file, .. } = &self.parts.source else { return };
-        let path = file.path().display();
-        tracing::info!(%path, revision, changes, "took over the resource file");
+impl ControlLoop {
+    /// Brings the objects that are kept beside the file into force, in place of those before. Other sources ignore them.
+    pub(crate) fn set_beside_file(&mut self, objects: Vec<(Key, Arc<str>)>) {
+        self.reconciler.parts.beside_file = objects;
+        self.source.reload(&mut self.reconciler);
     }
 }
 
-/// Logs what has no effect in the objects that are new or differ.
+fn announce(path: &Path, revision: u64, changes: usize) {
+    tracing::info!(path = %path.display(), revision, changes, "took over the resource file");
+}
+
+/// Logs the parts without effect in objects that are new or differ.
 fn warn(document: &Document, snapshot: &Snapshot, changes: &[Change]) {
     let lines = changes.iter().flat_map(|change| {
         let warnings = snapshot.warnings_at(&change.key).iter();
@@ -137,7 +166,7 @@ fn warn(document: &Document, snapshot: &Snapshot, changes: &[Change]) {
     }
 }
 
-/// Warnings logged for one version of a file; `weir check` shows all.
+/// Limit of logged warnings for one version of a file; `weir check` shows all.
 const MAX_WARNING_LINES: usize = 100;
 
 fn lines(faults: Vec<FileFault>) -> Vec<String> {

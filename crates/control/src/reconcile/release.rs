@@ -1,25 +1,26 @@
-//! Lending the source to another process: the thread lets go of the store, waits for a verdict, and either ends or takes
-//! the store back with whatever was written meanwhile. Writes wait as long. It refuses to know why.
+//! Releasing the source to another process: the thread closes the store, waits for a verdict, and then either ends or
+//! opens the store again with the writes of the other process. Writes wait in the meantime. It does not know the
+//! reason.
 
 use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
-use model::{Change, Key, Kind, Policy};
+use model::{Change, Key, Kind};
 
 use tokio::sync::watch;
 
-use super::{Command, Configs, Flow, Reconcile, Reconciler, Source};
+use super::{Command, ControlLoop, Flow, Reconcile, Reconciler};
 use crate::sealing::Medium;
 use crate::serve::Busy;
-use crate::source::store::{Record, StoreError};
+use crate::source::store::Record;
 use crate::stored_key;
 
-/// The way to the source, for somebody who has it taken over.
+/// Releases the source so that another process can take it over.
 #[derive(Debug, Clone)]
 pub struct HandOver {
     reconcile: Reconcile,
-    /// Whether the Admin API accepts nobody for the time being.
+    /// Whether the Admin API does not accept connections for now.
     admin_paused: watch::Sender<bool>,
     admin_busy: Busy,
 }
@@ -29,19 +30,19 @@ impl HandOver {
         HandOver { reconcile, admin_paused, admin_busy: Busy::default() }
     }
 
-    /// Lets the requests that the Admin API has accepted be answered first.
+    /// Makes [`HandOver::release`] wait first for the requests that the Admin API has accepted.
     pub(crate) fn after(self, admin_busy: Busy) -> HandOver {
         HandOver { admin_busy, ..self }
     }
 
-    /// Finishes the writes that wait and lets go of the store; none if that has not happened by the deadline. Who
-    /// connects to the Admin API from now on waits in the kernel's queue for whoever accepts next.
+    /// Finishes the writes that wait and closes the store; none if that has not happened by the deadline. New
+    /// connections to the Admin API wait in the kernel's queue until a process accepts again.
     pub fn release(&self, deadline: Option<Instant>) -> Option<Released> {
         let (released, is_released) = sync_channel(1);
         let (verdict, decided) = sync_channel(1);
         self.admin_paused.send_replace(true);
-        // A write on a connection that was accepted a moment ago would queue behind the release and be refused.
-        // One that waits for the process before this one is answered when that is over.
+        // A write on a connection that was accepted just before would queue behind the release and be refused. A write
+        // that waits at the gate is answered when the older process has ended its requests.
         let began = Instant::now();
         while (self.admin_busy.count() > 0 && began.elapsed() < ANSWERS_WITHIN)
             || (self.reconcile.gate().is_wanted() && began.elapsed() < GATE_OPENS_WITHIN)
@@ -70,7 +71,7 @@ impl HandOver {
     }
 }
 
-/// A source that nobody holds. When it is dropped, it is taken back.
+/// A source that no process holds. When it is dropped, this process opens it again.
 #[derive(Debug)]
 pub struct Released {
     verdict: SyncSender<ForGood>,
@@ -79,10 +80,10 @@ pub struct Released {
 }
 
 impl Released {
-    /// Another process holds the source now: the thread here writes nothing any more.
+    /// Tells the thread that another process holds the source now; the thread writes nothing afterwards.
     pub fn for_good(mut self) {
         self.given_away = true;
-        // A thread that is gone needs no telling.
+        // The thread may have ended, so a failed send is ignored.
         let _ = self.verdict.send(ForGood);
     }
 }
@@ -98,74 +99,36 @@ impl Drop for Released {
 #[derive(Debug)]
 pub(super) struct ForGood;
 
-/// What the thread is asked.
+/// The command to the thread.
 #[derive(Debug)]
 pub(super) struct Release {
     released: SyncSender<()>,
     decided: Receiver<ForGood>,
 }
 
-impl Reconciler {
-    /// Lets go of the source until it is known who has it.
+impl ControlLoop {
+    /// Releases the source until the verdict is known.
     pub(super) fn release(&mut self, release: &Release) -> Flow {
-        match &mut self.parts.source {
-            Source::Store(store) => {
-                store.close();
-                self.behind = true;
-            }
-            Source::Etcd(etcd) => etcd.last_good.close(),
-            Source::File { .. } => {}
-        }
-        // Who asked may have given up; then the verdict is there already.
+        self.source.release();
+        // The caller may have given up; its verdict has then already arrived.
         let _ = release.released.send(());
         if release.decided.recv().is_ok() {
-            return self.give_away();
+            return self.source.give_away();
         }
-        if let Err(fault) = self.catch_up() {
+        if let Err(fault) = self.source.catch_up(&mut self.reconciler) {
             tracing::error!(%fault, "the store cannot be taken back; it is tried again");
         }
         Flow::Continue
     }
+}
 
-    /// Leaves the source to another process. A file or etcd is followed on, for the requests on kept connections; the store
-    /// cannot be, since one process at a time can open it.
-    fn give_away(&mut self) -> Flow {
-        match &mut self.parts.source {
-            Source::Store(_) => Flow::Stop,
-            Source::Etcd(etcd) => {
-                etcd.last_good.give_away();
-                Flow::Continue
-            }
-            Source::File { .. } => Flow::Continue,
-        }
-    }
-
-    /// Takes the store back, if it was lent, and brings into force what was written meanwhile.
-    pub(super) fn catch_up(&mut self) -> Result<(), StoreError> {
-        let Source::Store(store) = &mut self.parts.source else { return Ok(()) };
-        if !self.behind {
-            return Ok(());
-        }
-        store.reopen()?;
-        let configs = Configs::load(store)?;
-        if configs != self.configs {
-            self.configs = configs;
-        }
-        let revision = store.revision();
-        if revision != self.snapshot.revision() {
-            let records = store.load()?;
-            // What is no object was told of at the start.
-            let (changes, _) = self.differing(records);
-            let applied = self.snapshot.apply(&self.parts.catalog, &changes, revision, Policy::Lenient);
-            self.publish(applied);
-        }
-        self.behind = false;
-        self.show();
-        Ok(())
-    }
-
-    /// What has to change for the snapshot to hold `entries` and nothing else, and the paths that are no objects.
-    pub(super) fn differing(&self, entries: Vec<(String, Record)>) -> (Vec<Change>, Vec<String>) {
+impl Reconciler {
+    /// The changes that make the snapshot hold `entries` of `medium` and nothing else, and the paths that are no objects.
+    pub(super) fn differing(
+        &self,
+        medium: Medium,
+        entries: Vec<(String, Record)>,
+    ) -> (Vec<Change>, Vec<String>) {
         let mut gone: HashSet<Key> = Kind::ALL
             .into_iter()
             .flat_map(|kind| self.snapshot.iter(kind))
@@ -173,7 +136,6 @@ impl Reconciler {
             .chain(self.snapshot.faulty().map(|faulty| faulty.written.key.clone()))
             .collect();
         let (mut changes, mut unknown) = (Vec::new(), Vec::new());
-        let medium = if matches!(self.parts.source, Source::Etcd(_)) { Medium::Etcd } else { Medium::Store };
         for (path, record) in entries {
             let Some(key) = stored_key::parse(&path) else {
                 unknown.push(path);
@@ -190,10 +152,10 @@ impl Reconciler {
     }
 }
 
-/// How long connections that the Admin API has just accepted may take to be answered before the source is let go of. A
-/// client that connects and sends nothing must not hold up an upgrade.
+/// Longest wait for the answers on connections that the Admin API has just accepted, before the source is released. It
+/// is short, so that a client that connects and sends nothing does not delay an upgrade.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
-/// How long a write may wait for the process that this one has replaced; the gate is opened sooner than that.
+/// Longest wait for writes that wait at the gate; the gate is opened sooner than that.
 const GATE_OPENS_WITHIN: Duration = Duration::from_secs(6);
-/// Between two tries to get into a full queue, and between two looks whether answers were given.
+/// Pause between two attempts to send into a full queue, and between two checks whether the answers were sent.
 const FULL_PAUSE: Duration = Duration::from_millis(5);

@@ -1,5 +1,5 @@
-//! What the reconciling thread promises: order, one transaction for many, expiry, and files that are taken over as far
-//! as they are good.
+//! The reconciling thread: order, one transaction for many writes, expiry, and files of which only the good part is
+//! taken over.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ fn writes_are_published_again_after_restart() {
 }
 
 #[test]
-fn what_the_store_holds_is_byte_for_byte_what_is_read() {
+fn stored_text_is_read_byte_for_byte() {
     let directory = tempfile::tempdir().unwrap();
     let rig = Rig::store(directory.path());
     let (_, written) = rig.ask(
@@ -68,7 +68,7 @@ fn admin_write_is_checked_once() {
 }
 
 #[test]
-fn many_writers_each_get_a_revision_of_their_own() {
+fn concurrent_writes_get_distinct_revisions() {
     let directory = tempfile::tempdir().unwrap();
     let rig = Rig::store(directory.path());
     const WRITERS: usize = 8;
@@ -96,14 +96,16 @@ fn many_writers_each_get_a_revision_of_their_own() {
 }
 
 #[test]
-fn objects_end_when_their_time_is_up() {
+fn objects_are_removed_when_they_expire() {
     let directory = tempfile::tempdir().unwrap();
-    let mut reconciler = super::Reconciler {
+    let source = crate::testing::embedded(Store::open(directory.path()).unwrap());
+    let reconciler = super::Reconciler {
+        facts: source.facts(),
         parts: super::Parts {
-            source: super::Source::Store(crate::source::store::Store::open(directory.path()).unwrap()),
             catalog: crate::testing::catalog(),
             publisher: Box::new(crate::testing::Recorder::default()),
             clock: std::sync::Arc::new(crate::testing::HandClock::default()),
+            beside_file: Vec::new(),
             view: crate::view::SharedView::default(),
             sealer: crate::testing::sealer(&[]),
             secrets: crate::testing::secrets(),
@@ -117,39 +119,39 @@ fn objects_end_when_their_time_is_up() {
         compile_faults: Vec::new(),
         reference_faults: Vec::new(),
         told: super::told::Told::default(),
-        behind: false,
         secrets_awaited: true,
-        inbox: std::sync::mpsc::sync_channel(1).1,
-        deferred: std::collections::VecDeque::new(),
         configs: std::sync::Arc::default(),
+        changed: None,
+        etcd: None,
     };
+    let inbox = std::sync::mpsc::sync_channel(1).1;
+    let mut control = super::ControlLoop { source, reconciler, inbox };
     let clock = std::sync::Arc::new(crate::testing::HandClock::default());
-    reconciler.parts.clock = std::sync::Arc::clone(&clock) as std::sync::Arc<dyn crate::clock::Clock>;
+    control.reconciler.parts.clock = std::sync::Arc::clone(&clock) as std::sync::Arc<dyn crate::clock::Clock>;
     let put = |id: &str, ttl_s| {
         let key = model::Key::new(model::Kind::Upstream, id).unwrap();
         let body = upstream().as_object().unwrap().clone();
         (super::Write::Put { key, body, ttl_s }, super::Author::from("somebody"))
     };
-    let results = reconciler.write(vec![put("short", Some(1.5)), put("long", Some(10.0)), put("kept", None)]);
+    let results = control.write(vec![put("short", Some(1.5)), put("long", Some(10.0)), put("kept", None)]);
     assert!(results.iter().all(Result::is_ok), "{results:?}");
-    let ids = |reconciler: &super::Reconciler| -> Vec<String> {
-        let view = reconciler.parts.view.load();
+    let ids = |control: &super::ControlLoop| -> Vec<String> {
+        let view = control.reconciler.parts.view.load();
         view.all_written(model::Kind::Upstream).iter().map(|written| written.key.id.to_string()).collect()
     };
-    let revision = |reconciler: &super::Reconciler| reconciler.parts.view.load().revision();
+    let revision = |control: &super::ControlLoop| control.reconciler.parts.view.load().revision();
     clock.advance(1499);
-    reconciler.tick();
-    assert_eq!(ids(&reconciler), ["kept", "long", "short"]);
+    control.tick();
+    assert_eq!(ids(&control), ["kept", "long", "short"]);
     clock.advance(1);
-    reconciler.tick();
-    assert_eq!((ids(&reconciler), revision(&reconciler)), (vec!["kept".to_owned(), "long".to_owned()], 4));
-    // A write without a time takes the time away.
-    assert!(reconciler.write(vec![put("long", None)])[0].is_ok());
+    control.tick();
+    assert_eq!((ids(&control), revision(&control)), (vec!["kept".to_owned(), "long".to_owned()], 4));
+    // A write without a time to live removes the expiry.
+    assert!(control.write(vec![put("long", None)])[0].is_ok());
     clock.advance(1_000_000);
-    reconciler.tick();
-    assert_eq!((ids(&reconciler), revision(&reconciler)), (vec!["kept".to_owned(), "long".to_owned()], 5));
-    let super::Source::Store(store) = &reconciler.parts.source else { panic!("it is a store") };
-    let kept = store.versions(u64::MAX, 2).unwrap();
+    control.tick();
+    assert_eq!((ids(&control), revision(&control)), (vec!["kept".to_owned(), "long".to_owned()], 5));
+    let kept = control.versions(u64::MAX, 2).unwrap().versions;
     let by: Vec<_> = kept.iter().map(|version| (version.label.source, &*version.label.by)).collect();
     use crate::source::store::VersionSource;
     assert_eq!(by, [(VersionSource::Admin, "somebody"), (VersionSource::Expiry, "weir")]);
@@ -169,19 +171,22 @@ impl super::Publisher for Clumsy {
 }
 
 #[test]
-fn what_cannot_be_compiled_is_told_and_ends_nothing() {
+fn compile_fault_is_reported_and_thread_goes_on() {
     let directory = tempfile::tempdir().unwrap();
     let view = crate::view::SharedView::default();
-    let (reconcile, thread) = super::Reconcile::start(super::Parts {
-        source: super::Source::Store(crate::source::store::Store::open(directory.path()).unwrap()),
-        catalog: crate::testing::catalog(),
-        publisher: Box::new(Clumsy),
-        clock: std::sync::Arc::new(crate::testing::HandClock::default()),
-        view: view.clone(),
-        sealer: crate::testing::sealer(&[]),
-        secrets: crate::testing::secrets(),
-        data: None,
-    })
+    let (reconcile, thread) = super::Reconcile::start(
+        crate::testing::embedded(Store::open(directory.path()).unwrap()),
+        super::Parts {
+            catalog: crate::testing::catalog(),
+            publisher: Box::new(Clumsy),
+            clock: std::sync::Arc::new(crate::testing::HandClock::default()),
+            beside_file: Vec::new(),
+            view: view.clone(),
+            sealer: crate::testing::sealer(&[]),
+            secrets: crate::testing::secrets(),
+            data: None,
+        },
+    )
     .unwrap();
     for revision in 1..=3 {
         let put = super::Write::Put {
@@ -202,7 +207,7 @@ fn what_cannot_be_compiled_is_told_and_ends_nothing() {
     thread.join().unwrap();
 }
 
-/// A file that is written anew and reloaded, step by step.
+/// A file that is rewritten and reloaded, step by step.
 struct File {
     directory: tempfile::TempDir,
     rig: Option<Rig>,
@@ -218,7 +223,7 @@ impl File {
         self.directory.path().join("weir.yaml")
     }
 
-    /// Takes over `text`; expects these faults (parts of them) and then these uris in force.
+    /// Takes over `text`; expects these faults (parts of them) and then these URIs in force.
     #[track_caller]
     fn check(&mut self, text: &str, faults: &[&str], uris: &[&str]) {
         std::fs::write(self.path(), text).unwrap();
@@ -254,7 +259,7 @@ impl File {
 const GOOD: &str = "routes:\n- {id: a, uri: /a, upstream: {nodes: {\"h:1\": 1}, type: roundrobin}}\n";
 
 #[test]
-fn a_file_applies_as_far_as_it_is_good() {
+fn good_objects_of_a_faulty_file_apply() {
     let mut file = File::new(false);
     file.check(GOOD, &[], &["/a"]);
     file.check("routes: [", &["weir.yaml:1: "], &["/a"]);
@@ -273,7 +278,7 @@ fn a_file_applies_as_far_as_it_is_good() {
 }
 
 #[test]
-fn an_unchanged_object_keeps_its_revision() {
+fn unchanged_object_keeps_its_revision() {
     let mut file = File::new(false);
     file.check(GOOD, &[], &["/a"]);
     file.check(&format!("# a comment\n{GOOD}"), &[], &["/a"]);
@@ -294,7 +299,7 @@ fn an_unchanged_object_keeps_its_revision() {
 }
 
 #[test]
-fn a_strict_file_applies_whole_or_not_at_all() {
+fn strict_file_applies_whole_or_not_at_all() {
     let mut file = File::new(true);
     file.check(GOOD, &[], &["/a"]);
     let half = format!("{}- {{id: b, uri: /b, upstream_id: none}}\n", GOOD.replace("/a", "/other"));
@@ -304,7 +309,7 @@ fn a_strict_file_applies_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_file_that_cannot_be_taken_over_does_not_start() {
+fn unusable_file_prevents_the_start() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("weir.yaml");
     let check = |text: Option<&str>, strict: bool, expected: Option<&str>| {
@@ -342,7 +347,7 @@ fn admin_api_reads_file_source_but_refuses_writes() {
 }
 
 #[test]
-fn a_check_finds_what_a_start_would() {
+fn check_finds_the_faults_of_a_start() {
     let directory = tempfile::tempdir().unwrap();
     let check = |text: &str, faults: &[&str]| {
         let path: &Path = &directory.path().join("weir.yaml");
@@ -380,7 +385,7 @@ fn returned_store_has_writes_made_meanwhile() {
     assert_eq!(other.json("PUT", "/apisix/admin/upstreams/new", &upstream()).0, 201);
     assert_eq!(other.json("DELETE", "/apisix/admin/upstreams/removed", &Value::Null).0, 200);
     std::thread::scope(|scope| {
-        // A write that comes meanwhile waits, and is done on top of what the other one did.
+        // A write that arrives in the meantime waits, and is done on top of the changes of the other process.
         let waiting = scope.spawn(|| rig.json("PUT", "/apisix/admin/upstreams/late", &upstream()).0);
         drop(other);
         drop(released);
@@ -419,7 +424,7 @@ fn secrets_are_encrypted_in_the_store_only() {
         (status, body["value"]["plugins"]["auth"]["key"].clone())
     };
     let consumer = |name: &str, key: &str| json!({"username": name, "plugins": {"auth": {"key": key}}});
-    // Written before there was a keyring; one of them looks sealed.
+    // Written before there was a keyring; one of them looks encrypted.
     let before = Rig::store(directory.path());
     for (name, key) in [("old", "old-s3cr3t"), ("like", "AAECAwQFBgcICQoLDA0ODw==")] {
         assert_eq!(before.json("PUT", "/apisix/admin/consumers", &consumer(name, key)).0, 201);
@@ -437,14 +442,15 @@ fn secrets_are_encrypted_in_the_store_only() {
     assert!(text_of(&stored, "consumers/old").contains("old-s3cr3t"));
     assert!(!text_of(&stored, "consumers/new").contains("new-s3cr3t"));
 
-    // A new key in front; the old one still opens.
+    // A new key in front; the old one still decrypts.
     let rig = Rig::sealed_store(directory.path(), &["0123456789abcdef0123456789abcdef", "edd1c9f0985e76a2"]);
     assert_eq!(key(&rig, "new"), (200, json!("new-s3cr3t")));
     assert_eq!(rig.json("PUT", "/apisix/admin/consumers", &consumer("old", "old-s3cr3t")).0, 200);
     drop(rig);
     assert!(!text_of(&records(), "consumers/old").contains("old-s3cr3t"));
 
-    // Without the right key the object is a faulty one: not in force, told why, to be written anew.
+    // Without the right key the object is faulty: it is not in force, the reason is reported, and it can be written
+    // again.
     let rig = Rig::sealed_store(directory.path(), &["edd1c9f0985e76a2"]);
     let view = rig.view.load();
     let faults: Vec<String> = view.snapshot.faults().iter().map(ToString::to_string).collect();

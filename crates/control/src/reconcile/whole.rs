@@ -1,5 +1,5 @@
-//! Many objects changed as one: what a whole set would change, and changing it, all of it or nothing, in one revision.
-//! It refuses to know where the set comes from and who is told.
+//! Many objects changed as one: the changes of a whole set, and making them, all or none, in one revision. It knows
+//! neither the origin of the set nor the receiver of the answer.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,80 +8,77 @@ use model::{Applied, Catalog, Change, Fault, Key, Kind, Policy, Written};
 use serde_json::Value;
 
 use super::write::{Author, Refused, set_times};
-use super::{Reconciler, Source};
+use super::{ControlLoop, Reconciler};
 use crate::plan::{self, Plan};
-use crate::sealing::{Medium, Sealer};
-use crate::source::etcd::{EtcdError, EtcdSource, Expected, Operation, Place};
 use crate::source::file::Document;
-use crate::source::store::{Expect, Label, StoreError, Transaction, VersionSource};
-use crate::stored_key;
+use crate::source::store::{StoreError, VersionSource};
 use crate::view::View;
 
-/// Objects that are to be there.
+/// The objects that are to exist afterwards.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Set {
     /// Their keys and texts, each key once.
     pub(crate) objects: Vec<(Key, Arc<str>)>,
-    /// The kinds of which whatever is not among them goes.
+    /// The kinds that the set lists completely: other objects of these kinds are removed.
     pub(crate) complete: Vec<Kind>,
 }
 
-/// What is wanted.
+/// The wanted state.
 #[derive(Debug, Clone)]
 pub(crate) enum Wanted {
     /// These objects.
     Set(Set),
-    /// What was there at a revision.
+    /// The objects at an older revision.
     Version(u64),
 }
 
 /// A whole set to be brought into force.
 #[derive(Debug, Clone)]
 pub(crate) struct Order {
-    /// What is wanted.
+    /// The wanted state.
     pub(crate) wanted: Wanted,
-    /// Only if this revision is the one in force.
+    /// The revision that must be in force; none: any.
     pub(crate) expect: Option<u64>,
-    /// Also what is faulty: it keeps its last good form, or stays out.
+    /// Also applies faulty objects: each keeps its last good form, or stays out.
     pub(crate) lenient: bool,
-    /// Who wants it.
+    /// The author of the change.
     pub(crate) author: Author,
 }
 
-/// What became of an order.
+/// The result of an order.
 #[derive(Debug, Clone)]
 pub(crate) struct Outcome {
-    /// What was done; empty when there was nothing to do.
+    /// The changes that were made; empty when there were none.
     pub(crate) plan: Plan,
-    /// The revision now.
+    /// The revision afterwards.
     pub(crate) revision: u64,
 }
 
-/// Why nothing was done.
+/// The reasons why nothing was changed.
 #[derive(Debug, Clone)]
 pub(crate) enum WholeRefused {
-    /// As any write.
+    /// As for a single write.
     Write(Refused),
     /// The configuration is at another revision than the one expected.
     Moved {
-        /// The one in force.
+        /// The revision in force.
         revision: u64,
-        /// The one expected.
+        /// The revision that was expected.
         expected: u64,
     },
-    /// Objects that could not be used.
+    /// Objects of the set are faulty.
     Faulty(Vec<Fault>),
-    /// The version is not kept.
+    /// The revision is not kept.
     Unknown {
-        /// The one asked for.
+        /// The requested revision.
         version: u64,
-        /// The oldest that can be told.
+        /// The oldest kept revision.
         oldest: u64,
     },
 }
 
 impl Set {
-    /// What a document wants: all that there is to be, or with `keep_others` only what it names.
+    /// The set of a document: all objects that are to exist, or with `keep_others` only the named ones.
     pub(crate) fn of(document: &Document, keep_others: bool) -> Set {
         let objects =
             document.objects.iter().map(|object| (object.key.clone(), Arc::clone(&object.text))).collect();
@@ -95,27 +92,27 @@ impl From<StoreError> for WholeRefused {
     }
 }
 
-/// How a set is changed.
-pub(super) struct Terms<'a> {
+/// The conditions of a change.
+pub(crate) struct Terms<'a> {
     pub(super) source: VersionSource,
     pub(super) author: &'a Author,
-    /// Nothing is changed if any of these objects could not be used; without it, what can is brought into force.
+    /// If present, nothing is changed when any object of this set is faulty; if none, the good objects are applied.
     pub(super) strict: Option<&'a Set>,
 }
 
-/// One object that differs from what is wanted.
+/// One object that differs from the wanted state.
 #[derive(Debug, Clone)]
-pub(super) struct Differing {
+pub(crate) struct Differing {
     pub(super) key: Key,
-    before: Option<Arc<str>>,
-    after: Option<Arc<str>>,
-    expires_at_ms: Option<u64>,
+    pub(super) before: Option<Arc<str>>,
+    pub(super) after: Option<Arc<str>>,
+    pub(super) expires_at_ms: Option<u64>,
 }
 
-/// What bringing the set into force would do now.
+/// The changes that this set would make now.
 ///
 /// # Errors
-/// The objects that could not be used.
+/// The faulty objects.
 pub(crate) fn plan(catalog: &Catalog, view: &View, set: &Set) -> Result<Plan, Vec<Fault>> {
     let differing = differences(view, set);
     let revision = view.revision() + 1;
@@ -125,84 +122,45 @@ pub(crate) fn plan(catalog: &Catalog, view: &View, set: &Set) -> Result<Plan, Ve
     if faults.is_empty() { Ok(told(catalog, view.revision(), &differing)) } else { Err(faults) }
 }
 
-impl Reconciler {
-    /// What going back to a version would do now.
+impl ControlLoop {
+    /// The changes that a rollback to that revision would make now.
     pub(crate) fn plan_back(&mut self, version: u64) -> Result<Plan, WholeRefused> {
-        self.catch_up()?;
-        let differing = self.wanted_changes(&Wanted::Version(version))?;
-        Ok(told(&self.parts.catalog, self.snapshot.revision(), &differing))
+        self.source.catch_up(&mut self.reconciler)?;
+        let differing = self.source.differences_to(&self.reconciler, version)?;
+        Ok(told(&self.reconciler.parts.catalog, self.reconciler.snapshot.revision(), &differing))
     }
 
-    /// Brings a whole set into force: durable and published in one revision, or nothing of it.
+    /// Brings a whole set into force: durable and published in one revision, or not at all.
     pub(crate) fn take_whole(&mut self, order: &Order) -> Result<Outcome, WholeRefused> {
-        self.catch_up()?;
-        let now = self.snapshot.revision();
+        let (source, reconciler) = (&mut self.source, &mut self.reconciler);
+        source.catch_up(reconciler)?;
+        let now = reconciler.snapshot.revision();
         if let Some(expected) = order.expect.filter(|expected| *expected != now) {
             return Err(WholeRefused::Moved { revision: now, expected });
         }
-        let mut differing = self.wanted_changes(&order.wanted)?;
-        let plan = told(&self.parts.catalog, now, &differing);
+        let mut differing = match &order.wanted {
+            Wanted::Set(set) => differences(&reconciler.parts.view.load(), set),
+            Wanted::Version(version) => source.differences_to(reconciler, *version)?,
+        };
+        let plan = told(&reconciler.parts.catalog, now, &differing);
         let nothing = Set::default();
-        let (source, set) = match &order.wanted {
+        let (made_by, set) = match &order.wanted {
             Wanted::Set(set) => {
-                let now_s = self.parts.clock.unix_ms() / 1000;
+                let now_s = reconciler.parts.clock.unix_ms() / 1000;
                 differing.iter_mut().for_each(|differing| differing.set_times(now_s));
                 (VersionSource::Apply, set)
             }
             Wanted::Version(_) => (VersionSource::Rollback, &nothing),
         };
         let strict = (!order.lenient).then_some(set);
-        let terms = Terms { source, author: &order.author, strict };
-        match &self.parts.source {
-            Source::Etcd(_) => self.change_all_in_etcd(&differing, &terms)?,
-            Source::Store(_) | Source::File { .. } => self.change_all(&differing, &terms, |_| Ok(()))?,
-        }
-        Ok(Outcome { plan, revision: self.snapshot.revision() })
+        let terms = Terms { source: made_by, author: &order.author, strict };
+        source.write_whole(reconciler, &differing, &terms)?;
+        Ok(Outcome { plan, revision: reconciler.snapshot.revision() })
     }
+}
 
-    /// Writes what differs in one revision, with whatever else is to be kept in the same transaction, and publishes it.
-    /// Where nothing differs, only that else is written, under the revision there is.
-    pub(super) fn change_all(
-        &mut self,
-        differing: &[Differing],
-        terms: &Terms<'_>,
-        keep: impl FnOnce(&mut Transaction<'_>) -> Result<(), StoreError>,
-    ) -> Result<(), WholeRefused> {
-        let view = self.parts.view.load();
-        let at_ms = self.parts.clock.unix_ms();
-        let Source::Store(store) = &mut self.parts.source else { return Err(self.only_read()) };
-        let mut transaction = store.begin()?;
-        transaction.sign(Label { at_ms, source: terms.source, by: Arc::clone(terms.author) });
-        let revision = if differing.is_empty() { transaction.revision() } else { transaction.advance() };
-        for differing in differing {
-            let path = stored_key::text(&differing.key);
-            match &differing.after {
-                Some(text) => {
-                    let text = self.parts.sealer.seal_for(Medium::Store, &differing.key, text);
-                    transaction.put(&path, &text, Expect::Any, differing.expires_at_ms)?;
-                }
-                None => {
-                    transaction.delete(&path)?;
-                }
-            }
-        }
-        let changes: Vec<Change> =
-            differing.iter().map(|differing| differing.change(&view, revision)).collect();
-        let policy = if terms.strict.is_some() { Policy::Strict } else { Policy::Lenient };
-        let applied = self.snapshot.apply(&self.parts.catalog, &changes, revision, policy);
-        let faults = terms.strict.map(|set| faults_of(&applied, set)).unwrap_or_default();
-        if !faults.is_empty() {
-            return Err(WholeRefused::Faulty(faults));
-        }
-        keep(&mut transaction)?;
-        transaction.commit()?;
-        if !differing.is_empty() {
-            self.publish(applied);
-        }
-        Ok(())
-    }
-
-    /// Whether what differs could be used.
+impl Reconciler {
+    /// Checks whether the objects that differ are good.
     pub(super) fn check_all(
         &self,
         differing: &[Differing],
@@ -217,84 +175,10 @@ impl Reconciler {
         let faults = terms.strict.map(|set| faults_of(&applied, set)).unwrap_or_default();
         if faults.is_empty() { Ok(()) } else { Err(WholeRefused::Faulty(faults)) }
     }
-
-    /// The objects that differ from what is wanted.
-    pub(super) fn wanted_changes(&self, wanted: &Wanted) -> Result<Vec<Differing>, WholeRefused> {
-        let view = self.parts.view.load();
-        let version = match (wanted, &self.parts.source) {
-            (_, Source::File { .. }) => return Err(self.only_read()),
-            (Wanted::Set(set), _) => return Ok(differences(&view, set)),
-            (Wanted::Version(version), Source::Etcd(etcd)) => {
-                return self.differences_to(etcd, &view, *version);
-            }
-            (Wanted::Version(version), Source::Store(_)) => *version,
-        };
-        let Source::Store(store) = &self.parts.source else { return Err(self.only_read()) };
-        let unknown = || WholeRefused::Unknown { version, oldest: store.oldest_version() };
-        let now_ms = self.parts.clock.unix_ms();
-        let mut differing = Vec::new();
-        for (path, record) in store.since(version)?.ok_or_else(unknown)? {
-            // What is no object was told of at the start, and is left alone.
-            let Some(key) = stored_key::parse(&path) else { continue };
-            // An object whose time is up by now would only be removed again.
-            let record = record
-                .filter(|record| record.expires_at_ms.is_none_or(|expires_at_ms| expires_at_ms > now_ms));
-            let expires_at_ms = record.as_ref().and_then(|record| record.expires_at_ms);
-            let after = record.and_then(|record| {
-                stored_key::change(&self.parts.sealer, Medium::Store, key.clone(), record).written
-            });
-            // Written again as it is shown, it would be lost.
-            if let Some(reason) = after.as_ref().and_then(Written::why_unreadable) {
-                return Err(WholeRefused::Faulty(vec![unreadable(&key, reason)]));
-            }
-            let after = after.map(|written| written.text);
-            let before = view.written(&key).map(|written| Arc::clone(&written.text));
-            let is_same = match (&before, &after) {
-                (Some(before), Some(after)) => plan::same(key.kind, before, after),
-                (before, after) => before.is_none() && after.is_none(),
-            };
-            if !is_same {
-                differing.push(Differing { key, before, after, expires_at_ms });
-            }
-        }
-        Ok(differing)
-    }
-
-    /// The objects that differ from what etcd held at a version.
-    fn differences_to(
-        &self,
-        etcd: &EtcdSource,
-        view: &View,
-        version: u64,
-    ) -> Result<Vec<Differing>, WholeRefused> {
-        let entries = etcd.handle().block_on(etcd.etcd.at(&etcd.space, version)).map_err(|fault| {
-            if version > etcd.followed || fault == EtcdError::Compacted {
-                WholeRefused::Unknown { version, oldest: self.oldest_in_etcd(etcd) }
-            } else {
-                WholeRefused::Write(Refused::Store(fault.to_string()))
-            }
-        })?;
-        let mut set = Set { objects: Vec::with_capacity(entries.len()), complete: Kind::ALL.to_vec() };
-        for (path, record) in entries {
-            let Some(key) = stored_key::parse(&path) else { continue };
-            let change = stored_key::change(&self.parts.sealer, Medium::Etcd, key.clone(), record);
-            let Some(written) = change.written else { continue };
-            if let Some(reason) = written.why_unreadable() {
-                return Err(WholeRefused::Faulty(vec![unreadable(&key, reason)]));
-            }
-            set.objects.push((key, written.text));
-        }
-        Ok(differences(view, &set))
-    }
-
-    /// Why there is no store to be written.
-    pub(super) fn only_read(&self) -> WholeRefused {
-        WholeRefused::Write(self.read_only())
-    }
 }
 
 impl Differing {
-    fn change(&self, view: &View, revision: u64) -> Change {
+    pub(super) fn change(&self, view: &View, revision: u64) -> Change {
         let created = view.written(&self.key).map_or(revision, |before| before.created_index);
         let written = self.after.as_ref().map(|text| Written {
             key: self.key.clone(),
@@ -303,19 +187,6 @@ impl Differing {
             modified_index: revision,
         });
         Change { key: self.key.clone(), written }
-    }
-
-    /// What etcd is asked to do: only if the object is what it is taken for.
-    pub(super) fn operation(&self, view: &View, sealer: &Sealer) -> Operation {
-        let text = self.after.as_ref();
-        let text = text.map(|text| sealer.seal_for(Medium::Etcd, &self.key, text).into_owned());
-        Operation {
-            path: stored_key::text(&self.key),
-            place: Place::Data,
-            text,
-            expect: Expected::At(view.written(&self.key).map_or(0, |before| before.modified_index)),
-            ttl_s: None,
-        }
     }
 
     /// Sets the times as a write of the Admin API does.
@@ -329,7 +200,7 @@ impl Differing {
     }
 }
 
-/// What of the set differs from what is there, and what is there and not in the set, ordered by key.
+/// The objects of the set that differ, and the objects that are not in the set, ordered by key.
 pub(super) fn differences(view: &View, set: &Set) -> Vec<Differing> {
     let mut named: HashSet<&Key> = HashSet::with_capacity(set.objects.len());
     let mut differing = Vec::new();
@@ -351,17 +222,18 @@ pub(super) fn differences(view: &View, set: &Set) -> Vec<Differing> {
     differing
 }
 
-/// Everything that is wrong with the objects of the set, or with others that lean on them. What was faulty before and is
-/// the same in the set is faulty still.
-fn faults_of(applied: &Applied, set: &Set) -> Vec<Fault> {
-    // Nearly always nothing is faulty; and with faults of its own nothing was applied.
+/// All faults of the objects of the set, and of objects that refer to them. An object that was faulty before and is
+/// unchanged in the set is still faulty.
+pub(super) fn faults_of(applied: &Applied, set: &Set) -> Vec<Fault> {
+    // The usual case has no fault. If the change has faults of its own, it was not applied and `faults` has all of
+    // them.
     if !applied.faults.is_empty() || applied.snapshot.faulty().next().is_none() {
         return applied.faults.clone();
     }
     set.objects.iter().flat_map(|(key, _)| applied.snapshot.faults_at(key)).collect()
 }
 
-fn unreadable(key: &Key, reason: &str) -> Fault {
+pub(super) fn unreadable(key: &Key, reason: &str) -> Fault {
     Fault { key: Some(key.clone()), pointer: String::new(), reason: reason.to_owned(), kept: false }
 }
 

@@ -1,6 +1,10 @@
 //! The connection that an exchange arrived on, as plugins and logs see it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+
+use super::proxy::ProxyContext;
+use super::tls::TlsContext;
 
 /// Which protocol family the client speaks to us.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,11 +54,11 @@ impl From<SocketAddr> for Address {
 }
 
 /// See the module. Small enough to be copied into each exchange.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ConnectionContext {
     /// A number no other connection of this process has.
     pub id: u64,
-    /// The peer.
+    /// The client: the peer of the socket, or the address that its PROXY protocol header names.
     pub peer: Address,
     /// The listener's address.
     pub local: Address,
@@ -62,11 +66,30 @@ pub struct ConnectionContext {
     pub scheme: Scheme,
     /// Requests seen on it, this one included.
     pub requests: u32,
+    /// The facts of its TLS layer, if there is one.
+    pub tls: Option<Rc<TlsContext>>,
+    /// The PROXY protocol header that it began with, where its listener asks for one.
+    pub proxy: Option<Rc<ProxyContext>>,
+}
+
+impl ConnectionContext {
+    /// The peer of the socket, which a PROXY protocol header does not change.
+    pub fn socket_peer(&self) -> Address {
+        self.proxy.as_ref().map_or(self.peer, |proxy| proxy.sender)
+    }
 }
 
 impl Default for ConnectionContext {
     fn default() -> Self {
         let nowhere = Address { ip: IpAddr::V4(Ipv4Addr::UNSPECIFIED), port: 0 };
-        ConnectionContext { id: 0, peer: nowhere, local: nowhere, scheme: Scheme::Http, requests: 0 }
+        ConnectionContext {
+            id: 0,
+            peer: nowhere,
+            local: nowhere,
+            scheme: Scheme::Http,
+            requests: 0,
+            tls: None,
+            proxy: None,
+        }
     }
 }

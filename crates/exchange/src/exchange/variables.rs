@@ -9,6 +9,7 @@ mod time;
 
 use std::net::IpAddr;
 
+use message::Version;
 use router::RequestView;
 use router::vars::{BuiltinVariable as Builtin, GaveUp, Value, Variable, VariableSource};
 
@@ -57,6 +58,7 @@ impl VariableSource for Exchange {
             Variable::Named(_) => None,
             Variable::PostArg(name) => body::form_argument(self, name),
             Variable::PostArgPath(path) => body::path_argument(self, path),
+            Variable::ProxyProtocolTlv(tlv) => self.connection.proxy.as_ref()?.tlv(*tlv),
             Variable::ResponseHeader(name) | Variable::UpstreamHeader(name) => {
                 joined(&self.response.headers, name)
             }
@@ -101,6 +103,8 @@ impl Exchange {
             .or_else(|| self.response_variable(builtin))
             .or_else(|| self.upstream_variable(builtin))
             .or_else(|| self.failure_variable(builtin))
+            .or_else(|| self.connection.tls.as_ref()?.variable(builtin))
+            .or_else(|| self.connection.proxy.as_ref()?.variable(builtin))
     }
 
     fn request_variable(&self, builtin: Builtin) -> Option<Value<'_>> {
@@ -143,13 +147,18 @@ impl Exchange {
             })),
             Builtin::Connection => Some(Value::from(connection.id)),
             Builtin::ConnectionRequests => Some(Value::from(connection.requests)),
+            Builtin::Http2 => Some(Value::borrowed(match (self.request.version, connection.scheme) {
+                (Version::Http2, super::Scheme::Https) => b"h2",
+                (Version::Http2, super::Scheme::Http) => b"h2c",
+                _ => b"",
+            })),
             Builtin::Https => match connection.scheme {
                 super::Scheme::Https => Some(Value::borrowed(b"on")),
                 super::Scheme::Http => Some(Value::borrowed(b"")),
             },
             Builtin::Pid => Some(Value::from(std::process::id())),
-            Builtin::RealipRemoteAddr => Some(address(connection.peer.ip())),
-            Builtin::RealipRemotePort => Some(Value::from(connection.peer.port())),
+            Builtin::RealipRemoteAddr => Some(address(connection.socket_peer().ip())),
+            Builtin::RealipRemotePort => Some(Value::from(connection.socket_peer().port())),
             Builtin::RemotePort => self.client.port.map(Value::from),
             Builtin::RemoteAddr => Some(address(self.client.address)),
             Builtin::ServerAddr => Some(address(connection.local.ip())),
@@ -263,6 +272,6 @@ fn seconds(us: u64) -> String {
     String::from_utf8(time::seconds(us / 1_000)).expect("digits and a point")
 }
 
-fn address<'a>(address: IpAddr) -> Value<'a> {
+pub(super) fn address<'a>(address: IpAddr) -> Value<'a> {
     Value::owned(AddressText::default().write(address).to_vec())
 }

@@ -1,11 +1,17 @@
 //! The declaration of a plugin: data, and how to build an instance.
 
-use model::catalog::{PluginInfo, RunPolicy, Subsystem};
+use std::sync::Arc;
+
+use model::catalog::{CheckRunning, PluginInfo, RunPolicy, Subsystem};
 use serde_json::Value;
 
 use super::build::BuildPlugin;
 use super::phase::Phase;
+use super::state::StateRegistry;
 use super::stream;
+
+/// A check of a configuration against the state of running instances; the error is a sentence.
+pub type CheckAmong = fn(&StateRegistry, &Value) -> Result<(), String>;
 
 /// The declaration in a plugin's file: its name, order, phases, schemas, and how to build an instance.
 pub struct PluginKind {
@@ -27,6 +33,8 @@ pub struct PluginKind {
     pub metadata_schema: Option<fn() -> Value>,
     /// Checks a configuration that the schema accepts, by rules that a schema cannot express.
     pub check: fn(&Value) -> Result<(), String>,
+    /// Checks a configuration against the state of running instances, for rules that hold among them.
+    pub check_running: Option<CheckAmong>,
     /// Checks a consumer's configuration as [`PluginKind::check`] does a route's.
     pub check_consumer: fn(&Value) -> Result<(), String>,
     /// Checks metadata as [`PluginKind::check`] does a route's configuration.
@@ -61,6 +69,7 @@ impl PluginKind {
             consumer_schema: None,
             metadata_schema: None,
             check: |_| Ok(()),
+            check_running: None,
             check_consumer: |_| Ok(()),
             check_metadata: |_| Ok(()),
             consumer_key: &[],
@@ -74,6 +83,13 @@ impl PluginKind {
     #[must_use]
     pub const fn checked(self, check: fn(&Value) -> Result<(), String>) -> PluginKind {
         PluginKind { check, ..self }
+    }
+
+    /// Checks with `check` what must hold among running instances. The build must refuse the same, because the state may
+    /// differ by then.
+    #[must_use]
+    pub const fn checked_with_running(self, check: CheckAmong) -> PluginKind {
+        PluginKind { check_running: Some(check), ..self }
     }
 
     /// Checks what the schema of consumers cannot express with `check`.
@@ -141,5 +157,14 @@ impl PluginKind {
             check_metadata: self.check_metadata,
             ..PluginInfo::new(self.name, i64::from(self.priority), (self.schema)())
         }
+    }
+
+    /// As [`PluginKind::info`], with the check against the running instances that keep their state in `states`.
+    pub fn info_with(&self, states: &Arc<StateRegistry>) -> PluginInfo {
+        let running = self.check_running.map(|check| {
+            let states = Arc::clone(states);
+            Arc::new(move |config: &Value| check(&states, config)) as CheckRunning
+        });
+        PluginInfo { check_running: running, ..self.info() }
     }
 }

@@ -61,6 +61,12 @@ impl StateRegistry {
             state
         })
     }
+
+    /// The state under `key`, if a holder has one of this type.
+    pub fn held<T: Any + Send + Sync>(&self, key: &str) -> Option<Arc<T>> {
+        let state = self.entries.lock().get(key).and_then(Weak::upgrade)?;
+        state.downcast::<T>().ok()
+    }
 }
 
 #[cfg(test)]
@@ -84,7 +90,9 @@ mod tests {
         let first = registry.keep("limit-count/routes/1", || 5_u64);
         let second = registry.keep("limit-count/routes/1", || 6_u64);
         assert!(Arc::ptr_eq(&first, &second));
+        assert_eq!(registry.held::<u64>("limit-count/routes/1").as_deref(), Some(&5));
         drop((first, second));
+        assert_eq!(registry.held::<u64>("limit-count/routes/1"), None);
         assert_eq!(*registry.keep("limit-count/routes/1", || 6_u64), 6);
     }
 }

@@ -1,6 +1,7 @@
 //! An upstream, wherever it is written. Its node set lives in a cell that outlives changes, so that balancers, pools and
 //! averages of nodes that stay are not disturbed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,7 +50,8 @@ impl Compiler {
     ) -> Result<(), String> {
         let slot = self.current.upstream_slots.get(&**identity).copied();
         let build = self.build_upstream(snapshot, identity, written, slot)?;
-        // The table has a copy of the name, so that the name itself shows whether the plugin is still there.
+        // The table gets a copy of the name, so that the reference count of `identity` shows whether the plugin still
+        // exists.
         self.place_upstream(Arc::from(&**identity), slot, build);
         let uses_certificate = written.tls.as_ref().is_some_and(|tls| tls.client_cert_id.is_some());
         let held = HeldUpstream {
@@ -61,7 +63,7 @@ impl Compiler {
     }
 
     /// Compiles upstreams of plugins again that present a certificate among `changed`.
-    pub(super) fn renew_plugin_upstreams(&mut self, snapshot: &Snapshot, changed: &[Key]) {
+    pub(super) fn renew_plugin_upstreams(&mut self, snapshot: &Snapshot, changed: &BTreeSet<Key>) {
         let uses = |held: &HeldUpstream| {
             let tls = held.written.as_ref().and_then(|written| written.tls.as_ref());
             let id = tls.and_then(|tls| tls.client_cert_id.as_ref());
@@ -96,7 +98,7 @@ impl Compiler {
                 self.current.upstreams.set(slot, Arc::new(upstream));
             }
             None => {
-                // The slot is known only once it is taken; the value is then put in again with its number.
+                // The slot is known only after the allocation, so the value is put in again with its number.
                 let slot = self.current.upstreams.allocate(Arc::new(upstream));
                 if let Some(placed) = self.current.upstreams.take(slot)
                     && let Some(mut upstream) = Arc::into_inner(placed)
@@ -125,7 +127,8 @@ impl Compiler {
             derive: balancer.derive,
         };
         let before = slot.and_then(|slot| self.current.upstreams.get(slot));
-        // Another method is another state machine: it starts anew. The same method goes on with the new nodes.
+        // Another method is another state machine and starts with empty state. The same method continues with the new
+        // nodes.
         let cell =
             before.filter(|before| before.balancer.name == balancer.name).map(|before| before.nodes.clone());
         let cell = cell.unwrap_or_else(|| Arc::new(Published::new(Arc::new(NodeSet::default()))));
@@ -181,7 +184,7 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The balancer that `balance` names, and the key it goes by.
+/// The balancer that `balance` names, and the hash key that it uses.
 fn balancer(balance: &Balance) -> Result<(&'static BalancerKind, Option<HashKey>), String> {
     let name = balance.name();
     let kind = balance::named(name).ok_or_else(|| format!("there is no balancer {name}"))?;

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use model::resource::{HttpVersion, Resource, Scheme, Ssl, SslType, Upstream, UpstreamTls};
-use model::secret_reference::is_reference;
 use model::snapshot::Snapshot;
 use model::{Id, Key, Kind};
 
@@ -40,32 +39,23 @@ impl Compiler {
         found.map(Some).map_err(|reason| format!("tls: {reason}"))
     }
 
-    /// The certificate chain and the key that nodes are shown.
-    fn certificate(
-        &self,
-        snapshot: &Snapshot,
-        tls: &UpstreamTls,
-    ) -> Result<Option<(Box<str>, Box<str>)>, String> {
+    /// The certificate that nodes are shown.
+    fn certificate(&self, snapshot: &Snapshot, tls: &UpstreamTls) -> Result<Option<ChainAndKey>, String> {
         if let Some(id) = &tls.client_cert_id {
             let (chain, key) = &client_ssl(snapshot, id)?.pairs[0];
-            let resolved = self.secret(chain).and_then(|chain| Ok((chain, self.secret(key)?)));
+            let resolved =
+                self.resolved(chain).and_then(|chain| Ok((chain.into(), self.resolved(key)?.into())));
             return resolved.map(Some).map_err(|reason| format!("tls: ssl {id}: {reason}"));
         }
         let (Some(chain), Some(key)) = (&tls.client_cert, &tls.client_key) else { return Ok(None) };
-        let chain = self.secret(chain).map_err(|reason| format!("tls.client_cert: {reason}"))?;
-        let key = self.secret(key).map_err(|reason| format!("tls.client_key: {reason}"))?;
-        Ok(Some((chain, key)))
-    }
-
-    /// The text, or the secret that it refers to.
-    fn secret(&self, text: &str) -> Result<Box<str>, String> {
-        if !is_reference(text) {
-            return Ok(text.into());
-        }
-        let value = self.secrets.value(text);
-        value.map(Into::into).map_err(|reason| format!("{text} leads nowhere: {reason}"))
+        let chain = self.resolved(chain).map_err(|reason| format!("tls.client_cert: {reason}"))?;
+        let key = self.resolved(key).map_err(|reason| format!("tls.client_key: {reason}"))?;
+        Ok(Some((chain.into(), key.into())))
     }
 }
+
+/// A certificate chain and its key, both in PEM.
+type ChainAndKey = (Box<str>, Box<str>);
 
 /// The certificate object `id`, if it may be presented to nodes.
 fn client_ssl<'s>(snapshot: &'s Snapshot, id: &Id) -> Result<&'s Ssl, String> {

@@ -1,9 +1,9 @@
-//! The Prometheus text format (0.0.4) of the counters, in the contract's names (section 2.6). Runs on the scraper's
-//! thread; it sums the workers' series and never stops a worker.
+//! Writes the counters in the Prometheus text format (0.0.4), under the contract's names (section 2.6). It runs on the
+//! scraper's thread, sums the workers' series and never stops a worker.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::failures::Refusal;
 use super::status::Status;
@@ -12,6 +12,7 @@ use exchange::failure::Cause;
 use exchange::observe::histogram::{BOUNDS_MS, Histogram, HistogramTotals};
 use exchange::observe::metrics::{Labels, Series, SharedSeries};
 use exchange::overload::capacity::Shortage;
+use net::tls::server::SiteTable;
 use stdx::prometheus_text::{header, sample, scalar};
 
 #[derive(Default)]
@@ -42,7 +43,8 @@ impl Totals {
 pub fn write_series(workers: &[SharedSeries], text: &mut String) {
     let mut totals: BTreeMap<Labels, Totals> = BTreeMap::new();
     for worker in workers {
-        // Held for as long as it takes to copy the pointers: the worker needs it only for a series it never saw.
+        // Locked while the pointers are copied; the worker takes the lock only for a series that it has not seen
+        // before.
         let series = worker.lock().clone();
         for one in series {
             totals.entry(one.labels.clone()).or_default().add(&one);
@@ -109,11 +111,13 @@ fn write_histogram(text: &mut String, kind: &str, labels: &Labels, totals: &Hist
     sample(text, "apisix_http_latency_count", &common, count);
 }
 
-/// Appends the counters that every worker keeps whether or not anybody asked for more.
+/// Appends the counters that every worker keeps, whether or not the `prometheus` plugin is used.
 pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
     write_failures(workers.clone(), text);
     write_grpc(workers.clone(), text);
     write_stalls(workers.clone(), text);
+    write_handshakes(workers.clone(), text);
+    write_http2(workers.clone(), text);
     let (mut active, mut reading, mut waiting) = (0_u64, 0, 0);
     let (mut accepted, mut requests, mut idle) = (0, 0, 0);
     for worker in workers {
@@ -127,8 +131,8 @@ pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text:
     }
     scalar(text, "apisix_http_requests_total", "gauge", "Requests served since the start.", requests);
     header(text, "apisix_nginx_http_current_connections", "gauge", "Client connections.");
-    // As nginx counts them (ngx_http_stub_status_module): every active connection reads a request head, waits for one, or
-    // does something else, which is called writing. The counters of a worker are not read at one moment.
+    // Counted as in nginx (ngx_http_stub_status_module): an active connection reads a request head, waits for one, or
+    // does anything else, which is called writing. The counters of a worker are not read at one moment.
     let writing = active.saturating_sub(reading + waiting);
     let states = [
         ("accepted", accepted),
@@ -144,6 +148,50 @@ pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text:
     let help = "Kept connections to nodes that wait for a request.";
     scalar(text, "weir_upstream_idle_connections", "gauge", help, idle);
 }
+
+fn write_http2<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
+    let sum = |counter: fn(&Status) -> &AtomicUsize| -> usize {
+        workers.clone().map(|worker| counter(worker).load(Ordering::Relaxed)).sum()
+    };
+    let help = "Client connections that speak HTTP/2.";
+    scalar(text, "weir_http2_connections", "gauge", help, sum(|status| &status.http2_connections));
+    let help = "Requests in flight on HTTP/2 connections of clients.";
+    scalar(text, "weir_http2_streams", "gauge", help, sum(|status| &status.http2_streams));
+}
+
+fn write_handshakes<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
+    let name = "weir_tls_handshakes_total";
+    header(text, name, "counter", "TLS handshakes of clients: with a new session, resumed, and failed ones.");
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let (mut full, mut resumed, mut failed) = (0, 0, 0);
+    for worker in workers {
+        full += read(&worker.tls_full);
+        resumed += read(&worker.tls_resumed);
+        failed += read(&worker.tls_failed);
+    }
+    for (result, count) in [("full", full), ("resumed", resumed), ("failed", failed)] {
+        sample(text, name, &[("result", &result)], count);
+    }
+}
+
+/// Appends the end of the validity of every site's certificates.
+pub fn write_certificates(sites: &SiteTable, text: &mut String) {
+    let name = "weir_ssl_certificate_expiry_seconds";
+    header(text, name, "gauge", "The end of a certificate's validity, in seconds since the Unix epoch.");
+    let mut seen = BTreeMap::new();
+    for site in sites.iter() {
+        seen.entry(&*site.id).or_insert(site);
+    }
+    for (id, site) in seen.into_iter().take(MAX_CERTIFICATES) {
+        for (index, not_after_s) in site.not_after_s.iter().enumerate() {
+            let sni = site.names.first().map_or("", |name| &**name);
+            sample(text, name, &[("ssl", &id), ("sni", &sni), ("index", &index)], not_after_s);
+        }
+    }
+}
+
+/// The most sites in the metrics; a scrape of more would be megabytes.
+const MAX_CERTIFICATES: usize = 10_000;
 
 fn write_grpc<'a>(workers: impl Iterator<Item = &'a Status>, text: &mut String) {
     let mut totals: Vec<(String, u64)> = Vec::new();
@@ -185,7 +233,7 @@ fn write_stalls<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mu
     }
 }
 
-/// Every cause has its line from the start, so that a rate over it is right from its first failure on.
+/// Every cause has its line from the start, so that a rate over it is right from the first failure on.
 fn write_failures<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
     header(text, "weir_failures_total", "counter", "Requests that failed or were refused, by cause.");
     for cause in Cause::ALL {
@@ -194,7 +242,12 @@ fn write_failures<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &
         sample(text, "weir_failures_total", &[("cause", &code), ("blame", &blame)], count);
     }
     let name = "weir_connections_refused_total";
-    header(text, name, "counter", "Connections closed before a byte was read, by the limit they met.");
+    header(
+        text,
+        name,
+        "counter",
+        "Connections closed before a byte of the client was read, by the limit or setting they met.",
+    );
     for refusal in Refusal::ALL {
         let count: u64 = workers.clone().map(|worker| worker.failures.refusals(*refusal)).sum();
         sample(text, name, &[("limit", &refusal.code())], count);

@@ -1,5 +1,5 @@
-//! Opening a connection to a node for one attempt. The client is watched meanwhile: one that has gone away must not hold a
-//! descriptor for as long as a node may take to accept.
+//! Opens a connection to an endpoint for one attempt. The client is watched meanwhile, because a client that has gone
+//! away must not hold a descriptor until the connect timeout.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -14,8 +14,8 @@ use crate::upstream::connector::{Opening, late};
 use crate::upstream::stream::PooledStream;
 use exchange::failure::Failure;
 
-/// How often the kernel is asked whether a client has closed behind bytes that are not read yet, such as a request body:
-/// the event loop cannot tell of that.
+/// How often the kernel is asked whether a client has closed behind bytes that are not read yet, such as a request
+/// body, because the event loop does not report that.
 const LOOK_MS: u64 = 1_000;
 
 /// Opens a connection, with its TLS handshake, within `timeout_ms`. A client that closes its sending side is waited for as
@@ -27,12 +27,12 @@ pub(super) async fn connect<S: DownstreamStream>(
     server: &mut S,
 ) -> Result<PooledStream, Failure> {
     let (local, deadline) = (run.local(), run.deadline);
-    // Boxed: it is large, and would make every exchange's state as large whether it connects or not.
     let in_handshake = Cell::new(false);
+    // Boxed, because the future is large and would enlarge every exchange's state.
     let mut connecting = PooledBox::pin(run.context.upstreams.connect(opening, timeout_ms, &in_handshake));
     let ends_ms = local.now_ms().saturating_add(timeout_ms);
     let mut armed = false;
-    // The client has closed behind bytes that have not been read; reading them comes upon it again.
+    // The client has closed behind bytes that have not been read; reading them finds the end again.
     let mut has_closed_after_request = false;
     poll_fn(|cx| {
         if let Poll::Ready(connected) = connecting.as_mut().poll(cx) {
@@ -59,7 +59,7 @@ pub(super) async fn connect<S: DownstreamStream>(
         if !armed {
             armed = true;
             let is_leaving = run.is_client_leaving.get() || has_closed_after_request;
-            // 0 would mean never.
+            // 0 would mean without a deadline.
             deadline.set(cx, if is_leaving { HALF_CLOSE_GRACE_MS } else { LOOK_MS }.min(left_ms).max(1));
         }
         Poll::Pending

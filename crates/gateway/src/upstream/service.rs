@@ -1,5 +1,5 @@
-//! The upstreams of one worker: selects an endpoint, checks streams out and in, records how attempts went. State is kept by
-//! slot and by identity, so that a change of another object leaves it alone.
+//! The upstreams of one worker: selects an endpoint, checks streams out and in, records attempts. State is kept by slot
+//! and by identity, so that a change of another object does not affect it.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -55,7 +55,7 @@ impl Upstreams {
         Upstreams { local, states: RefCell::default(), connector }
     }
 
-    /// Selects an endpoint that is not among `tried`. `key_hash` is what a method with consistent hashing goes by.
+    /// Selects an endpoint that is not among `tried`. `key_hash` is used by consistent hashing.
     #[inline]
     pub(crate) fn select(
         &self,
@@ -72,19 +72,19 @@ impl Upstreams {
         })
     }
 
-    /// Lets a request through to the upstream, if it can take one more.
+    /// Admits a request to the upstream, if its concurrency limit allows one more.
     pub(crate) fn admit(&self, upstream: &Upstream, priority: Priority) -> Option<Permit> {
         let now_us = self.local.recent_ns() / 1_000;
         let mut states = self.states.borrow_mut();
         states.of(upstream, self.local.index).limiter(now_us).admit(now_us, priority)
     }
 
-    /// Another try at the same node begins.
+    /// Records that another attempt at the same endpoint begins.
     pub(crate) fn started_again(&self, upstream: &Upstream, selected: Selection) {
         self.states.borrow_mut().of(upstream, self.local.index).started(selected);
     }
 
-    /// Records how the attempt at `selected` went: its status or cause of failure, and its times.
+    /// Records the result of the attempt at `selected`: its status or cause of failure, and its times.
     #[inline]
     pub(crate) fn record(&self, upstream: &Upstream, selected: Selection, attempt: &Attempt) {
         let latency_us = if attempt.head_us > 0 { attempt.head_us } else { attempt.total_us };
@@ -93,7 +93,7 @@ impl Upstreams {
         self.finished(upstream, selected, latency_us, failed);
     }
 
-    /// The attempt at `selected` has ended without a result.
+    /// Records that the attempt at `selected` has ended without a result.
     pub(crate) fn abandoned(&self, upstream: &Upstream, selected: Selection, latency_us: u64) {
         self.finished(upstream, selected, latency_us, false);
     }
@@ -105,12 +105,12 @@ impl Upstreams {
         states.of(upstream, self.local.index).finished(selected, latency_us, now_ms, failed);
     }
 
-    /// How many nodes the upstream has now.
+    /// The number of nodes that the upstream has now.
     pub(crate) fn node_count(&self, upstream: &Upstream) -> usize {
         self.states.borrow_mut().of(upstream, self.local.index).nodes().nodes.len()
     }
 
-    /// Whether `selected` still names the node that was chosen.
+    /// Whether `selected` still identifies the node that was chosen.
     pub(crate) fn is_current(&self, upstream: &Upstream, selected: Selection) -> bool {
         self.states.borrow_mut().of(upstream, self.local.index).is_current(selected)
     }
@@ -129,10 +129,7 @@ impl Upstreams {
         let node = &states.of(upstream, self.local.index).nodes().nodes[selected.index];
         let host = (upstream.pass_host == PassHost::Node).then(|| node.host.clone());
         let endpoint = &node.endpoint;
-        let server_name = match &endpoint.tls {
-            None => None,
-            Some(_) => Some(server_name::of(exchange, upstream, &node.host)),
-        };
+        let server_name = endpoint.tls.as_ref().map(|_| server_name::of(exchange, upstream, &node.host));
         let is_upgrade = exchange.decision.is_upgrade;
         let server_name = server_name.as_deref();
         let wanted = Wanted { endpoint, server_name, is_upgrade, is_repeated, has_waited: false };
@@ -143,7 +140,7 @@ impl Upstreams {
         CheckedOutNode { address: endpoint.address, endpoint_id: endpoint.id, host, checkout }
     }
 
-    /// Tries under way at all upstreams, as far as their methods count them.
+    /// Attempts in flight at all upstreams, if their methods count them.
     #[cfg(feature = "simulation")]
     pub(crate) fn attempts_in_flight(&self) -> usize {
         self.states.borrow().slots.iter().flatten().map(|state| state.under_way()).sum()
@@ -162,7 +159,7 @@ impl Upstreams {
         self.connector.connect(opening, timeout_ms, in_handshake).await
     }
 
-    /// Takes a stream back; what is beneath it is kept for the next request if this exchange was `complete`.
+    /// Checks a stream in; its connection is kept for the next request if this exchange was `complete`.
     #[inline]
     pub(crate) fn checkin(&self, stream: PooledStream, complete: bool) {
         match stream {
@@ -175,14 +172,14 @@ impl Upstreams {
             }
             // Dropping it ends the stream; the connection stays where it is.
             PooledStream::Http2(stream) => drop(stream),
-            // Dropping it ends it; the connection stays where it is.
+            // Dropping it ends the stream; the script keeps the connection.
             #[cfg(test)]
             PooledStream::Scripted(_) => {}
         }
     }
 
-    /// Makes connections give way, because a call found no descriptor, and waits for them to end. False if there was
-    /// nothing to close.
+    /// Closes connections because a system call found no descriptor, and waits until they have ended. False if there
+    /// was nothing to close.
     #[cold]
     pub(crate) async fn free_descriptors(&self) -> bool {
         self.connector.free_descriptors().await
@@ -210,18 +207,18 @@ impl Upstreams {
     }
 }
 
-/// A chosen node, as far as a try needs it.
+/// The selected node, as far as an attempt needs it.
 pub(crate) struct CheckedOutNode {
     pub(crate) address: SocketAddr,
     pub(crate) endpoint_id: u64,
-    /// The node's name, if it is what the node is to see as Host.
+    /// The node's name, if the endpoint receives it as Host.
     pub(crate) host: Option<Arc<str>>,
     pub(crate) checkout: Checkout,
 }
 
 /// The result of a checkout for a selected endpoint.
 pub(crate) enum Checkout {
-    /// A stream, ready for a request.
+    /// A stream that is ready for a request.
     Stream(PooledStream),
     /// Nothing; a connection has to be opened.
     None(Opening),

@@ -3,9 +3,8 @@
 use message::{RequestHead, ResponseHead, Version};
 
 use super::Connection;
-use crate::head::Scheme;
 use crate::streams::StreamKey;
-use crate::{ErrorCode, Priority, pool};
+use crate::{ErrorCode, Priority, Scheme, pool};
 
 /// Something that happened on the connection. Events are small copies; heads and data stay in the connection until they
 /// are taken.
@@ -89,6 +88,8 @@ pub struct RequestInfo {
     pub is_end: bool,
     /// The priority in force.
     pub priority: Priority,
+    /// Bytes of the head as it arrived, compressed and without the headers of its frames.
+    pub block_bytes: usize,
 }
 
 /// Facts of a response besides its head.
@@ -114,6 +115,7 @@ impl Connection {
             content_length: stored.content_length,
             is_end: stream.is_ended_by_head(),
             priority: stream.priority,
+            block_bytes: stored.block_bytes,
         };
         pool::give_head(stored);
         Some(info)

@@ -1,6 +1,7 @@
 //! Header blocks: HEADERS and CONTINUATION frames, decoding, and what a head does to its stream. It refuses to know the
 //! rules for fields.
 
+use multiplex::{Field, FieldVisitor, HeadReader, Parsed, Section, StoredHead};
 use stdx::pooled::PooledBox;
 
 use super::records::Closed;
@@ -8,8 +9,6 @@ use super::{Closing, Connection, Event};
 use crate::error::{ConnectionError, ErrorCode};
 use crate::flood::Cost;
 use crate::frame::{self, FrameHeader, flag};
-use crate::head::{HeadReader, Parsed, Section, StoredHead};
-use crate::hpack::{Field, FieldVisitor};
 use crate::stream::{Side, Stream};
 use crate::streams::StreamKey;
 use crate::{Limits, pool};
@@ -207,7 +206,10 @@ impl Connection {
                 pool::give_head(head);
                 return self.refuse(id, ErrorCode::PROTOCOL_ERROR);
             }
-            Parsed::Good(head) => Some(head),
+            Parsed::Good(mut head) => {
+                head.block_bytes = block.bytes.len();
+                Some(head)
+            }
             Parsed::TooLarge => None,
         };
         if is_beyond_end || is_full {

@@ -1,6 +1,7 @@
 //! The start of requests and responses, with their pseudo-fields; it refuses to know regular fields.
 
 use message::Method;
+use multiplex::RequestTarget;
 use stdx::pooled::PooledBox;
 
 use super::{Closing, Connection, HeadWriter};
@@ -37,23 +38,6 @@ impl std::fmt::Display for StartError {
 }
 
 impl std::error::Error for StartError {}
-
-/// The pseudo-fields of a request (RFC 9113 section 8.3.1). The texts were checked by their parser.
-#[derive(Debug, Clone, Copy)]
-pub struct RequestTarget<'a> {
-    /// The method as it is sent.
-    pub method: &'a [u8],
-    /// `http` or `https`; not sent with plain CONNECT.
-    pub scheme: &'a str,
-    /// Host and port; empty if there is none.
-    pub authority: &'a [u8],
-    /// The path, `*` for OPTIONS; not sent with plain CONNECT.
-    pub path: &'a [u8],
-    /// The query without its question mark.
-    pub query: Option<&'a [u8]>,
-    /// The protocol of an extended CONNECT (RFC 8441).
-    pub protocol: Option<&'a str>,
-}
 
 impl Connection {
     /// Starts the final response of a stream. None if the stream was reset or its response was started before; there is

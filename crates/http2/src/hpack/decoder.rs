@@ -1,32 +1,12 @@
 //! The decoder of header blocks; it refuses to know what the fields mean, and hands each to a visitor.
 
-use message::{FieldId, syntax};
+use message::FieldId;
+use multiplex::string::{self, Text};
+use multiplex::{Field, FieldVisitor, integer, is_name, is_value};
 
 use super::table::Table;
-use super::{HpackError, huffman, integer, static_table};
+use super::{HpackError, static_table};
 use crate::pool;
-
-/// A decoded field.
-#[derive(Debug, Clone, Copy)]
-pub struct Field<'a> {
-    /// The name as it was sent.
-    pub name: &'a [u8],
-    /// The value as it was sent.
-    pub value: &'a [u8],
-    /// The number of the name.
-    pub id: FieldId,
-    /// Whether RFC 9113 section 8.2.1 allows name and value: a lower-case token (a pseudo-field's colon aside), and a value
-    /// without control characters and without white space at its ends.
-    pub is_valid: bool,
-    /// The sender forbade to put the field into a table (RFC 7541 section 6.2.3).
-    pub is_sensitive: bool,
-}
-
-/// Receives the fields of a block in order.
-pub trait FieldVisitor {
-    /// One field. The decoder goes on in any case, because its table must follow the encoder's.
-    fn field(&mut self, field: &Field<'_>);
-}
 
 /// The decoder of one connection. Its table allocates at the first insertion.
 #[derive(Debug)]
@@ -130,7 +110,7 @@ impl Decoder {
         let index = integer::read(block, bits)?;
         scratch.clear();
         let (name, is_name_valid, known) = if index == 0 {
-            (read_string(block, scratch)?, None, None)
+            (string::read(block, 7, scratch)?, None, None)
         } else if let Some(&(name, _, id)) = static_table::get(index) {
             (Text::Borrowed(name.as_bytes()), Some(true), Some(id))
         } else {
@@ -139,7 +119,7 @@ impl Decoder {
             scratch.extend_from_slice(entry.name);
             (Text::Scratch(0, entry.name.len()), entry.is_valid.then_some(true), Some(entry.id))
         };
-        let value = read_string(block, scratch)?;
+        let value = string::read(block, 7, scratch)?;
         let (name, value) = (name.of(scratch), value.of(scratch));
         let id = known.unwrap_or_else(|| FieldId::of(name));
         let is_valid = is_name_valid.unwrap_or_else(|| is_name(name)) && is_value(value);
@@ -149,52 +129,6 @@ impl Decoder {
         visitor.field(&Field { name, value, id, is_valid, is_sensitive });
         Ok(())
     }
-}
-
-/// A string of a block: in the block itself, or decoded into the scratch buffer.
-#[derive(Clone, Copy)]
-enum Text<'a> {
-    Borrowed(&'a [u8]),
-    Scratch(usize, usize),
-}
-
-impl<'a> Text<'a> {
-    fn of(self, scratch: &'a [u8]) -> &'a [u8] {
-        match self {
-            Self::Borrowed(text) => text,
-            Self::Scratch(start, end) => &scratch[start..end],
-        }
-    }
-}
-
-#[inline]
-fn read_string<'a>(block: &mut &'a [u8], scratch: &mut Vec<u8>) -> Result<Text<'a>, HpackError> {
-    let is_huffman = block.first().is_some_and(|byte| byte & 0x80 != 0);
-    let length = integer::read(block, 7)?;
-    let (text, rest) = block.split_at_checked(length).ok_or(HpackError::Truncated)?;
-    *block = rest;
-    if !is_huffman {
-        return Ok(Text::Borrowed(text));
-    }
-    let start = scratch.len();
-    huffman::decode(text, scratch)?;
-    Ok(Text::Scratch(start, scratch.len()))
-}
-
-/// True for a lower-case token, behind the colon of a pseudo-field if there is one.
-fn is_name(name: &[u8]) -> bool {
-    let token = name.strip_prefix(b":").unwrap_or(name);
-    syntax::is_token(token) && !token.iter().any(u8::is_ascii_uppercase)
-}
-
-/// True for a value without control characters other than HTAB and without white space at its ends.
-#[inline]
-fn is_value(value: &[u8]) -> bool {
-    let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-    // A fold without early exit: values are nearly always good, and this one vectorises.
-    let good =
-        value.iter().fold(true, |good, &byte| good & ((byte >= b' ') | (byte == b'\t')) & (byte != 0x7F));
-    good && !is_blank(value.first()) && !is_blank(value.last())
 }
 
 #[cfg(test)]

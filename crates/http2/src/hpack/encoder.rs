@@ -1,10 +1,11 @@
 //! The encoder of header blocks; it refuses to know frames and which fields a message needs.
 
 use message::FieldId;
+use multiplex::{integer, string};
 
 use super::policy::{self, Policy};
+use super::static_table;
 use super::table::Table;
-use super::{huffman, integer, static_table};
 
 /// The encoder of one connection. Its table and the index to it allocate at the first insertion.
 #[derive(Debug)]
@@ -99,7 +100,7 @@ impl Encoder {
         }
         if !is_kept || self.table.max_size() == 0 || value.len() > PSEUDO_BYTES_MAX {
             integer::write(out, 0x00, 4, index);
-            return string(out, value);
+            return string::write(out, 0x00, 7, value);
         }
         let name = static_table::get(index).map_or(&b""[..], |entry| entry.0.as_bytes());
         let name_hash = hash_name(FieldId::Other, name);
@@ -108,7 +109,7 @@ impl Encoder {
             return integer::write(out, 0x80, 7, found);
         }
         integer::write(out, 0x40, 6, index);
-        string(out, value);
+        string::write(out, 0x00, 7, value);
         self.insert(hash, name_hash, FieldId::Other, name, value);
     }
 
@@ -134,9 +135,9 @@ impl Encoder {
         };
         integer::write(out, pattern, bits, index);
         if index == 0 {
-            lower_string(out, name);
+            string::write_lower(out, 0x00, 7, name);
         }
-        string(out, value);
+        string::write(out, 0x00, 7, value);
     }
 
     /// The index of the entry with this name, and this value unless there is none.
@@ -194,32 +195,6 @@ impl Index {
     }
 }
 
-/// Appends a string in the shorter form; a very short one as it is.
-#[inline]
-fn string(out: &mut Vec<u8>, text: &[u8]) {
-    if text.len() >= HUFFMAN_BYTES_MIN {
-        let length = huffman::encoded_length(text);
-        if length < text.len() {
-            integer::write(out, 0x80, 7, length);
-            return huffman::encode(text, out);
-        }
-    }
-    integer::write(out, 0x00, 7, text.len());
-    out.extend_from_slice(text);
-}
-
-/// Appends a name in lower case.
-fn lower_string(out: &mut Vec<u8>, name: &[u8]) {
-    let mut short = [0; PSEUDO_BYTES_MAX];
-    if let Some(lower) = short.get_mut(..name.len()) {
-        lower.copy_from_slice(name);
-        lower.make_ascii_lowercase();
-        string(out, lower);
-    } else {
-        string(out, &name.to_ascii_lowercase());
-    }
-}
-
 /// A hash of a name: of its number if it is known.
 #[inline]
 fn hash_name(id: FieldId, name: &[u8]) -> u32 {
@@ -257,8 +232,6 @@ fn mix(word: u64, hash: u32) -> u32 {
 /// The largest table that this encoder uses, the default of the protocol: connections are many, and a larger table saves
 /// little.
 const TABLE_BYTES_MAX: usize = 4096;
-/// A shorter string would save one or two bytes, which is not worth coding it on both sides.
-const HUFFMAN_BYTES_MIN: usize = 8;
 /// Slots for entries and names: twice the number of ordinary entries in a full table.
 const ENTRY_SLOTS: usize = 128;
 /// Slots for fields seen once.

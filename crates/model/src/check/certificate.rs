@@ -5,9 +5,10 @@
 
 use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use x509_parser::asn1_rs::FromDer;
 use x509_parser::certificate::X509Certificate;
+use x509_parser::revocation_list::CertificateRevocationList;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
 use crate::secret_reference::is_reference;
@@ -33,6 +34,29 @@ pub(super) fn pair(cert: &str, key: &str) -> Result<(), String> {
 /// As [`pair`].
 pub(super) fn alone(cert: &str) -> Result<(), String> {
     if is_reference(cert) { Ok(()) } else { certificates(cert).map(drop) }
+}
+
+/// Checks lists of revoked certificates.
+///
+/// # Errors
+/// The fault, as a sentence.
+pub(super) fn revocation_list(text: &str) -> Result<(), String> {
+    if is_reference(text) {
+        return Ok(());
+    }
+    let lists: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(text.as_bytes()).collect();
+    let lists = lists.map_err(|error| format!("failed to parse crl: it is not PEM: {error}"))?;
+    if lists.is_empty() {
+        return Err(
+            "failed to parse crl: it has no PEM block that begins with -----BEGIN X509 CRL-----".to_owned()
+        );
+    }
+    for list in lists {
+        if !matches!(CertificateRevocationList::from_der(&list), Ok(([], _))) {
+            return Err("failed to parse crl: it is no list of revoked certificates".to_owned());
+        }
+    }
+    Ok(())
 }
 
 /// The first of the certificates; all of them can be read.

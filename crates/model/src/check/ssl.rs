@@ -28,6 +28,36 @@ pub(super) fn check(ssl: &Value, findings: &mut Findings) {
     {
         findings.add(Stage::Upstream, "/client/ca", format!("failed to validate client_cert: {reason}"));
     }
+    if let Some(crl) = ssl.get("client").and_then(|client| text(client, "crl"))
+        && let Err(reason) = certificate::revocation_list(crl)
+    {
+        findings.add(Stage::Upstream, "/client/crl", reason);
+    }
+    check_versions(ssl, findings);
+    check_exemptions(ssl, findings);
+}
+
+/// APISIX takes TLS 1.1; a site that is served without what was asked for would be worse than one that is refused.
+fn check_versions(ssl: &Value, findings: &mut Findings) {
+    let versions = ssl.get("ssl_protocols").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    for (index, _) in versions.iter().enumerate().filter(|(_, version)| *version == "TLSv1.1") {
+        let reason =
+            "TLSv1.1 is not supported because its protection is broken (RFC 8996): write TLSv1.2, TLSv1.3";
+        findings.add(Stage::Unsupported, format!("/ssl_protocols/{index}"), reason);
+    }
+}
+
+/// The patterns of paths that need no client certificate.
+fn check_exemptions(ssl: &Value, findings: &mut Findings) {
+    let patterns = ssl.pointer("/client/skip_mtls_uri_regex").and_then(Value::as_array);
+    for (index, pattern) in patterns.into_iter().flatten().enumerate() {
+        if let Some(source) = pattern.as_str()
+            && let Err(error) = router::vars::Pattern::compile(source, false)
+        {
+            let place = format!("/client/skip_mtls_uri_regex/{index}");
+            findings.add(Stage::Upstream, place, format!("it is no regular expression: {error}"));
+        }
+    }
 }
 
 /// The certificate and key of an upstream at `pointer`, which are shown to its nodes.

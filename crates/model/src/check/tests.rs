@@ -243,7 +243,7 @@ fn certificates() {
     };
     tls(&junk, &key, no_cert);
     tls(&cert, &other_key, not_its_own);
-    tls(&cert, &key, "tls of an upstream is not supported yet: origins are reached over plain http");
+    tls(&cert, &key, "");
 }
 
 /// As `check`, of an object with its key.

@@ -1,4 +1,4 @@
-//! A certificate with its key. Knows its fields; TLS is the gateway's, and comes later.
+//! A certificate with its key. Knows its fields; TLS is the gateway's.
 
 use serde::Deserialize;
 
@@ -49,6 +49,8 @@ pub struct SslClient {
     /// How long the chain may be.
     #[serde(default = "one", deserialize_with = "number::integer")]
     pub depth: u32,
+    /// Lists of revoked certificates, PEM. Not in APISIX.
+    pub crl: Option<Box<str>>,
     /// Paths that need no proof.
     #[serde(default)]
     pub skip_mtls_uri_regex: Box<[Box<str>]>,

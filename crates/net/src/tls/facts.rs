@@ -19,6 +19,8 @@ pub struct Facts {
     pub server_name: Option<Box<str>>,
     /// The protocol agreed by ALPN.
     pub alpn: Option<Box<str>>,
+    /// The JA4 fingerprint of the client's hello; servers only.
+    pub ja4: Option<Box<str>>,
     /// An earlier session was resumed.
     pub is_resumed: bool,
     /// The certificates that the peer showed, its own first.
@@ -52,6 +54,7 @@ impl Facts {
             curve: tls.negotiated_key_exchange_group().map_or("", |group| names::curve(group.name())),
             server_name,
             alpn: tls.alpn_protocol().map(|name| String::from_utf8_lossy(name).into()),
+            ja4: None,
             is_resumed: tls.handshake_kind() == Some(HandshakeKind::Resumed),
             peer: tls.peer_certificates().map(<[_]>::to_vec).unwrap_or_default(),
             client: ClientVerdict::None,

@@ -2,6 +2,7 @@
 //! under that site's certificates and policy. `table` finds sites, `site` is one of them, `client_policy` judges clients'
 //! certificates, `tickets` makes sessions resumable. It sets no deadline: the caller drops it.
 
+mod challenge;
 pub mod client_policy;
 mod settings;
 pub mod site;
@@ -17,10 +18,12 @@ use rustls::Connection;
 use rustls::server::{Accepted as Hello, Acceptor};
 
 use super::facts::{ClientVerdict, Facts};
+use super::ja4;
 use super::stream::{TlsStream, with_scratch};
 use crate::env::Stream;
 use site::Site;
 
+pub use challenge::{ChallengeIdentity, Orders};
 pub use settings::{ServerSettings, ServerTls, Versions};
 pub use table::SiteTable;
 pub use tickets::TicketSecret;
@@ -28,6 +31,8 @@ pub use tickets::TicketSecret;
 /// Most bytes of a ClientHello with its records. Browsers send 2 KiB with post-quantum key shares; a client that sends more
 /// than this makes the gateway hold memory before anything is known of it.
 const CLIENT_HELLO_MAX_BYTES: usize = 16 * 1024;
+/// Reads of bytes behind a refused ClientHello, each of as many bytes as one may have.
+const UNREAD_READS: usize = 4;
 /// The first byte of a TLS connection: a record of the handshake.
 const HANDSHAKE_RECORD: u8 = 22;
 /// Fatal alerts of RFC 8446 section 6 that are sent before rustls has a connection.
@@ -58,7 +63,7 @@ impl Alpn {
 pub struct Accepted {
     /// The connection.
     pub stream: TlsStream,
-    /// What was agreed, and the verdict over the client.
+    /// The agreed parameters, and the verdict over the client.
     pub facts: Facts,
     /// The site that it was made with.
     pub site: Arc<Site>,
@@ -76,6 +81,8 @@ pub enum AcceptFault {
     },
     /// The client went away.
     Gone,
+    /// The client was an authority that has checked a challenge; nothing follows.
+    ChallengeAnswered,
     /// The handshake failed, for this reason; the client was sent an alert.
     Refused(String),
 }
@@ -109,11 +116,21 @@ pub async fn accept(
         _ => {}
     }
     let mut reading =
-        HelloReader { stream, acceptor: Acceptor::default(), received_bytes: 0, left: Vec::new() };
+        HelloReader { stream, acceptor: Acceptor::default(), received: Vec::new(), left: Vec::new() };
     let hello = poll_fn(|cx| reading.poll(cx)).await?;
-    let HelloReader { mut stream, left, .. } = reading;
+    let HelloReader { mut stream, left, received, .. } = reading;
+    let ja4 = ja4::fingerprint(&received);
+    drop(received);
     let table = sites();
     let name = hello.client_hello().server_name().map(str::to_owned);
+    if challenge::is_challenge(&hello.client_hello()) {
+        return Err(challenge::answer(hello, name, tls, stream, left).await);
+    }
+    if let (Some(orders), Some(name)) = (tls.orders(), name.as_deref())
+        && table.find(Some(name), None).is_none()
+    {
+        orders.missing(&name.to_ascii_lowercase());
+    }
     let Some(site) = table.find(name.as_deref(), tls.fallback_name()) else {
         refuse(&mut stream, ALERT_UNRECOGNIZED_NAME).await;
         let name = name.as_deref().unwrap_or("none");
@@ -131,6 +148,7 @@ pub async fn accept(
     let mut stream = TlsStream::with_received(stream, Connection::Server(connection), left);
     poll_fn(|cx| stream.poll_handshake(cx)).await?;
     let mut facts = stream.facts();
+    facts.ja4 = ja4;
     if let Some(policy) = &site.client {
         // Verified on every resumption as well: since the first handshake the certificate may have expired, or been revoked.
         facts.client = policy.verdict(&facts.peer);
@@ -145,7 +163,8 @@ pub async fn accept(
 struct HelloReader {
     stream: Stream,
     acceptor: Acceptor,
-    received_bytes: usize,
+    /// The records so far.
+    received: Vec<u8>,
     /// Bytes that came behind it.
     left: Vec<u8>,
 }
@@ -168,12 +187,14 @@ impl HelloReader {
     }
 
     fn feed(&mut self, cx: &mut Context<'_>, mut bytes: &[u8]) -> Result<Option<Hello>, AcceptFault> {
-        let given = bytes.len();
+        self.received.extend_from_slice(bytes);
         while !bytes.is_empty() {
             let read = self.acceptor.read_tls(&mut bytes);
             let accepted = match read {
                 Ok(_) => self.acceptor.accept(),
-                Err(error) => return Err(self.refuse(cx, error.to_string())),
+                Err(error) => {
+                    return Err(self.refuse(cx, &alert_record(ALERT_DECODE_ERROR), error.to_string()));
+                }
             };
             match accepted {
                 Ok(Some(hello)) => {
@@ -184,22 +205,31 @@ impl HelloReader {
                 Err((error, mut alert)) => {
                     let mut record = Vec::new();
                     let _ = alert.write_all(&mut record);
-                    // A socket that has carried nothing yet has room for an alert.
-                    let _ = self.stream.poll_write(cx, &record);
-                    return Err(AcceptFault::Refused(error.to_string()));
+                    if record.is_empty() {
+                        record.extend(alert_record(ALERT_DECODE_ERROR));
+                    }
+                    return Err(self.refuse(cx, &record, error.to_string()));
                 }
             }
         }
-        self.received_bytes += given;
-        if self.received_bytes >= CLIENT_HELLO_MAX_BYTES {
+        if self.received.len() >= CLIENT_HELLO_MAX_BYTES {
             let reason = format!("the ClientHello is longer than {CLIENT_HELLO_MAX_BYTES} bytes");
-            return Err(self.refuse(cx, reason));
+            return Err(self.refuse(cx, &alert_record(ALERT_DECODE_ERROR), reason));
         }
         Ok(None)
     }
 
-    fn refuse(&mut self, cx: &mut Context<'_>, reason: String) -> AcceptFault {
-        let _ = self.stream.poll_write(cx, &alert_record(ALERT_DECODE_ERROR));
+    fn refuse(&mut self, cx: &mut Context<'_>, alert: &[u8], reason: String) -> AcceptFault {
+        // A socket that has carried nothing yet has room for an alert.
+        let _ = self.stream.poll_write(cx, alert);
+        let _ = self.stream.poll_shutdown(cx);
+        // A close with unread bytes is a reset, which could destroy the alert. What comes later is not waited for.
+        let mut left = vec![0; CLIENT_HELLO_MAX_BYTES];
+        for _ in 0..UNREAD_READS {
+            if self.stream.read_arrived(&mut left) == 0 {
+                break;
+            }
+        }
         AcceptFault::Refused(reason)
     }
 }

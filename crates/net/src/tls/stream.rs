@@ -1,34 +1,27 @@
 //! A TLS connection over the seam's stream: it feeds ciphertext to rustls, hands out plaintext, and writes records, with the
-//! same calls as a plain stream. It holds no buffer while it is idle. It knows no certificate and no protocol inside.
+//! same calls as a plain stream. It holds no buffer while it is idle. `input` decrypts, `output`
+//! encrypts. It knows no certificate and no protocol inside.
 
-use std::cell::{Cell, RefCell};
-use std::io::{self, BufRead, IoSlice, Read, Write};
+mod input;
+mod output;
+
+use std::cell::Cell;
+use std::io::{self, BufRead};
 use std::task::{Context, Poll, Waker, ready};
 
 use rustls::Connection;
 
 use super::facts::Facts;
 use crate::env::Stream;
+use input::{End, KEPT_BYTES, PEEK_BYTES, Pull, READ_BYTES};
+use output::ENCRYPT_BYTES;
 
-/// Most ciphertext read at once: with 16 KiB, a body of 1 MB costs a fifth more CPU.
-const READ_BYTES: usize = 64 * 1024;
-/// Most ciphertext read for a look, whose plaintext stays here until it is taken.
-const PEEK_BYTES: usize = 16 * 1024;
-/// Most plaintext encrypted at once. Its records stay in memory when the socket is full.
-const ENCRYPT_BYTES: usize = 64 * 1024;
-/// The same after the socket was found full, so that a client which takes nothing holds little.
-const ENCRYPT_FULL_BYTES: usize = 16 * 1024;
-/// rustls refuses ciphertext while it holds more plaintext than this.
-const PLAINTEXT_FULL_BYTES: usize = 16 * 1024;
-/// rustls keeps a buffer of this size for ciphertext; one that grew is shrunk when the connection falls silent.
-const KEPT_BYTES: usize = 4 * 1024;
+pub(super) use input::with_scratch;
+
 /// Bytes that a record adds to its plaintext, at most: header, explicit nonce, type and tag of the suites in use.
 const RECORD_OVERHEAD_BYTES: u64 = 29;
-
-thread_local! {
-    /// Where ciphertext is read into, shared by all connections of a thread.
-    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
-}
+/// The most plaintext of a record.
+const RECORD_BYTES: u64 = 16 * 1024;
 
 /// See the module.
 pub struct TlsStream {
@@ -46,25 +39,6 @@ pub struct TlsStream {
     has_grown: bool,
     end: Option<End>,
     resets_on_close: Cell<bool>,
-}
-
-/// How the incoming side ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    /// By close_notify.
-    Closed,
-    /// By the end of the stream without close_notify.
-    Truncated,
-    /// By a violation of the protocol, or an alert of the peer.
-    Failed,
-}
-
-/// How a call asks for bytes.
-#[derive(Clone, Copy)]
-struct Pull {
-    most_bytes: usize,
-    /// The kernel is asked before the event loop.
-    at_once: bool,
 }
 
 impl TlsStream {
@@ -91,7 +65,7 @@ impl TlsStream {
         stream
     }
 
-    /// What was agreed in the handshake.
+    /// The agreed parameters of the handshake.
     pub fn facts(&self) -> Facts {
         Facts::of(&self.tls)
     }
@@ -238,62 +212,6 @@ impl TlsStream {
         count
     }
 
-    /// Writes from `data`. Ready when the records of the bytes that it counts are in the kernel. After Pending the caller has
-    /// to come again with data that begins with the same bytes, since they are encrypted already.
-    pub fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        self.poll_write_vectored(cx, &[IoSlice::new(data)])
-    }
-
-    /// As [`TlsStream::poll_write`], from several slices.
-    pub fn poll_write_vectored(
-        &mut self,
-        cx: &mut Context<'_>,
-        data: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        // Records of the handshake, of tickets and of earlier bytes come first.
-        ready!(self.poll_records(cx))?;
-        if self.uncredited_bytes == 0 {
-            self.uncredited_bytes = self.encrypt(data)?;
-            ready!(self.poll_records(cx))?;
-        }
-        let given = data.iter().map(|slice| slice.len()).sum();
-        let count = self.uncredited_bytes.min(given);
-        self.uncredited_bytes -= count;
-        Poll::Ready(Ok(count))
-    }
-
-    fn encrypt(&mut self, data: &[IoSlice<'_>]) -> io::Result<usize> {
-        let most_bytes = if std::mem::take(&mut self.was_full) { ENCRYPT_FULL_BYTES } else { ENCRYPT_BYTES };
-        let mut writer = self.tls.writer();
-        match data {
-            [one] => writer.write(&one[..one.len().min(most_bytes)]),
-            [first, second] if first.len() < most_bytes => {
-                let second = &second[..second.len().min(most_bytes - first.len())];
-                writer.write_vectored(&[IoSlice::new(first), IoSlice::new(second)])
-            }
-            // More than two slices are not written anywhere; the first ones go now, the others with the next call.
-            [first, ..] => writer.write(&first[..first.len().min(most_bytes)]),
-            [] => Ok(0),
-        }
-    }
-
-    /// Writes the records that rustls has encoded.
-    fn poll_records(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.tls.wants_write() {
-            let mut sink = Sink { stream: &mut self.stream, cx };
-            match self.tls.write_tls(&mut sink) {
-                Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.was_full = true;
-                    return Poll::Pending;
-                }
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-        }
-        Poll::Ready(Ok(()))
-    }
-
     /// As [`Stream::send_buffer_bytes`].
     pub fn send_buffer_bytes(&self) -> io::Result<usize> {
         self.stream.send_buffer_bytes()
@@ -328,86 +246,8 @@ impl TlsStream {
     /// As [`Stream::unacknowledged_bytes`], in plaintext, a few bytes too many at most where records are small.
     pub fn unacknowledged_bytes(&self) -> u64 {
         let bytes = self.stream.unacknowledged_bytes();
-        let records = bytes / (PLAINTEXT_FULL_BYTES as u64) + 1;
+        let records = bytes / RECORD_BYTES + 1;
         bytes.saturating_sub(records * RECORD_OVERHEAD_BYTES)
-    }
-
-    /// Copies decrypted bytes out.
-    fn take(&mut self, room: &mut [u8]) -> usize {
-        if self.plaintext_bytes == 0 || room.is_empty() {
-            return 0;
-        }
-        let count = self.tls.reader().read(room).unwrap_or(0);
-        self.plaintext_bytes -= count;
-        count
-    }
-
-    /// Reads ciphertext once and decrypts it, into `room` as far as that goes; how many bytes were put there. None may have
-    /// been, if a record is not complete or is none of data.
-    fn poll_fill(&mut self, cx: &mut Context<'_>, pull: Pull, room: &mut [u8]) -> Poll<io::Result<usize>> {
-        if !self.held.is_empty() {
-            let held = std::mem::take(&mut self.held);
-            return Poll::Ready(self.feed(&held, room));
-        }
-        with_scratch(|scratch| {
-            let scratch = &mut scratch[..pull.most_bytes];
-            let read = if pull.at_once {
-                self.stream.poll_read_at_once(cx, scratch)
-            } else {
-                self.stream.poll_read(cx, scratch)
-            };
-            if read.is_pending() {
-                self.shrink();
-            }
-            let count = ready!(read)?;
-            if count == 0 {
-                self.end = Some(End::Truncated);
-                return Poll::Ready(Ok(0));
-            }
-            let fed = self.feed(&scratch[..count], room);
-            // Answers that the protocol asks for leave with the next write if the socket is full.
-            if self.tls.wants_write() && !self.tls.is_handshaking() {
-                let _ = self.poll_records(cx);
-            }
-            Poll::Ready(fed)
-        })
-    }
-
-    /// Decrypts `bytes`, into `room` as far as that goes. What rustls does not take is held.
-    fn feed(&mut self, mut bytes: &[u8], room: &mut [u8]) -> io::Result<usize> {
-        let mut filled = 0;
-        self.has_grown |= bytes.len() > KEPT_BYTES;
-        while !bytes.is_empty() && self.end.is_none() {
-            if self.plaintext_bytes > PLAINTEXT_FULL_BYTES {
-                self.held.extend_from_slice(bytes);
-                break;
-            }
-            let read = self.tls.read_tls(&mut bytes);
-            match read.and_then(|_| self.tls.process_new_packets().map_err(invalid)) {
-                Ok(state) => {
-                    self.plaintext_bytes = state.plaintext_bytes_to_read();
-                    if state.peer_has_closed() {
-                        self.end = Some(End::Closed);
-                    }
-                }
-                Err(error) => {
-                    self.end = Some(End::Failed);
-                    if filled == 0 {
-                        return Err(error);
-                    }
-                }
-            }
-            filled += self.take(&mut room[filled..]);
-        }
-        Ok(filled)
-    }
-
-    /// Gives back the memory of a ciphertext buffer that has grown, if nothing lies in it.
-    fn shrink(&mut self) {
-        if std::mem::take(&mut self.has_grown) {
-            // A read that finds nothing makes rustls fit its buffer to what is in it.
-            let _ = self.tls.read_tls(&mut Nothing);
-        }
     }
 }
 
@@ -424,53 +264,5 @@ impl Drop for TlsStream {
 impl std::fmt::Debug for TlsStream {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("TlsStream").field("stream", &self.stream).finish_non_exhaustive()
-    }
-}
-
-/// Lends the thread's buffer for ciphertext.
-pub(super) fn with_scratch<T>(use_it: impl FnOnce(&mut [u8]) -> T) -> T {
-    SCRATCH.with_borrow_mut(|scratch| use_it(scratch))
-}
-
-/// Where rustls writes records to: the socket, polled with the task's context.
-struct Sink<'a, 'c> {
-    stream: &'a mut Stream,
-    cx: &'a mut Context<'c>,
-}
-
-impl Write for Sink<'_, '_> {
-    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        or_would_block(self.stream.poll_write(self.cx, data))
-    }
-
-    fn write_vectored(&mut self, data: &[IoSlice<'_>]) -> io::Result<usize> {
-        match data {
-            [one] => self.write(one),
-            several => or_would_block(self.stream.poll_write_vectored(self.cx, several)),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-fn or_would_block<T>(poll: Poll<io::Result<T>>) -> io::Result<T> {
-    match poll {
-        Poll::Ready(result) => result,
-        Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
-    }
-}
-
-fn invalid(error: rustls::Error) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, error)
-}
-
-/// A source that has nothing now.
-struct Nothing;
-
-impl Read for Nothing {
-    fn read(&mut self, _room: &mut [u8]) -> io::Result<usize> {
-        Err(io::ErrorKind::WouldBlock.into())
     }
 }

@@ -1,6 +1,6 @@
-//! Configurations that `cors` accepts, and the fields of responses by origin.
+//! Configurations that `cors` check_configuration, and the fields of responses by origin.
 
-use exchange::testing::{Scene, accepts, decide, lines, respond};
+use exchange::testing::{Scene, check_configuration, decide, lines, respond};
 use model::catalog::SchemaType;
 
 use super::*;
@@ -8,13 +8,7 @@ use super::*;
 #[test]
 fn configurations() {
     let check = |schema_type, config: Value, fault: Option<&str>| {
-        let got = accepts(&KIND, schema_type, &config);
-        match fault {
-            None => assert_eq!(got, Ok(()), "{config}"),
-            Some(fault) => {
-                assert!(got.as_ref().is_err_and(|reason| reason.contains(fault)), "{config}: {got:?}");
-            }
-        }
+        check_configuration(&KIND, schema_type, &config, fault);
     };
     let route = SchemaType::Plugin;
     check(route, json!({}), None);

@@ -1,6 +1,6 @@
-//! Configurations, and what is asked and decided without a server; the rest is tried with real ones beside the binary.
+//! Configurations, and requests and decisions that need no server; tests of the binary use real servers.
 
-use exchange::testing::{Scene, accepts, consumer, lines};
+use exchange::testing::{Scene, check_configuration, consumer, lines};
 use model::catalog::SchemaType;
 use serde_json::json;
 
@@ -9,13 +9,7 @@ use super::*;
 #[test]
 fn configurations() {
     let check = |config: Value, fault: Option<&str>| {
-        let got = accepts(&KIND, SchemaType::Plugin, &config);
-        match fault {
-            None => assert_eq!(got, Ok(()), "{config}"),
-            Some(fault) => {
-                assert!(got.as_ref().is_err_and(|reason| reason.contains(fault)), "{config}: {got:?}")
-            }
-        }
+        check_configuration(&KIND, SchemaType::Plugin, &config, fault);
     };
     let with = |fields: Value| {
         let mut config = json!({"uri": "http://127.0.0.1:8199/auth"});
@@ -51,7 +45,7 @@ fn secret_reference_is_read_when_resolved() {
     assert_eq!(check(&json!({"uri": "$env://AUTH_SERVER"})), Ok(()));
 }
 
-/// The plugin itself, for what needs no server.
+/// The compiled plugin, for tests that need no server.
 fn compiled(config: &Value) -> ForwardAuth {
     let services = exchange::testing::services();
     let config: Config = config::parse(config).unwrap();
@@ -61,9 +55,9 @@ fn compiled(config: &Value) -> ForwardAuth {
             .unwrap(),
         limits: OutboundLimits { connect_timeout_ms: 1, total_timeout_ms: 1, max_body_bytes: 1 },
         method: config.request_method,
-        max_body_bytes: MAX_REQ_BODY_SIZE_DEFAULT,
+        max_body_bytes: config.max_req_body_size,
         request_headers: config.request_headers,
-        extra_headers: extra_headers(&config.extra_headers).unwrap(),
+        extra_headers: extra_headers(config.extra_headers.as_ref()).unwrap(),
         upstream_headers: config.upstream_headers,
         client_headers: config.client_headers,
         consumer_header: config.consumer_header,

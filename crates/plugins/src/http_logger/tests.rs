@@ -1,6 +1,6 @@
-//! Configurations, and which entry they make; sending is tried with real servers beside the binary.
+//! Configurations and the entries that they make; tests of the binary send to real servers.
 
-use exchange::testing::{Scene, accepts, respond, route};
+use exchange::testing::{Scene, accepts, check_configuration, respond, route};
 use model::catalog::SchemaType;
 
 use super::*;
@@ -14,13 +14,7 @@ fn with(fields: Value) -> Value {
 #[test]
 fn configurations() {
     let check = |config: Value, fault: Option<&str>| {
-        let got = accepts(&KIND, SchemaType::Plugin, &config);
-        match fault {
-            None => assert_eq!(got, Ok(()), "{config}"),
-            Some(fault) => {
-                assert!(got.as_ref().is_err_and(|reason| reason.contains(fault)), "{config}: {got:?}")
-            }
-        }
+        check_configuration(&KIND, SchemaType::Plugin, &config, fault);
     };
     check(json!({"uri": "http://127.0.0.1"}), None);
     check(
@@ -96,7 +90,7 @@ fn plugin_format_wins_over_metadata_format() {
 }
 
 #[test]
-fn bodies_are_asked_for_only_where_they_are_logged() {
+fn bodies_are_buffered_only_if_logged() {
     let check = |config: Value, request: usize, response: usize| {
         let mut scene = Scene::new();
         let plugin = scene.build(&KIND, &with(config.clone()));
@@ -105,24 +99,24 @@ fn bodies_are_asked_for_only_where_they_are_logged() {
         assert_eq!(got, (copy(request), copy(response)), "{config}");
     };
     check(json!({}), 0, 0);
-    check(json!({"include_req_body": true}), BODY_DEFAULT_BYTES, 0);
+    check(json!({"include_req_body": true}), 512 * 1024, 0);
     check(json!({"include_resp_body": true, "max_resp_body_bytes": 7}), 0, 7);
     check(json!({"include_resp_body": true, "include_resp_body_expr": [["arg_n", "==", "2"]]}), 0, 0);
     check(
         json!({"include_resp_body": true, "include_resp_body_expr": [["arg_n", "==", "1"]]}),
         0,
-        BODY_DEFAULT_BYTES,
+        512 * 1024,
     );
     check(json!({"include_req_body": true, "log_format": {"a": "$host"}}), 0, 0);
     check(
         json!({"log_format": {"a": "$request_body", "b": "$resp_body"}, "max_req_body_bytes": 5}),
         5,
-        BODY_DEFAULT_BYTES,
+        512 * 1024,
     );
 }
 
 #[test]
-fn a_queue_is_kept_as_long_as_its_configuration_stays() {
+fn queue_is_kept_while_configuration_stays() {
     let (services, states) =
         (exchange::testing::services(), exchange::plugin::state::StateRegistry::default());
     let queue = |owner: &str, config: Value, metadata: Option<Value>| {

@@ -1,12 +1,13 @@
-//! One limit of a configuration, compiled: how much, in what time, counted by what. It counts nothing itself.
+//! One compiled limit of a configuration: the number of requests, the window and the key. It counts nothing itself.
 
 use std::net::IpAddr;
 
 use exchange::Exchange;
 use router::vars::{BuiltinVariable, Template, to_number};
-use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::{Config, KeyType, WrittenRule};
+use crate::shared::attributes::Attribute;
 use crate::shared::fields::is_token;
 
 /// A limit.
@@ -15,7 +16,7 @@ pub(super) struct Rule {
     pub(super) count: Amount,
     /// Its length in seconds.
     pub(super) time_window: Amount,
-    /// The requests that are counted together.
+    /// The key; requests with the same value are counted together.
     pub(super) key: Key,
     /// The response fields for limit, remaining, reset.
     pub(super) names: [Box<str>; 3],
@@ -31,24 +32,48 @@ pub(super) enum Amount {
 pub(super) enum Key {
     ClientAddress,
     Constant,
-    /// With the client's address where nothing in it has a value.
+    /// Replaced by the client's address if no variable in it has a value.
     Rendered(Template),
-    /// Of one of several rules: the rule does not apply where nothing in it has a value.
+    /// The key of one of several rules: the rule does not apply if no variable in it has a value.
     RenderedOrSkip(Template),
 }
 
 /// A number as written.
-#[derive(Deserialize)]
-#[serde(untagged)]
 pub(super) enum WrittenAmount {
     Number(f64),
     Text(String),
 }
 
+impl Attribute for WrittenAmount {
+    fn schema() -> Value {
+        json!({ "oneOf": [
+            { "type": "integer", "exclusiveMinimum": 0 },
+            { "type": "string", "pattern": "^[0-9]+$|\\$", "$comment": AMOUNT_TEXT },
+        ] })
+    }
+
+    fn read(written: Value) -> Result<Self, String> {
+        match written {
+            Value::String(text) => Ok(WrittenAmount::Text(text)),
+            other => other.as_f64().map(WrittenAmount::Number).ok_or_else(|| format!("{other} is no number")),
+        }
+    }
+
+    fn write(&self) -> Value {
+        match self {
+            WrittenAmount::Number(number) => json!(number),
+            WrittenAmount::Text(text) => json!(text),
+        }
+    }
+}
+
+/// The form of a count or a window that is a text: any other text could never come out as a number.
+const AMOUNT_TEXT: &str = "a whole number or a text with variables, such as ${http_x_quota}";
+
 /// Compiles the limits of a configuration; `names` are those of the response fields.
 ///
 /// # Errors
-/// What is wrong with one of them.
+/// The fault of one of them.
 pub(super) fn rules_of(config: &Config, names: [String; 3]) -> Result<Box<[Rule]>, String> {
     let Some(rules) = &config.rules else {
         let (Some(count), Some(time_window)) = (&config.count, &config.time_window) else {
@@ -111,7 +136,7 @@ fn whole(number: f64) -> Option<u64> {
 }
 
 impl Amount {
-    /// The number for this exchange; nothing if it does not come out as one.
+    /// The number for this exchange; `None` if the text yields no number.
     pub(super) fn of(&self, exchange: &Exchange) -> Option<u64> {
         match self {
             Amount::Fixed(number) => Some(*number),
@@ -124,7 +149,7 @@ impl Amount {
     }
 }
 
-/// The address as a key, tagged so that it is no other key's beginning.
+/// The address as a key, tagged so that it is no prefix of another key.
 pub(super) fn octets(address: IpAddr, room: &mut [u8; 17]) -> &[u8] {
     match address {
         IpAddr::V4(address) => {

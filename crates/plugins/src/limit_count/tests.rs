@@ -1,16 +1,14 @@
-//! Configurations that `limit-count` accepts, and its effect on requests and responses.
+//! Configurations that `limit-count` check_configuration, and its effect on requests and responses.
 use super::*;
-use exchange::testing::{Scene, accepts, decide, lines, respond};
-use model::catalog::SchemaType;
+use exchange::testing::{Scene, check_configuration, decide, lines, respond};
+use model::catalog::{Catalog, SchemaType};
+use model::check::UnknownFields;
+use model::validate::SchemaFault;
 
 #[test]
 fn configurations() {
     let check = |config: Value, want: Result<(), &str>| {
-        let got = accepts(&KIND, SchemaType::Plugin, &config);
-        match want {
-            Ok(()) => assert_eq!(got, Ok(()), "{config}"),
-            Err(part) => assert!(got.as_ref().is_err_and(|got| got.contains(part)), "{config}: {got:?}"),
-        }
+        check_configuration(&KIND, SchemaType::Plugin, &config, want.err());
     };
     let with = |extra: Value| {
         let mut config = json!({ "count": 2, "time_window": 60 });
@@ -60,7 +58,7 @@ fn configurations() {
     );
 }
 
-/// Lets a request through `plugin`; gives the status (0 for one that passed) and the response's fields.
+/// Sends a request through `plugin`; returns the status (0 for one that passed) and the response's fields.
 fn send(scene: &mut Scene, plugin: &dyn Plugin, head: &str) -> (u16, Vec<String>, Vec<u8>) {
     let mut exchange = scene.exchange(format!("{head}Host: h\r\n\r\n").as_bytes());
     let reply = decide(plugin.access(&mut exchange));
@@ -86,7 +84,7 @@ fn requests_pass_until_limit_with_quota_fields() {
 }
 
 #[test]
-fn what_is_counted_apart() {
+fn keys_are_counted_separately() {
     let mut scene = Scene::new();
     let mut check = |key_type: &str, key: &str, heads: &[(&str, u16)]| {
         let config = json!({
@@ -99,7 +97,7 @@ fn what_is_counted_apart() {
         }
     };
     check("var", "remote_addr", &[("", 0), ("A: 1\r\n", 503)]);
-    // Without a value the address counts.
+    // Without a value the address is the key.
     check(
         "var",
         "http_a",
@@ -114,7 +112,7 @@ fn what_is_counted_apart() {
 }
 
 #[test]
-fn limits_may_come_with_the_request() {
+fn limits_can_be_request_variables() {
     let mut scene = Scene::new();
     let mut check = |allow: bool, fields: &str, want: u16| {
         let config = json!({ "count": "${http_count}", "time_window": "60", "allow_degradation": allow });
@@ -151,7 +149,7 @@ fn rules_count_each_for_itself() {
 }
 
 #[test]
-fn counters_outlive_changes_that_do_not_concern_them() {
+fn counters_survive_unrelated_changes() {
     let mut scene = Scene::new();
     let config = json!({ "count": 1, "time_window": 60 });
     let first = scene.build(&KIND, &config);
@@ -164,18 +162,35 @@ fn counters_outlive_changes_that_do_not_concern_them() {
 }
 
 #[test]
-fn a_group_counts_together_and_has_one_configuration() {
-    let (mut one, mut other) = (Scene::new(), Scene::new());
-    let config = json!({ "count": 1, "time_window": 60, "group": "a_group_counts_together" });
-    let first = one.build(&KIND, &config);
-    let second = other.build(&KIND, &config);
-    assert_eq!(send(&mut one, &*first, PLAIN).0, 0);
-    assert_eq!(send(&mut other, &*second, PLAIN).0, 503);
+fn group_shares_counters_and_configuration() {
+    let mut scene = Scene::new();
+    let (states, services) = (scene.states(), exchange::testing::services());
+    let config = json!({ "count": 1, "time_window": 60, "group": "g" });
+    let first = scene.build(&KIND, &config);
+    let second = build(&exchange::testing::build("routes/2", None, &states, &services), &config).unwrap();
+    assert_eq!(send(&mut scene, &*first, PLAIN).0, 0);
+    assert_eq!(send(&mut scene, &*second, PLAIN).0, 503);
     let mut changed = config.clone();
     changed["count"] = 2.into();
-    assert_eq!(check(&changed), Err("group conf mismatched".to_owned()));
+    let catalog = Catalog::new(vec![KIND.info_with(&states)]).unwrap();
+    let faults = |config: &Value| {
+        let plugin = catalog.get("limit-count").unwrap();
+        let checked = plugin.check(SchemaType::Plugin, config, UnknownFields::Refuse);
+        checked.faults.iter().map(SchemaFault::plugin_message).collect::<Vec<_>>()
+    };
+    assert_eq!(faults(&config), Vec::<String>::new());
+    assert_eq!(faults(&changed), ["group conf mismatched"]);
     drop((first, second));
-    assert_eq!(check(&changed), Ok(()));
+    assert_eq!(faults(&changed), Vec::<String>::new());
+}
+
+#[test]
+fn groups_of_two_gateways_are_apart() {
+    let (mut one, mut other) = (Scene::new(), Scene::new());
+    let config = |count: u32| json!({ "count": count, "time_window": 60, "group": "g" });
+    let (first, second) = (one.build(&KIND, &config(1)), other.build(&KIND, &config(2)));
+    assert_eq!(send(&mut one, &*first, PLAIN).0, 0);
+    assert_eq!(send(&mut other, &*second, PLAIN).0, 0);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The variables that exist without a plugin and without a part of the request in their name.
 //!
-//! Refuses to know their values. The names are those of nginx and APISIX, see section 2.4 of the contract.
+//! It does not know their values. The names are those of nginx and APISIX, see section 2.4 of the contract.
 
-/// Makes the enum, its names and the list of all from one table.
+/// Makes the enum, its names and the list of all variants from one table.
 macro_rules! builtin_variables {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)+) => {
         /// A variable known by its whole name.
@@ -12,7 +12,7 @@ macro_rules! builtin_variables {
         }
 
         impl BuiltinVariable {
-            /// All of them.
+            /// All variables.
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
             /// The name as configurations write it.
@@ -65,6 +65,8 @@ builtin_variables! {
     Host = "host",
     /// The name of the machine the gateway runs on.
     Hostname = "hostname",
+    /// `h2` for HTTP/2 over TLS, `h2c` without TLS, else empty.
+    Http2 = "http2",
     /// `on` over TLS, else empty.
     Https = "https",
     /// `?` if the request has a query, else empty.
@@ -91,9 +93,9 @@ builtin_variables! {
     ProxyProtocolServerPort = "proxy_protocol_server_port",
     /// The query without `?`, under its longer name.
     QueryString = "query_string",
-    /// The peer's address before a trusted header replaced it.
+    /// The address of the socket's peer, before a PROXY protocol header or a trusted field replaced it.
     RealipRemoteAddr = "realip_remote_addr",
-    /// The peer's port before a trusted header replaced it.
+    /// The port of that peer.
     RealipRemotePort = "realip_remote_port",
     /// The path and query as the client sent them.
     RealRequestUri = "real_request_uri",
@@ -105,7 +107,7 @@ builtin_variables! {
     RemoteUser = "remote_user",
     /// The request line as sent.
     Request = "request",
-    /// The request body, where it is held in memory.
+    /// The request body, if it is held in memory.
     RequestBody = "request_body",
     /// The id of the request, 32 hexadecimal digits unless a plugin set another.
     RequestId = "request_id",
@@ -137,12 +139,36 @@ builtin_variables! {
     ServiceId = "service_id",
     /// The name of the service.
     ServiceName = "service_name",
+    /// The protocol agreed by ALPN.
+    SslAlpnProtocol = "ssl_alpn_protocol",
     /// The TLS cipher.
     SslCipher = "ssl_cipher",
+    /// The client certificate (PEM), each line but the first behind a tab.
+    SslClientCert = "ssl_client_cert",
+    /// The client certificate (PEM), percent-encoded.
+    SslClientEscapedCert = "ssl_client_escaped_cert",
+    /// The SHA-1 digest of the client certificate.
+    SslClientFingerprint = "ssl_client_fingerprint",
+    /// The issuer of the client certificate.
+    SslClientIDn = "ssl_client_i_dn",
+    /// The client certificate (PEM).
+    SslClientRawCert = "ssl_client_raw_cert",
     /// The subject of the client certificate.
     SslClientSDn = "ssl_client_s_dn",
+    /// The serial number of the client certificate.
+    SslClientSerial = "ssl_client_serial",
+    /// The end of the client certificate's validity.
+    SslClientVEnd = "ssl_client_v_end",
+    /// Days until the end of the client certificate's validity.
+    SslClientVRemain = "ssl_client_v_remain",
+    /// The beginning of the client certificate's validity.
+    SslClientVStart = "ssl_client_v_start",
     /// `SUCCESS`, `NONE` or `FAILED:reason`.
     SslClientVerify = "ssl_client_verify",
+    /// The group of the TLS key exchange.
+    SslCurve = "ssl_curve",
+    /// The JA4 fingerprint of the client's TLS hello.
+    SslJa4 = "ssl_ja4",
     /// The TLS version.
     SslProtocol = "ssl_protocol",
     /// The name the client asked for in its TLS hello.
@@ -179,13 +205,13 @@ builtin_variables! {
     UpstreamStatus = "upstream_status",
     /// The node's host before it was resolved.
     UpstreamUnresolvedHost = "upstream_unresolved_host",
-    /// The path and query sent to the node, where a plugin rewrote them; unset where none did.
+    /// The path and query sent to the node, if a plugin rewrote them; otherwise unset.
     UpstreamUri = "upstream_uri",
     /// The canonical path, decoded.
     Uri = "uri",
-    /// The side that has to act so that the failure does not happen again: `client`, `gateway` or `origin`.
+    /// The side at fault: `client`, `gateway` or `origin`.
     WeirBlame = "weir_blame",
-    /// Why the request failed, a code from the table of causes; unset when it did not.
+    /// Why the request failed, a code from the table of causes; unset if it did not fail.
     WeirCause = "weir_cause",
     /// More about that cause, in words.
     WeirDetail = "weir_detail",
@@ -222,6 +248,7 @@ impl BuiltinVariable {
                 | Self::RequestLength
                 | Self::RequestTime
                 | Self::ServerPort
+                | Self::SslClientVRemain
                 | Self::Status
                 | Self::UpstreamBytesReceived
                 | Self::UpstreamBytesSent

@@ -1,10 +1,10 @@
 //! Variables by their names.
 //!
-//! Refuses to know values.
+//! It does not know their values.
 
-use super::{BuiltinVariable, JsonPath, JsonPathError};
+use super::{BuiltinVariable, JsonPath, JsonPathError, ProxyTlv};
 
-/// A variable, by where its value comes from.
+/// A variable, by the source of its value.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Variable {
     /// `arg_x`: the first query argument of this name.
@@ -23,6 +23,8 @@ pub enum Variable {
     PostArg(Box<str>),
     /// `post_arg.a.b[*]`: a path into a JSON or multipart body.
     PostArgPath(JsonPath),
+    /// `proxy_protocol_tlv_x`: a TLV of the PROXY protocol header that the connection began with.
+    ProxyProtocolTlv(ProxyTlv),
     /// `sent_http_x`: the header of the response to the client, in lower case with `-` for `_`.
     ResponseHeader(Box<str>),
     /// `upstream_http_x`: the header of the node's response, likewise.
@@ -45,7 +47,7 @@ pub enum GraphqlVariable {
 /// A name that cannot be a variable.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum VariableError {
-    /// No name at all.
+    /// The name is empty.
     #[error("a variable needs a name")]
     Empty,
     /// The part after `post_arg.`.
@@ -59,7 +61,7 @@ pub enum VariableError {
 }
 
 impl Variable {
-    /// The variable a configuration means by `name` (without `$`).
+    /// The variable of this `name` (without `$`).
     ///
     /// # Errors
     /// The name is empty or has a bad JSON path. An unknown name is no error: it is a variable that is never set.
@@ -76,6 +78,9 @@ impl Variable {
             if let Some(rest) = name.strip_prefix(prefix).filter(|rest| !rest.is_empty()) {
                 return Ok(make(rest));
             }
+        }
+        if let Some(tlv) = name.strip_prefix("proxy_protocol_tlv_").and_then(ProxyTlv::parse) {
+            return Ok(Self::ProxyProtocolTlv(tlv));
         }
         Ok(match name {
             "graphql_name" => Self::Graphql(GraphqlVariable::Name),
@@ -109,7 +114,7 @@ fn header(name: &str) -> Box<str> {
     name.to_ascii_lowercase().replace('_', "-").into_boxed_str()
 }
 
-/// The families of variables, by what their names begin with.
+/// A family of variables: the prefix of their names, and the constructor.
 type Family = (&'static str, fn(&str) -> Variable);
 const PREFIXES: [Family; 7] = [
     ("arg_", |rest| Variable::Arg(rest.into())),
@@ -142,6 +147,9 @@ mod tests {
         check("sent_http_etag", Variable::ResponseHeader("etag".into()));
         check("upstream_http_etag", Variable::UpstreamHeader("etag".into()));
         check("graphql_root_fields", Variable::Graphql(GraphqlVariable::RootFields));
+        check("proxy_protocol_tlv_authority", Variable::ProxyProtocolTlv(ProxyTlv::Type(2)));
+        check("proxy_protocol_tlv_ssl_0x22", Variable::ProxyProtocolTlv(ProxyTlv::Ssl(0x22)));
+        check("proxy_protocol_tlv_mine", Variable::Named("proxy_protocol_tlv_mine".into()));
         check("uri", Variable::Builtin(BuiltinVariable::Uri));
         check("http_", Variable::Named("http_".into()));
         check("my_own", Variable::Named("my_own".into()));

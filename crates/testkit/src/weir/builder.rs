@@ -144,6 +144,10 @@ impl WeirBuilder {
             let off = self.off.iter().any(|off| off == name);
             command.arg(format!("--{name}")).arg(if off { "off" } else { "127.0.0.1:0" });
         }
+        if !self.arguments.iter().any(|argument| argument == "--proxy-tls") && !named("proxy_tls") {
+            // Its default port would be taken by the first of several gateways.
+            command.args(["--proxy-tls", "off"]);
+        }
         if !self.arguments.iter().any(|argument| argument == "--workers") && !named("workers") {
             command.args(["--workers", "1"]);
         }

@@ -1,7 +1,11 @@
-//! The gateway's plugin kinds as the control side sees them: data, and no way to run them.
+//! The gateway's plugin kinds as the control side sees them: data, without the code that runs them.
+
+use std::sync::Arc;
 
 use exchange::plugin::PluginKind;
+use exchange::plugin::state::StateRegistry;
 use model::Catalog;
+use model::catalog::PluginInfo;
 use model::check::CheckOptions;
 
 use crate::settings::Settings;
@@ -13,18 +17,36 @@ pub(crate) fn catalog_for(settings: &Settings) -> Catalog {
 
 /// The catalog for these settings, with other settings that checks depend on.
 pub(crate) fn catalog_with(settings: &Settings, options: CheckOptions) -> Catalog {
-    let catalog = catalog(settings.plugins.as_deref(), options).ignoring(&settings.ignore_faulty_plugins);
+    adjusted(settings, catalog(settings.plugins.as_deref(), options))
+}
+
+/// The catalog of a running instance; its plugins keep their state in `states`.
+pub(crate) fn running_catalog(settings: &Settings, states: &Arc<StateRegistry>) -> Catalog {
+    let info = |kind: &PluginKind| kind.info_with(states);
+    adjusted(settings, catalog_of(settings.plugins.as_deref(), settings.check_options(), info))
+}
+
+fn adjusted(settings: &Settings, catalog: Catalog) -> Catalog {
+    let catalog = catalog.ignoring(&settings.ignore_faulty_plugins);
     if settings.admin_stream_routes { catalog } else { catalog.without_stream_routes() }
 }
 
-/// The catalog of the plugins that may be used, those of these names or all, with the settings that checks depend on.
+/// The catalog of the usable plugins, those with these names or all, with the settings that checks depend on.
 pub(crate) fn catalog(usable: Option<&[String]>, options: CheckOptions) -> Catalog {
+    catalog_of(usable, options, PluginKind::info)
+}
+
+fn catalog_of(
+    usable: Option<&[String]>,
+    options: CheckOptions,
+    info: impl Fn(&PluginKind) -> PluginInfo,
+) -> Catalog {
     let is_usable = |kind: &PluginKind| usable.is_none_or(|names| names.iter().any(|name| name == kind.name));
     let (usable, off): (Vec<&PluginKind>, Vec<&PluginKind>) =
         plugins::ALL.iter().copied().partition(|kind| is_usable(kind));
     let switched_off = off.into_iter().map(|kind| kind.name.into()).collect();
-    let infos = usable.into_iter().map(PluginKind::info).collect();
-    // A test of the plugins' crate makes the same catalog, so a faulty schema never leaves the workshop.
+    let infos = usable.into_iter().map(info).collect();
+    // A test of the crate `plugins` makes the same catalog, so that a faulty schema fails there.
     let catalog = Catalog::new(infos).expect("the plugins' schemas compile and their names are unique");
     catalog.with_options(CheckOptions { switched_off, ..options })
 }
@@ -41,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_the_document_are_what_a_node_takes() {
+    fn openapi_examples_are_accepted() {
         let catalog = catalog(None, CheckOptions::default());
         let document = control::admin::openapi::document(&catalog);
         let mut seen = 0;

@@ -1,29 +1,30 @@
-//! What of the settings changes while the node runs. HUP reads them again: another `proxy` list comes into force at once,
-//! everything else is named as waiting for a restart. Faulty settings change nothing.
+//! The settings that change while the instance runs. HUP reads the settings again: a changed `proxy` list comes into
+//! force at once, and a log line names all other changes as waiting for a restart. Faulty settings change nothing.
 
-use std::net::SocketAddr;
-
-use net::listener::Change;
+use net::listener::{ListenerSet, Wanted};
 
 use super::bridge::Gateway;
-use super::sockets::{listening_line, wanted};
+use super::sockets::{listening_line, name_of, wanted};
 use crate::settings::{Settings, SettingsSource};
 use crate::terminal::print_bounded;
 
-/// The settings in force, and where to read them again.
+/// The settings in force, and their source for HUP.
 pub(super) struct LiveSettings {
     source: SettingsSource,
     started_with: Settings,
-    proxy: Vec<SocketAddr>,
+    listeners: Vec<Wanted>,
 }
+
+/// The settings that come into force at once.
+const LIVE: [&str; 4] = ["proxy", "proxy_tls", "proxy_protocol", "proxy_protocol_tls"];
 
 impl LiveSettings {
     pub(super) fn new(source: SettingsSource, started_with: Settings) -> LiveSettings {
-        let proxy = started_with.proxy.clone();
-        LiveSettings { source, started_with, proxy }
+        let listeners = wanted(&started_with);
+        LiveSettings { source, started_with, listeners }
     }
 
-    /// Reads the settings again and brings into force what can be.
+    /// Reads the settings again and brings those into force that can change.
     pub(super) fn reload(&mut self, gateway: &Gateway) {
         let settings = match self.source.load() {
             Ok(loaded) => {
@@ -38,36 +39,41 @@ impl LiveSettings {
             }
         };
         let waiting: Vec<&str> =
-            self.started_with.differing(&settings).into_iter().filter(|name| *name != "proxy").collect();
+            self.started_with.differing(&settings).into_iter().filter(|name| !LIVE.contains(name)).collect();
         if !waiting.is_empty() {
             let settings = waiting.join(", ");
             tracing::warn!(%settings, "these settings have changed and wait for a restart or an upgrade");
         }
-        if settings.proxy != self.proxy {
-            self.listen(settings, gateway);
+        let listeners = wanted(&settings);
+        if listeners != self.listeners {
+            self.listen(listeners, gateway);
         }
     }
 
-    fn listen(&mut self, settings: Settings, gateway: &Gateway) {
+    fn listen(&mut self, listeners: Vec<Wanted>, gateway: &Gateway) {
         let Some(engine) = gateway.engine() else { return };
-        match engine.listen(&wanted(&settings)) {
-            Ok(change) => {
-                announce(&change);
-                self.proxy = settings.proxy;
+        let before = engine.listeners();
+        match engine.listen(&listeners) {
+            Ok(_) => {
+                announce(&before, &engine.listeners());
+                self.listeners = listeners;
             }
             Err(fault) => tracing::error!(%fault, "the listeners of the proxy stay as they are"),
         }
     }
 }
 
-/// Tells of each listener that came or went, as the start tells of the first ones.
-fn announce(change: &Change) {
-    for address in &change.added {
+/// Logs and prints each listener that was added or removed, as the start does for the first ones.
+fn announce(before: &ListenerSet, after: &ListenerSet) {
+    let is_in = |set: &ListenerSet, id: u64| set.iter().any(|listener| listener.id() == id);
+    for listener in after.iter().filter(|listener| !is_in(before, listener.id())) {
+        let (name, address) = (name_of(listener), listener.address());
         tracing::info!(%address, "the proxy listens on another address");
-        print_bounded(listening_line("proxy", *address));
+        print_bounded(listening_line(name, address));
     }
-    for address in &change.removed {
+    for listener in before.iter().filter(|listener| !is_in(after, listener.id())) {
+        let (name, address) = (name_of(listener), listener.address());
         tracing::info!(%address, "the proxy has stopped to listen on an address");
-        print_bounded(format_args!("closed proxy {address}"));
+        print_bounded(format_args!("closed {name} {address}"));
     }
 }

@@ -1,48 +1,54 @@
-//! A node from its settings to the moment it serves: alone, or in the place of a predecessor, whose sockets and store it
-//! takes over step by step. What ends it is `signals`' business.
+//! The start of an instance, from its settings until it serves: alone, or as the successor of a process, from which it
+//! takes sockets and store over step by step. Its end is in `signals`.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
 use control::source::store::{DirectoryLock, Instance, InstanceListener};
 use control::{Control, ControlConfig, SystemClock};
 use gateway::engine::{Engine, EngineConfig};
 use gateway::observe::log_writer::LogWriter;
+use model::acme::Challenges;
+use net::tls::server::ServerTls;
 
 use super::bridge::{self, Bridge, Gateway};
 use super::live::LiveSettings;
 use super::upgrade::{Executable, Offer, Predecessor};
-use super::{admin_keys, catalog_for, compiler, data, options, sealer, secrets, services, sockets, source};
+use super::{
+    admin_keys, compiler, data, options, running_catalog, sealer, secrets, services, sockets, source,
+};
 use crate::log::{self, LogControl};
 use crate::settings::{Loaded, Settings, SettingsSource};
 
-/// How often it is looked whether the workers run.
+/// How often a successor checks whether its workers run.
 const RUNNING_POLL: Duration = Duration::from_millis(2);
 
-/// A node that serves.
+/// An instance that serves.
 pub(super) struct Node {
     pub(super) settings: Settings,
     pub(super) live: LiveSettings,
     pub(super) control: Control,
     pub(super) gateway: Arc<Gateway>,
+    tls: Arc<ServerTls>,
     pub(super) log: LogControl,
     pub(super) access_log: Option<LogWriter>,
-    /// The lines that announce it.
+    /// The lines that announce its listeners on standard output.
     pub(super) lines: Vec<String>,
-    /// It serves in the place of a predecessor.
+    /// True if it replaces a predecessor.
     pub(super) is_successor: bool,
     executable: Option<Executable>,
     lock: Option<DirectoryLock>,
-    /// The control side's sockets once more.
+    /// Duplicates of the control side's sockets, for a successor.
     spare: Vec<(&'static str, SocketAddr, TcpListener)>,
 }
 
 impl Node {
-    /// Starts everything, in the order in which it can be undone.
+    /// Starts every part, in an order in which a failed start can be undone.
     ///
     /// # Errors
-    /// Whatever keeps it from starting.
+    /// A failed start, with its reason.
     pub(super) fn start(
         settings_source: SettingsSource,
         executable: Option<Executable>,
@@ -56,17 +62,29 @@ impl Node {
         let lines = sockets.lines();
         let access_log = options::access_log(&settings)?;
         let log_writer: Option<LogWriter> = access_log.as_ref().map(|(_, writer)| writer.clone());
-        let engine_options = Arc::new(options::engine(&settings));
+        let challenges = Arc::new(Challenges::default());
+        let mut engine_options = options::engine(&settings, &challenges);
+        let https = sockets.proxy.iter().find(|listener| listener.wanted().protocols.tls);
+        if let Some(listener) = https {
+            engine_options.https_port = listener.address().port();
+        }
+        let engine_options = Arc::new(engine_options);
+        let tls =
+            ServerTls::new(&options::tls(&settings)).map_err(anyhow::Error::msg).context("cannot use TLS")?;
+        let tls = match &engine_options.challenges {
+            Some(challenges) => Arc::new(tls.with_orders(bridge::orders(challenges))),
+            None => Arc::new(tls),
+        };
         let gateway = Arc::new(Gateway::default());
         let services = services(&settings)?;
         let secrets = secrets(&settings);
-        let compiler = compiler(&settings, services.clone(), secrets.clone());
+        let compiler = compiler(&settings, services.clone(), secrets.clone()).with_tls(tls.clone());
         let admin_keys = admin_keys(&settings)?;
         let lock = match predecessor.map(|old| old.take_data(&settings.data)).transpose()?.flatten() {
             Some(inherited) => Some(inherited),
             None => data::lock(&settings)?,
         };
-        let catalog = Arc::new(catalog_for(&settings));
+        let catalog = Arc::new(running_catalog(&settings, compiler.states()));
         let sealer = sealer(&settings, &catalog)?;
         let control = Control::start(ControlConfig {
             source: source(&settings),
@@ -86,6 +104,8 @@ impl Node {
             sealer,
             secrets,
             ready_with_faults: settings.ready_with_faults,
+            acme: options::acme(&settings),
+            challenges,
         })?;
         let workers = settings.workers;
         let engine = gateway.start(|runtime| EngineConfig {
@@ -96,6 +116,7 @@ impl Node {
             services,
         })?;
         if let Some(predecessor) = predecessor {
+            tls.adopt_ticket_secrets(&predecessor.take_ticket_secrets());
             wait_until_running(engine);
             predecessor.await_commit()?;
         }
@@ -114,7 +135,7 @@ impl Node {
             if predecessor.is_some() {
                 lock.announce()?;
             }
-            tell_where(lock, &sockets.spare);
+            tell_where(lock, &settings, &sockets.spare);
         }
         if let Some(predecessor) = predecessor {
             predecessor.serving();
@@ -125,6 +146,7 @@ impl Node {
             live,
             control,
             gateway,
+            tls,
             log,
             access_log: log_writer,
             lines,
@@ -135,26 +157,28 @@ impl Node {
         })
     }
 
-    /// What a successor is offered.
+    /// The sockets, folder, lock and program to offer a successor.
     ///
     /// # Errors
-    /// No descriptor is left, or it is not known what to start.
+    /// Out of descriptors, or the program of this process is not known.
     pub(super) fn offer(&self) -> anyhow::Result<Offer> {
         let executable = self
             .executable
             .clone()
             .ok_or_else(|| anyhow::anyhow!("it is not known where this binary lies"))?;
-        let mut sockets = Vec::new();
+        let mut all = Vec::new();
         for listener in self.gateway.engine().map(Engine::listeners).unwrap_or_default().iter() {
             let asked = listener.wanted().address;
-            sockets.extend(listener.descriptors()?.into_iter().map(|socket| ("proxy", asked, socket)));
+            let name = sockets::name_of(listener);
+            all.extend(listener.descriptors()?.into_iter().map(|socket| (name, asked, socket)));
         }
         for (name, asked, socket) in &self.spare {
-            sockets.push((name, *asked, socket.try_clone()?));
+            all.push((name, *asked, socket.try_clone()?));
         }
         Ok(Offer {
             executable,
-            sockets,
+            sockets: all,
+            ticket_secrets: self.tls.ticket_secrets(),
             data: self.settings.data.clone(),
             lock: self.lock.as_ref().map(DirectoryLock::try_clone).transpose()?,
             hand_over: self.control.hand_over(),
@@ -162,22 +186,22 @@ impl Node {
         })
     }
 
-    /// Says anew that this process is the one of the data folder, and where it listens.
+    /// Writes into the lock that this process runs on the data folder, and the addresses it listens on.
     ///
     /// # Errors
     /// The lock cannot be written to.
     pub(super) fn announce(&self) -> std::io::Result<()> {
         let Some(lock) = &self.lock else { return Ok(()) };
         lock.announce()?;
-        tell_where(lock, &self.spare);
+        tell_where(lock, &self.settings, &self.spare);
         Ok(())
     }
 
-    /// Gives what goes on after a hand-over: the data plane, and the control side, which follows a file or etcd for a
-    /// while. The lock of the data folder and the spare sockets are closed; the successor has its own descriptors of both,
-    /// and the files in the folder are its own by then.
+    /// Keeps the parts that go on after a hand-over: the data plane, and the control side, which follows a file or etcd
+    /// for a while. Closes the lock of the data folder and the spare sockets; the successor has its own descriptors of
+    /// both, and the files in the folder are its own by then.
     pub(super) fn let_go(self) -> (Arc<Gateway>, Control) {
-        // What is not named here is dropped when this returns.
+        // All other fields are dropped when this returns.
         (self.gateway, self.control)
     }
 
@@ -187,17 +211,25 @@ impl Node {
     }
 }
 
-/// Writes down where the control side listens, for commands that look for this instance.
-fn tell_where(lock: &DirectoryLock, sockets: &[(&'static str, SocketAddr, TcpListener)]) {
+/// Writes the addresses of the control side into the lock, for commands that look for this instance.
+fn tell_where(
+    lock: &DirectoryLock,
+    settings: &Settings,
+    sockets: &[(&'static str, SocketAddr, TcpListener)],
+) {
     let listener = |(name, _, socket): &(&'static str, SocketAddr, TcpListener)| {
-        Some(InstanceListener { name: (*name).to_owned(), address: socket.local_addr().ok()? })
+        let certificate = settings.admin_tls_cert.as_ref().filter(|_| *name == "admin");
+        // Commands may be run in another folder.
+        let certificate = certificate.and_then(|path| std::path::absolute(path).ok());
+        Some(InstanceListener { name: (*name).to_owned(), address: socket.local_addr().ok()?, certificate })
     };
     if let Err(error) = Instance::announce(lock, sockets.iter().filter_map(listener).collect()) {
         tracing::warn!(%error, "commands will not find this instance by its data folder; name it with --admin or --control");
     }
 }
 
-/// A worker that does not start is a failed start, and the predecessor has a deadline for that.
+/// Waits without a limit of its own, because the predecessor has a deadline, after which it ends a start without
+/// running workers.
 fn wait_until_running(engine: &Engine) {
     while engine.ready().is_err() {
         std::thread::sleep(RUNNING_POLL);

@@ -1,25 +1,33 @@
-//! Settings, translated into what the engine, the Admin API and the access log are started with. Decides nothing.
+//! Settings, translated into the options of the engine, the Admin API and the access log. Decides nothing.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
-use control::{AdminConfig, AdminKey};
+use control::acme::{AcmeConfig, Authority, OnDemandConfig};
+use control::{AdminConfig, AdminKey, TlsFiles};
 use exchange::client_address::RealIpOptions;
 use exchange::options::ForwardOptions;
 use exchange::options::Timeouts;
-use exchange::options::{Limits, Options, UpstreamHttp2Limits};
+use exchange::options::{Http2Limits, Limits, Options, UpstreamHttp2Limits};
 use gateway::observe::access_log::{self, AccessLog, Format, JsonField};
 use gateway::observe::log_writer::{LogWriter, Target};
 use message::HeadLimits;
+use model::acme::Challenges;
+use model::outbound::OutboundPolicy;
+use net::tls::server::ServerSettings;
 use router::vars::Template;
 
 use crate::settings::{AccessLogFormat, LogTarget, MemoryLimit, Overload, Settings};
 
-/// What the engine is told at start.
-pub(super) fn engine(settings: &Settings) -> Options {
+/// The options of the engine.
+pub(super) fn engine(settings: &Settings, challenges: &Arc<Challenges>) -> Options {
     Options {
         path: settings.shared().path.into(),
         real_ip: RealIpOptions {
+            proxy_protocol_from: settings.proxy_protocol_from.clone(),
             from: settings.real_ip_from.clone(),
             header: settings.real_ip_header.as_str().into(),
             recursive: settings.real_ip_recursive,
@@ -38,6 +46,23 @@ pub(super) fn engine(settings: &Settings) -> Options {
             tunnel_idle_ms: settings.tunnel_idle_timeout_ms,
         },
         pin: settings.pin,
+        challenges: acme(settings).is_some().then(|| Arc::clone(challenges)),
+        https_port: settings.proxy_tls.first().map_or(HTTPS_PORT, SocketAddr::port),
+    }
+}
+
+/// The port of HTTPS where nothing listens for TLS here: another gateway may end TLS in front.
+const HTTPS_PORT: u16 = 9443;
+
+/// The settings of clients' handshakes.
+pub(super) fn tls(settings: &Settings) -> ServerSettings {
+    ServerSettings {
+        versions: settings.ssl_protocols,
+        ciphers: settings.ssl_ciphers.clone(),
+        curves: settings.ssl_curves.clone(),
+        fallback_sni: settings.fallback_sni.clone(),
+        session_tickets: settings.ssl_session_tickets,
+        key_log_file: settings.tls_key_log.clone().map(PathBuf::into_boxed_path),
     }
 }
 
@@ -49,6 +74,7 @@ fn limits(settings: &Settings) -> Limits {
             max_fields: settings.max_header_fields,
         },
         head_timeout_ms: settings.head_timeout_ms,
+        handshake_timeout_ms: settings.tls_handshake_timeout_ms,
         idle_timeout_ms: settings.idle_timeout_ms,
         body_timeout_ms: settings.client_body_timeout_ms,
         send_timeout_ms: settings.client_send_timeout_ms,
@@ -59,6 +85,12 @@ fn limits(settings: &Settings) -> Limits {
         max_body_bytes: settings.max_body_bytes,
         max_matched_body_bytes: settings.max_matched_body_bytes,
         wait_for_body_bytes: settings.wait_for_body_bytes,
+        http2: Http2Limits {
+            is_enabled: settings.http2,
+            max_streams: settings.http2_max_streams,
+            stream_window_bytes: settings.http2_stream_window_bytes,
+            connection_window_bytes: settings.http2_connection_window_bytes,
+        },
         upstream_http2: UpstreamHttp2Limits {
             max_streams: settings.upstream_http2_max_streams,
             stream_window_bytes: settings.upstream_http2_stream_window_bytes,
@@ -75,7 +107,7 @@ fn limits(settings: &Settings) -> Limits {
     }
 }
 
-/// How much memory the process may use; 0 is without limit.
+/// The memory limit of the process in bytes; 0 is no limit.
 fn memory_limit_bytes(settings: &Settings) -> u64 {
     match settings.memory_limit {
         MemoryLimit::Bytes(bytes) => bytes,
@@ -84,12 +116,12 @@ fn memory_limit_bytes(settings: &Settings) -> u64 {
     }
 }
 
-/// The memory limit of the cgroup (v2), in the process's own view of it.
+/// The memory limit of the cgroup (v2) in bytes, as the process sees it.
 pub(crate) fn cgroup_memory_bytes() -> Option<u64> {
     std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok()?.trim().parse().ok()
 }
 
-/// The Admin API's rules.
+/// The access rules of the Admin API.
 pub(super) fn admin(settings: &Settings, keys: Vec<AdminKey>) -> AdminConfig {
     AdminConfig {
         keys,
@@ -99,13 +131,41 @@ pub(super) fn admin(settings: &Settings, keys: Vec<AdminKey>) -> AdminConfig {
         emulated_version: settings.admin_emulated_version.clone(),
         stream_routes: settings.admin_stream_routes,
         memory_limit_bytes: memory_limit_bytes(settings),
+        tls: settings.admin_tls_cert.clone().zip(settings.admin_tls_key.clone()).map(|(certificate, key)| {
+            TlsFiles { certificate, key, client_ca: settings.admin_tls_client_ca.clone() }
+        }),
     }
+}
+
+/// Certificates to order, if there are any.
+pub(super) fn acme(settings: &Settings) -> Option<AcmeConfig> {
+    if settings.acme_domains.is_empty() && settings.acme_on_demand.is_empty() {
+        return None;
+    }
+    let authority = |(index, directory): (usize, &String)| Authority {
+        directory: directory.clone(),
+        external_account: settings.acme_external_accounts.reveal(index),
+    };
+    let on_demand =
+        OnDemandConfig { allow: settings.acme_on_demand.clone(), limit: settings.acme_on_demand_limit };
+    Some(AcmeConfig {
+        email: settings.acme_email.clone(),
+        certificates: settings.acme_domains.clone(),
+        authorities: settings.acme_authorities.iter().enumerate().map(authority).collect(),
+        challenges: settings.acme_challenges.clone(),
+        dns_hook: settings.acme_dns_hook.clone(),
+        dns_wait: Duration::from_secs(settings.acme_dns_wait_seconds),
+        ca: settings.acme_ca.clone(),
+        profile: settings.acme_profile.clone(),
+        on_demand: Some(on_demand).filter(|on_demand| !on_demand.allow.is_empty()),
+        policy: OutboundPolicy { allow: settings.outbound_allow.clone() },
+    })
 }
 
 /// The access log, if it is on.
 ///
 /// # Errors
-/// A format that does not compile, or a file that cannot be opened.
+/// The format does not compile, or the file cannot be opened.
 pub(super) fn access_log(settings: &Settings) -> anyhow::Result<Option<(AccessLog, LogWriter)>> {
     let target = match &settings.access_log {
         LogTarget::Off => return Ok(None),

@@ -1,4 +1,4 @@
-//! The first line of `weir check` for common mistakes: each row is a mistake and the first line of the answer.
+//! The first line of `weir check` for common mistakes: each row is a mistake and the first line of the output.
 
 use crate::command::weir_with;
 
@@ -14,7 +14,7 @@ fn fault(text: &str, expected: &str) {
     check(text, 1, expected);
 }
 
-/// A warning leaves the exit code 0 and the last line `ok`.
+/// Checks a warning: the exit code is 0 and the last line is `ok`.
 fn warning(text: &str, expected: &str) {
     check(text, 0, expected);
     let outcome = weir_with(&[("f.yaml", text)], &["check", "f.yaml"], &[]);
@@ -124,8 +124,8 @@ fn nodes_and_upstreams() {
         "3: upstreams[0].type: \"round_robin\" is none of chash, roundrobin, ewma, least_conn; did you mean `roundrobin`?",
     );
     fault(
-        "upstreams:\n- id: u\n  scheme: https\n  nodes: {'127.0.0.1:80': 1}\n",
-        "3: upstreams[0].scheme: scheme https of an upstream is not supported yet: only http",
+        "upstreams:\n- id: u\n  scheme: grpc\n  nodes: {'127.0.0.1:80': 1}\n",
+        "3: upstreams[0].scheme: scheme grpc of an upstream is not supported yet: there is no HTTP/2 to upstreams; supported are http, https",
     );
     fault(
         "upstreams:\n- id: u\n  type: roundrobin\n",
@@ -134,7 +134,7 @@ fn nodes_and_upstreams() {
 }
 
 #[test]
-fn references_that_lead_nowhere() {
+fn references_to_missing_objects() {
     for (field, words) in
         [("upstream_id", "upstream"), ("service_id", "service"), ("plugin_config_id", "plugin config")]
     {

@@ -1,4 +1,4 @@
-//! The command line as a user meets it: exit codes, what goes to which stream, and errors that name the place.
+//! The command line: exit codes, the stream of each output, and errors that name the place.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -18,7 +18,7 @@ fn a_wrong_command_line_ends_with_2() {
     check(&["rum"], "a similar subcommand exists: 'run'");
     check(&["run", "--porxy", "x"], "a similar argument exists: '--proxy'");
     check(&["run", "--proxy", "9080"], "--proxy: `9080` is not `IP:PORT`");
-    check(&["run", "--proxy-tls", "0.0.0.0:9443"], "--proxy-tls: this version has no TLS yet");
+    check(&["run", "--proxy-tls", "9443"], "--proxy-tls: `9443` is not `IP:PORT`");
     check(&["check"], "<FILE>");
     check(&["explain", "GET", "nowhere"], "write `http://host/path`");
     check(&["completions", "cmd"], "possible values");
@@ -164,7 +164,7 @@ fn explain_says_why_it_cannot() {
     );
 }
 
-/// A control API that answers one request, and what it was asked.
+/// A control API that answers one request; the thread returns that request.
 fn answer_once(status: &str, body: &str) -> (SocketAddr, thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

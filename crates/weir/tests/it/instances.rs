@@ -1,4 +1,4 @@
-//! Commands find the instance that runs on the data folder, whatever its ports are.
+//! Commands find the instance that runs on the data folder, at any port.
 
 use std::net::TcpListener;
 
@@ -47,7 +47,7 @@ fn dead_instance_is_not_asked() {
     let left = std::fs::read_to_string(instance.directory().join("weir-data/instance.json")).unwrap();
     let left: Value = serde_json::from_str(&left).unwrap();
     assert_eq!(left["process"], instance.pid());
-    // Both are bound at once, so that they differ.
+    // Both are bound at once, so that the two ports differ.
     let free = ["127.0.0.1:0", "127.0.0.1:0"].map(|address| TcpListener::bind(address).unwrap());
     let [admin, control] = free.each_ref().map(|listener| listener.local_addr().unwrap());
     drop(free);
@@ -65,8 +65,10 @@ fn dead_instance_is_not_asked() {
 #[test]
 fn folder_in_use_says_which_instance_and_where() {
     let instance = started(&[]);
-    let outcome =
-        beside(&instance, &["run", "--data", "weir-data", "--proxy", "127.0.0.1:0", "--admin", "off"]);
+    let outcome = beside(
+        &instance,
+        &["run", "--data", "weir-data", "--proxy", "127.0.0.1:0", "--proxy-tls", "off", "--admin", "off"],
+    );
     assert_eq!(outcome.code, 1, "{outcome:?}");
     let holder = format!("in use by process {} (admin {}, ", instance.pid(), instance.address("admin"));
     assert!(outcome.stderr.contains(&holder), "{outcome:?}");

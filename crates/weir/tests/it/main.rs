@@ -1,7 +1,9 @@
-//! Integration tests.
+//! Integration tests: the real binary on free ports, between clients and origins of `testkit`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+mod acme;
 mod admin;
+mod admin_https;
 mod admin_settings;
 mod apisix_config;
 mod authorization;
@@ -27,6 +29,7 @@ mod file_source;
 mod framing;
 mod grpc;
 mod hardening;
+mod http2;
 mod instances;
 mod lab;
 mod listeners;
@@ -42,6 +45,7 @@ mod patterns;
 mod plan;
 mod plugins_live;
 mod protection;
+mod proxy_protocol;
 mod requests;
 mod rewriting;
 mod routing;
@@ -50,6 +54,7 @@ mod slow_clients;
 mod start;
 mod store;
 mod support;
+mod tls;
 mod try_out;
 mod unknown_fields;
 mod upgrades;

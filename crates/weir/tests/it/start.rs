@@ -1,5 +1,5 @@
-//! How a node starts: what it announces, where its key comes from, what it is told by files and variables, and what it
-//! refuses with the reason; then the commands that look at it or at its files.
+//! The start of an instance: announced listeners, the Admin key, settings from files and variables, and refusals with
+//! their reason; then the commands that read an instance or its files.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -105,14 +105,14 @@ fn five_lines_are_a_working_gateway() {
 }
 
 #[test]
-fn what_cannot_be_done_yet_is_refused_with_the_reason() {
+fn missing_features_are_refused_with_the_reason() {
     let check = |arguments: &[&str], environment: &[(&str, &str)], code: i32, expected: &str| {
         let outcome = weir_with(&[], &[&["run"], arguments].concat(), environment);
         assert_eq!((outcome.code, outcome.stdout.as_str()), (code, ""), "{outcome:?}");
         assert!(outcome.stderr.contains(expected), "{}", outcome.stderr);
     };
-    check(&["--proxy-tls", "0.0.0.0:9443"], &[], 2, "this version has no TLS yet");
-    check(&[], &[("WEIR_PROXY_TLS", "0.0.0.0:9443")], 1, "WEIR_PROXY_TLS: this version has no TLS yet");
+    check(&["--proxy-tls", "9443"], &[], 2, "--proxy-tls: `9443` is not `IP:PORT`");
+    check(&[], &[("WEIR_SSL_PROTOCOLS", "TLSv1.1")], 1, "WEIR_SSL_PROTOCOLS: TLSv1.1 is not supported");
     check(&["--proxy", "127.0.0.1:0", "--workers", "0"], &[], 2, "--workers");
     check(&[], &[("WEIR_ADMIN_KEY", "short")], 1, "WEIR_ADMIN_KEY: is too short to be safe");
     let format = "$remote_addr $nothing_like_it";
@@ -123,7 +123,7 @@ fn what_cannot_be_done_yet_is_refused_with_the_reason() {
 
 #[test]
 fn check_names_file_and_line_of_every_fault() {
-    let faulty = "routes:\n  - id: '1'\n    uri: /a\n    upstream: {nodes: {'a:1': 1}, scheme: https}\n  \
+    let faulty = "routes:\n  - id: '1'\n    uri: /a\n    upstream: {nodes: {'a:1': 1}, scheme: grpc}\n  \
                   - id: '2'\n    uri: /b\n    filter_func: 'function(vars) return true end'\n    plugins: {cors: {}}\n  \
                   - id: '4'\n    uri: /d\n    upstream_id: none\n  \
                   - id: '3'\n    uri: /c\n    plugins:\n      ip-restriction:\n        whitelist: [nowhere]\n\
@@ -131,7 +131,7 @@ fn check_names_file_and_line_of_every_fault() {
     let outcome = weir_with(&[("routes.yaml", faulty)], &["check", "routes.yaml"], &[]);
     assert_eq!(outcome.code, 1);
     for expected in [
-        "routes.yaml:4: routes[0].upstream.scheme: scheme https of an upstream is not supported yet",
+        "routes.yaml:4: routes[0].upstream.scheme: scheme grpc of an upstream is not supported yet",
         "routes.yaml:7: routes[1].filter_func: filter_func is not supported",
         "routes.yaml:11: routes[2].upstream_id: ",
         "routes.yaml:16: routes[3].plugins.ip-restriction.whitelist",

@@ -7,7 +7,7 @@ mod outbound;
 mod verification;
 
 use serde_json::{Value, json};
-use testkit::{Authority, Identity, Origin, Response, TlsFront, Weir};
+use testkit::{Authority, Origin, Pair, Response, TlsFront, Weir};
 
 use crate::support::BINARY;
 
@@ -15,7 +15,7 @@ use crate::support::BINARY;
 fn gateway(authority: &Authority, arguments: &[&str]) -> Weir {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("authority.pem");
-    std::fs::write(&file, authority.certificate()).unwrap();
+    std::fs::write(&file, authority.pem()).unwrap();
     let trusted = ["--trusted-certificates", file.to_str().unwrap(), "--workers", "1"];
     Weir::builder(BINARY).arguments(&trusted).arguments(arguments).start()
 }
@@ -39,7 +39,7 @@ fn ask(weir: &Weir, id: &str, host: &str) -> Response {
 }
 
 /// The origin behind a TLS server with that certificate.
-fn front(identity: &Identity) -> (Origin, TlsFront) {
+fn front(identity: &Pair) -> (Origin, TlsFront) {
     let origin = Origin::answering("ok");
     let front = TlsFront::to(origin.address(), identity);
     (origin, front)

@@ -10,7 +10,7 @@ use super::plan::{number, refusal};
 use crate::admin::respond::{self, refused};
 use crate::admin::server::{AdminParts, Call};
 use crate::plan::Plan;
-use crate::reconcile::versions::Told;
+use crate::reconcile::versions::VersionList;
 use crate::serve::Refusal;
 use crate::source::store::Version;
 
@@ -32,7 +32,7 @@ async fn list(parts: &Arc<AdminParts>, call: &Call) -> Result<Response<Bytes>, R
     let below = number(&call.query, "before")?.unwrap_or(u64::MAX);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let listed = parts.reconcile.run(move |reconciler| reconciler.versions(below, limit)).await;
-    let Told { revision, oldest, versions } = answered(listed)?;
+    let VersionList { revision, oldest, versions } = answered(listed)?;
     Ok(respond::json(StatusCode::OK, &versions_value(revision, oldest, &versions)))
 }
 

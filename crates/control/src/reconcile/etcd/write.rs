@@ -1,5 +1,5 @@
-//! Writing to etcd: what the Admin API asks for becomes operations under conditions, and is answered when the follower has
-//! told of it. It refuses to know what else the follower tells.
+//! Writing to etcd: a write of the Admin API becomes operations under conditions, and is answered when the follower has
+//! reported it. It knows nothing else of the follower's updates.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,18 +10,27 @@ use super::super::batch::Batch;
 use super::super::journal::Journal;
 use super::super::whole::{Differing, Terms, WholeRefused};
 use super::super::write::{Done, Refused};
-use super::super::{Command, Reconciler, Signed, Source};
-use crate::source::etcd::{EtcdError, MAX_OPERATIONS, MAX_TRANSACTION_BYTES, Operation, Outcome, note};
+use super::super::{Reconciler, Signed};
+use super::journal::Planned;
+use crate::sealing::{Medium, Sealer};
+use crate::source::etcd::{
+    EtcdError, EtcdSource, Expected, MAX_OPERATIONS, MAX_TRANSACTION_BYTES, Operation, Outcome, Place, note,
+};
 use crate::source::store::{Label, StoreError, VersionSource};
-use crate::view::EtcdState;
+use crate::stored_key;
+use crate::view::{EtcdState, View};
 
-impl Reconciler {
-    /// Asks etcd for the writes; each is answered when it is in force here, or refused.
-    pub(in crate::reconcile) fn write_to_etcd(&mut self, writes: Vec<Signed>) -> Vec<Result<Done, Refused>> {
+impl EtcdSource {
+    /// Sends the writes to etcd; each is answered when it is in force on this instance, or refused.
+    pub(super) fn write_objects(
+        &mut self,
+        reconciler: &mut Reconciler,
+        writes: Vec<Signed>,
+    ) -> Vec<Result<Done, Refused>> {
         let mut results: Vec<Option<Result<Done, Refused>>> = writes.iter().map(|_| None).collect();
         let mut open: Vec<(usize, Signed)> = writes.into_iter().enumerate().collect();
         for _ in 0..MAX_TRIES {
-            open = self.try_to_write(open, &mut results);
+            open = self.try_to_write(reconciler, open, &mut results);
             if open.is_empty() {
                 break;
             }
@@ -30,42 +39,35 @@ impl Reconciler {
         results.into_iter().map(|result| result.unwrap_or_else(conflict)).collect()
     }
 
-    /// One try; gives back the writes that met something newer.
+    /// One attempt; returns the writes that found a newer object.
     fn try_to_write(
         &mut self,
+        reconciler: &mut Reconciler,
         writes: Vec<(usize, Signed)>,
         results: &mut [Option<Result<Done, Refused>>],
     ) -> Vec<(usize, Signed)> {
-        let now_ms = self.parts.clock.unix_ms();
-        let Source::Etcd(etcd) = &self.parts.source else { return Vec::new() };
-        if etcd.status.state == EtcdState::Behind {
-            let reason = etcd.status.reason.clone().unwrap_or_default();
+        let now_ms = reconciler.parts.clock.unix_ms();
+        if self.status.state == EtcdState::Behind {
+            let reason = self.status.reason.clone().unwrap_or_default();
             for (index, _) in writes {
                 results[index] = Some(Err(Refused::Store(reason.clone())));
             }
             return Vec::new();
         }
-        let handle = etcd.handle();
-        let (sealer, revision) = (&self.parts.sealer, self.snapshot.revision());
-        let journal = Journal::etcd(&etcd.etcd, &etcd.space, &handle, sealer, revision);
-        let mut batch = Batch::new(journal, &self.parts.catalog, self.snapshot.clone(), now_ms);
+        let handle = self.handle();
+        let (sealer, revision) = (&reconciler.parts.sealer, reconciler.snapshot.revision());
+        let journal = Planned::new(&self.etcd, &self.space, &handle, sealer, revision);
+        let mut batch = Batch::new(journal, &reconciler.parts.catalog, reconciler.snapshot.clone(), now_ms);
         let mut planned = Vec::new();
         for (index, signed) in writes {
-            let from = batch.planned();
+            let from = batch.journal.planned();
             match batch.write(signed.0.clone()) {
-                Ok(done) => planned.push((index, signed, done, batch.planned() - from)),
+                Ok(done) => planned.push((index, signed, done, batch.journal.planned() - from)),
                 Err(refused) => results[index] = Some(Err(refused)),
             }
         }
-        let mut operations = match batch.commit() {
-            Ok(committed) => committed.operations.into_iter(),
-            Err(fault) => {
-                for (index, ..) in planned {
-                    results[index] = Some(Err(Refused::Store(fault.to_string())));
-                }
-                return Vec::new();
-            }
-        };
+        let operations = batch.finish().map(|(journal, _)| journal.operations).unwrap_or_default();
+        let mut operations = operations.into_iter();
         let group = |(_, (_, author), _, count): &(usize, Signed, Done, usize)| {
             let mut group: Vec<Operation> = operations.by_ref().take(*count).collect();
             let label = Label { at_ms: now_ms, source: VersionSource::Admin, by: Arc::clone(author) };
@@ -73,7 +75,7 @@ impl Reconciler {
             group
         };
         let groups: Vec<Vec<Operation>> = planned.iter().map(group).collect();
-        let outcomes = handle.block_on(etcd.etcd.write(&etcd.space, &groups));
+        let outcomes = handle.block_on(self.etcd.write(&self.space, &groups));
         let newest = outcomes.iter().flatten().map(|outcome| outcome.revision).max().unwrap_or(0);
         let mut again = Vec::new();
         let noted = outcomes.len();
@@ -85,91 +87,98 @@ impl Reconciler {
             }
         }
         if newest > 0 {
-            self.follow_until(newest);
+            self.follow_until(reconciler, newest);
         }
         self.forget_oldest_notes(noted);
         again
     }
 
-    /// Lets etcd forget who made the oldest changes, now and then.
+    /// Now and then, removes the notes of the oldest changes from etcd.
     fn forget_oldest_notes(&mut self, noted: usize) {
-        let Source::Etcd(etcd) = &mut self.parts.source else { return };
-        etcd.notes_written += noted;
-        if etcd.notes_written < NOTES_BETWEEN {
+        self.notes_written += noted;
+        if self.notes_written < NOTES_BETWEEN {
             return;
         }
-        etcd.notes_written = 0;
-        let (client, space) = (Arc::clone(&etcd.etcd), etcd.space.clone());
-        etcd.handle().spawn(async move {
+        self.notes_written = 0;
+        let (client, space) = (Arc::clone(&self.etcd), self.space.clone());
+        self.handle().spawn(async move {
             if let Err(fault) = client.forget_oldest(&space).await {
                 tracing::warn!(%fault, "etcd keeps more notes of old versions than it should");
             }
         });
     }
 
-    /// Writes what differs in one transaction of etcd, and nothing if anything has changed since; in force when this
-    /// returns.
-    pub(in crate::reconcile) fn change_all_in_etcd(
+    /// Writes the objects that differ in one transaction of etcd, and nothing if anything has changed since. The change
+    /// is in force when this returns.
+    pub(super) fn change_all(
         &mut self,
+        reconciler: &mut Reconciler,
         differing: &[Differing],
         terms: &Terms<'_>,
     ) -> Result<(), WholeRefused> {
         if differing.is_empty() {
             return Ok(());
         }
-        let (now, view) = (self.snapshot.revision(), self.parts.view.load());
-        self.check_all(differing, terms, &view, now + 1)?;
-        let at_ms = self.parts.clock.unix_ms();
-        let Source::Etcd(etcd) = &self.parts.source else { return Err(self.only_read()) };
-        if etcd.status.state == EtcdState::Behind {
-            let reason = etcd.status.reason.clone().unwrap_or_default();
+        let (now, view) = (reconciler.snapshot.revision(), reconciler.parts.view.load());
+        reconciler.check_all(differing, terms, &view, now + 1)?;
+        let at_ms = reconciler.parts.clock.unix_ms();
+        if self.status.state == EtcdState::Behind {
+            let reason = self.status.reason.clone().unwrap_or_default();
             return Err(WholeRefused::Write(Refused::Store(reason)));
         }
         let mut operations: Vec<Operation> =
-            differing.iter().map(|differing| differing.operation(&view, &self.parts.sealer)).collect();
+            differing.iter().map(|differing| differing.operation(&view, &reconciler.parts.sealer)).collect();
         let label = Label { at_ms, source: terms.source, by: Arc::clone(terms.author) };
         operations.push(note(&label, operations.iter().map(|operation| operation.path.clone())));
-        fits_into_one(&operations, etcd.max_operations)?;
+        fits_into_one(&operations, self.max_operations)?;
         let collections: Vec<&str> =
             Kind::ALL.into_iter().filter(|kind| *kind != Kind::Credential).map(Kind::collection).collect();
-        let followed = etcd.followed;
-        let written = etcd.etcd.write_whole(&etcd.space, &operations, &collections, followed);
-        let outcome = etcd.handle().block_on(written);
+        let followed = self.followed;
+        let written = self.etcd.write_whole(&self.space, &operations, &collections, followed);
+        let outcome = self.handle().block_on(written);
         let outcome = outcome.map_err(|fault| WholeRefused::Write(Refused::Store(worded(&fault))))?;
-        self.follow_until(outcome.revision);
+        self.follow_until(reconciler, outcome.revision);
         self.forget_oldest_notes(1);
         if outcome.done {
             Ok(())
         } else {
-            Err(WholeRefused::Moved { revision: self.snapshot.revision(), expected: now })
+            Err(WholeRefused::Moved { revision: reconciler.snapshot.revision(), expected: now })
         }
     }
 
-    /// Takes what the follower tells until it has told of `revision`, for a while at most: the write is done either way.
-    fn follow_until(&mut self, revision: u64) {
+    /// Takes the follower's updates until `revision` is reported, for at most [`ECHO_WITHIN`]; the write is done either
+    /// way.
+    fn follow_until(&mut self, reconciler: &mut Reconciler, revision: u64) {
         let deadline = Instant::now() + ECHO_WITHIN;
-        while self.followed() < revision {
-            // Not those that were put off: they come behind this write.
-            match self.inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(Command::Etcd(update)) => self.take(update),
-                Ok(other) => self.deferred.push_back(other),
-                Err(_) => {
+        while self.followed < revision {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.updates.as_ref().and_then(|updates| updates.recv_timeout(left).ok()) {
+                Some(update) => self.take(reconciler, update),
+                None => {
                     tracing::warn!(revision, "etcd has done a write that it has not told of yet");
                     return;
                 }
             }
         }
     }
+}
 
-    fn followed(&self) -> u64 {
-        match &self.parts.source {
-            Source::Etcd(etcd) => etcd.followed,
-            _ => u64::MAX,
+impl Differing {
+    /// The operation for etcd, under the condition that the object has not changed.
+    fn operation(&self, view: &View, sealer: &Sealer) -> Operation {
+        let text = self.after.as_ref();
+        let text = text.map(|text| sealer.seal_for(Medium::Etcd, &self.key, text).into_owned());
+        Operation {
+            path: stored_key::text(&self.key),
+            place: Place::Data,
+            text,
+            expect: Expected::At(view.written(&self.key).map_or(0, |before| before.modified_index)),
+            ttl_s: None,
         }
     }
 }
 
-/// Refuses what etcd would not take in one step.
+/// Refuses operations that etcd would not accept in one transaction.
 fn fits_into_one(operations: &[Operation], max_operations: usize) -> Result<(), WholeRefused> {
     let count = operations.len();
     let bytes: usize = operations
@@ -185,7 +194,8 @@ fn fits_into_one(operations: &[Operation], max_operations: usize) -> Result<(), 
             max_operations.saturating_sub(1)
         ));
     }
-    // With more operations than usual, etcd was told to take more, and its --max-request-bytes will say how much.
+    // A user that raised the limit of operations has raised etcd's limit too, and etcd's own --max-request-bytes then
+    // limits the bytes.
     if max_operations == MAX_OPERATIONS && bytes > MAX_TRANSACTION_BYTES {
         return refuse(format!(
             "what differs has {bytes} bytes, and etcd takes about {MAX_TRANSACTION_BYTES} in one step: apply parts of it with \
@@ -195,7 +205,7 @@ fn fits_into_one(operations: &[Operation], max_operations: usize) -> Result<(), 
     Ok(())
 }
 
-/// What a writer is told.
+/// The error text for a writer.
 fn worded(error: &EtcdError) -> String {
     match error {
         EtcdError::Unreachable(_) => format!("{error}; whether the write was done is not known"),
@@ -204,9 +214,10 @@ fn worded(error: &EtcdError) -> String {
     }
 }
 
-/// How many notes this node writes before it looks whether there are too many.
+/// Notes that this instance writes before it checks whether there are too many.
 const NOTES_BETWEEN: usize = 100;
-/// How often a write is made anew from what it met; each time somebody else was faster.
+/// Limit of attempts for one write; an attempt fails if another writer changed the object in between.
 const MAX_TRIES: usize = 10;
-/// What a write did comes back within a millisecond or two, unless the watch is being opened anew.
+/// Longest wait for the follower to report a write. It takes a millisecond or two, unless the watch is being opened
+/// again.
 const ECHO_WITHIN: Duration = Duration::from_secs(2);

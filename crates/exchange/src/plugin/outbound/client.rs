@@ -83,7 +83,7 @@ impl HttpClient {
             let node = &nodes.nodes[first.wrapping_add(turn) % nodes.nodes.len()];
             let _under_way = UnderWay::begin(self, node.endpoint.id)?;
             // A kept connection may be closed by the peer while the request is on its way; what can be repeated is.
-            while let Some(mut kept) = self.take(node.endpoint.id) {
+            while let Some(mut kept) = self.take(node.endpoint.id, host) {
                 match self.exchange(&mut kept, request, head, limits).await {
                     Ok(response) => {
                         self.give(kept);
@@ -99,7 +99,7 @@ impl HttpClient {
                     self.give(fresh);
                     return Ok(response);
                 }
-                Err(reason) => failed = Some(reason),
+                Err(reason) => failed = Some(more_telling(failed, reason)),
             }
         }
         Err(failed.expect("a destination without addresses was refused before"))
@@ -114,7 +114,7 @@ impl HttpClient {
         let transport = open(endpoint, host, timeout_ms).await?;
         let address = endpoint.address;
         let broken = |error: hyper::Error| (OutboundCause::Broken, format!("{address}: {error}"));
-        Connection::new(transport, endpoint.clone()).await.map_err(broken)
+        Connection::new(transport, endpoint.clone(), host).await.map_err(broken)
     }
 
     async fn exchange(
@@ -140,11 +140,15 @@ impl HttpClient {
         Ok(OutboundResponse { status: parts.status.as_u16(), headers, body })
     }
 
-    /// The youngest idle connection that still serves.
-    fn take(&self, endpoint_id: u64) -> Option<Connection> {
+    /// The youngest idle connection that still serves; over TLS, of those that were opened for `host`.
+    fn take(&self, endpoint_id: u64, host: &str) -> Option<Connection> {
         let mut places = self.places.borrow_mut();
         let idle = &mut places.get_mut(&endpoint_id)?.idle;
-        while let Some(mut connection) = idle.pop() {
+        let is_for_host = |connection: &Connection| {
+            connection.server_name.as_ref().is_none_or(|name| name.eq_ignore_ascii_case(host))
+        };
+        while let Some(found) = idle.iter().rposition(is_for_host) {
+            let mut connection = idle.remove(found);
             if connection.is_idle() {
                 return Some(connection);
             }
@@ -191,6 +195,14 @@ impl HttpClient {
     #[cfg(test)]
     fn idle(&self) -> usize {
         self.places.borrow().values().map(|place| place.idle.len()).sum()
+    }
+}
+
+/// Of the failures at two addresses of a name, the one that says more: a refused certificate rather than a refused connection.
+pub(super) fn more_telling(before: Option<Failed>, last: Failed) -> Failed {
+    match before {
+        Some(before) if matches!(before.0, OutboundCause::Certificate | OutboundCause::Tls) => before,
+        _ => last,
     }
 }
 

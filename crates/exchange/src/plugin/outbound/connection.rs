@@ -28,6 +28,8 @@ pub(super) struct Connection {
     ended: bool,
     /// Where it leads.
     pub(super) endpoint: Arc<Endpoint>,
+    /// The host that TLS was opened for; it serves requests for this host only.
+    pub(super) server_name: Option<Box<str>>,
     /// Requests it has served.
     pub(super) served: u32,
     /// When it became idle, in milliseconds of the monotonic clock.
@@ -36,12 +38,17 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Makes a connection of a stream that is open.
-    pub(super) async fn new(stream: Transport, endpoint: Arc<Endpoint>) -> hyper::Result<Connection> {
+    pub(super) async fn new(
+        stream: Transport,
+        endpoint: Arc<Endpoint>,
+        host: &str,
+    ) -> hyper::Result<Connection> {
+        let server_name = stream.tls().map(|_| host.into());
         let mut builder = Builder::new();
         builder.max_header_size(HEAD_MAX_BYTES).max_headers(FIELDS_MAX);
         let (sender, machine) = builder.handshake(Adapter(stream)).await?;
         let machine = Box::pin(machine);
-        Ok(Connection { sender, machine, ended: false, endpoint, served: 0, idle_since_ms: 0 })
+        Ok(Connection { sender, machine, ended: false, endpoint, server_name, served: 0, idle_since_ms: 0 })
     }
 
     /// Sends a request and waits for the head of its answer. The body is read through [`Connection::drive`].

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use model::outbound::OutboundPolicy;
 
 use super::addresses::{Addresses, Connecting};
-use super::client::within;
+use super::client::{more_telling, within};
 use super::error::{OutboundCause, OutboundError};
 use super::open::open;
 use super::tls::OutboundTls;
@@ -64,7 +64,7 @@ impl StreamDestination {
             let endpoint = &nodes.nodes[first.wrapping_add(turn) % nodes.nodes.len()].endpoint;
             match open(endpoint, &self.server_name, timeout_ms).await {
                 Ok(transport) => return Ok(OutboundStream { transport }),
-                Err(reason) => failed = Some(reason),
+                Err(reason) => failed = Some(more_telling(failed, reason)),
             }
         }
         let (cause, detail) = failed.expect("a destination without addresses was refused before");

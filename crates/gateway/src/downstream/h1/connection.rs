@@ -1,14 +1,14 @@
 //! A client's HTTP/1 connection as it is between exchanges.
 
-use std::net::SocketAddr;
 use std::rc::Rc;
 
 use stdx::buffer::Buffer;
 
 use super::send_capacity::KeptSendCapacity;
+use crate::downstream::arrival::Identity;
 use crate::downstream::connection_guard::ConnectionGuard;
 use crate::downstream::listener_state::OpenListener;
-use exchange::exchange::{Address, ConnectionContext, Scheme};
+use exchange::exchange::{Address, ConnectionContext, ProxyContext, Scheme, TlsContext};
 use net::transport::Transport;
 
 /// A client's connection between exchanges: small, and without a buffer while it is idle. It lives in a box of its own,
@@ -16,40 +16,43 @@ use net::transport::Transport;
 pub(crate) struct Connection {
     pub(crate) stream: Transport,
     pub(crate) input: Option<Buffer>,
-    /// A number no other connection of this process has.
+    /// Number of the connection, unique in this process.
     pub(crate) id: u64,
     peer: Address,
     /// Requests begun on it.
     pub(crate) requests: u32,
-    /// Where it came in; when that ends, it ends too.
+    /// The listener that accepted the connection; when the listener closes, the connection closes too.
     pub(crate) listener: Rc<OpenListener>,
     /// Progress of a partial request head, if one has come.
     pub(super) partial: Option<PartialHead>,
     /// The capacity of the client's socket as the last exchange left it.
     pub(super) room: KeptSendCapacity,
+    /// The facts of its TLS layer, if there is one.
+    tls: Option<Rc<TlsContext>>,
+    /// The PROXY protocol header that it began with.
+    proxy: Option<Rc<ProxyContext>>,
     /// Its place in the worker's count, given back with it.
     counted: ConnectionGuard,
 }
 
-/// A head of which only a part has come: all that is held of a slow client besides its bytes.
+/// A request head of which only a part has arrived. Besides the bytes, this is all the memory that a slow client holds.
 #[derive(Clone, Copy)]
 pub(super) struct PartialHead {
     /// When its first byte was read.
     pub(super) started_ns: u64,
-    /// How far it was searched for its end.
+    /// How many bytes were searched for the end of the head.
     pub(super) scanned_bytes: usize,
 }
 
 impl Connection {
-    /// A connection that was just accepted.
+    /// A connection whose layers below HTTP are open.
     pub(crate) fn new(
         stream: Transport,
-        id: u64,
-        peer: SocketAddr,
-        listener: Rc<OpenListener>,
+        identity: Identity,
         counted: ConnectionGuard,
+        tls: Option<Rc<TlsContext>>,
     ) -> Box<Connection> {
-        let peer = peer.into();
+        let Identity { id, peer, listener, proxy } = identity;
         let room = KeptSendCapacity::AfterShort;
         Box::new(Connection {
             stream,
@@ -60,6 +63,8 @@ impl Connection {
             listener,
             partial: None,
             room,
+            tls,
+            proxy,
             counted,
         })
     }
@@ -70,15 +75,17 @@ impl Connection {
             id: self.id,
             peer: self.peer,
             local: self.listener.listener.address().into(),
-            scheme: Scheme::Http,
+            scheme: if self.tls.is_some() { Scheme::Https } else { Scheme::Http },
             requests: self.requests,
+            tls: self.tls.clone(),
+            proxy: self.proxy.clone(),
         }
     }
 
     /// Whether it may turn out to speak HTTP/2: no request has come before. Over TLS the handshake decides (RFC 9113 section
     /// 3.2).
     pub(super) fn takes_http2(&self) -> bool {
-        self.requests == 0
+        self.requests == 0 && self.tls.is_none()
     }
 
     /// A buffer to read from a client.
@@ -86,8 +93,8 @@ impl Connection {
         Buffer::small()
     }
 
-    /// Takes up what the kernel has accepted for us and the event loop has not told of: such a request is answered even
-    /// though the connection is about to end. False if there is nothing.
+    /// Reads what the kernel has accepted and the event loop has not reported yet, so that such a request is answered
+    /// although the connection is about to end. False if there is nothing.
     pub(super) fn take_arrived(&mut self) -> bool {
         let mut input = Connection::take_input();
         let count = self.stream.read_arrived(input.spare_mut());
@@ -96,7 +103,7 @@ impl Connection {
         count > 0
     }
 
-    /// Whether it is to end after the exchange under way.
+    /// Whether the connection is to end after the exchange in flight.
     #[inline]
     pub(crate) fn is_closing(&self, now_ms: u64) -> bool {
         self.listener.is_closing(self.id, now_ms)

@@ -4,6 +4,8 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use http2::{Event, Limits, StreamKey};
@@ -16,6 +18,7 @@ use super::streams::Streams;
 use crate::downstream::h1::connection::Connection;
 use crate::downstream::h1::linger::linger;
 use crate::downstream::h1::timer::ConnectionTimer;
+use crate::observe::status::Status;
 use net::env;
 
 /// Most bytes read at once: four frames of the largest size.
@@ -51,6 +54,34 @@ struct Serving {
     lifecycle: Lifecycle,
     connection: Box<Connection>,
     timer: ConnectionTimer,
+    counts: Counts,
+}
+
+/// The connection and its streams in the status of the worker, for as long as this lives.
+struct Counts {
+    status: Arc<Status>,
+    streams: usize,
+}
+
+impl Counts {
+    fn begin(status: &Arc<Status>) -> Counts {
+        status.http2_connections.fetch_add(1, Ordering::Relaxed);
+        Counts { status: status.clone(), streams: 0 }
+    }
+
+    fn set_streams(&mut self, streams: usize) {
+        let before = std::mem::replace(&mut self.streams, streams);
+        if before != streams {
+            self.status.http2_streams.fetch_add(streams.wrapping_sub(before), Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Counts {
+    fn drop(&mut self) {
+        self.set_streams(0);
+        self.status.http2_connections.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Serving {
@@ -62,6 +93,7 @@ impl Serving {
             link,
             lifecycle: Lifecycle::new(timer.context.local.now_ms()),
             connection,
+            counts: Counts::begin(&timer.context.status),
             timer,
         };
         if let Some(input) = input {
@@ -89,9 +121,9 @@ impl Serving {
             }
         }
         let ended = self.settle(cx);
-        if ended.is_pending() && !self.link.engine().output().is_empty() {
-            // Frames about the end of the connection.
-            self.flush(cx);
+        if ended.is_pending() && self.flush(cx) {
+            // Frames about the end of the connection: it may be over now.
+            return self.settle(cx);
         }
         ended
     }
@@ -196,6 +228,7 @@ impl Serving {
 
     /// Looks after deadlines and the end.
     fn settle(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+        self.counts.set_streams(self.streams.in_flight());
         if self.streams.in_flight() == 0 {
             self.streams.rest();
         }

@@ -37,7 +37,7 @@ pub(super) async fn serve(link: Rc<Link>, key: StreamKey, connection: Connection
     exchange.connection = connection;
     let info = link.engine().take_request(key, &mut exchange.request);
     exchange.request.version = Version::Http2;
-    exchange.stats.request_bytes = exchange.request.headers.memory() as u64;
+    exchange.stats.request_bytes = info.map_or(0, |info| info.block_bytes as u64);
     let mut server = H2Stream::new(link, key, info, exchange);
     let refused = match arrival {
         Arrival::Whole => refusal(exchange),
@@ -46,9 +46,9 @@ pub(super) async fn serve(link: Rc<Link>, key: StreamKey, connection: Connection
         }
     };
     let deadline = Deadline::new(local);
-    let limits = &local.options.limits;
-    if limits.request_timeout_ms != 0 {
-        deadline.set_cap(exchange.times.started_ns / 1_000_000 + limits.request_timeout_ms);
+    let time_ms = local.options.limits.request_timeout_ms;
+    if time_ms != 0 {
+        deadline.set_cap((exchange.times.started_ns / 1_000_000).saturating_add(time_ms));
     }
     let Served { outcome, log } = match refused {
         None => pipeline::run(&context, exchange, &mut server, &deadline).await,

@@ -40,6 +40,8 @@ pub(super) struct H2Stream {
     /// The exchange is an extended CONNECT (RFC 8441), which a response with a final status other than 2xx ends.
     is_connect: bool,
     head_sent: bool,
+    /// The response has opened a tunnel, which ends each way by itself.
+    is_tunnel: bool,
     /// The end of the response is in the output.
     is_ended: bool,
     /// Bytes that the announced length still allows; its last one ends the stream.
@@ -77,6 +79,7 @@ impl H2Stream {
             continue_due: exchange.request.headers.contains_known(FieldId::Expect),
             is_connect,
             head_sent: false,
+            is_tunnel: false,
             is_ended: false,
             left_bytes: None,
             sent_bytes: 0,
@@ -131,10 +134,16 @@ impl H2Stream {
         }
     }
 
+    /// Ends the way of a tunnel to the client.
+    pub(super) fn end_tunnel(&mut self) {
+        self.is_tunnel = false;
+        self.finish(None);
+    }
+
     /// Ends both ways of a tunnel in order.
     pub(super) fn end_in_order(&mut self) {
         self.aborted = None;
-        self.finish(None);
+        self.end_tunnel();
     }
 
     /// The bytes of the piece that were not consumed, for a tunnel.
@@ -223,9 +232,9 @@ impl ResponseSink for H2Stream {
         debug_assert!(!self.head_sent, "one response per request");
         self.head_sent = true;
         let status = exchange.response.status;
-        let is_switched = self.is_connect && (200..300).contains(&status) && length == BodyLength::None;
+        self.is_tunnel = self.is_connect && (200..300).contains(&status) && length == BodyLength::None;
         let is_empty = matches!(length, BodyLength::None | BodyLength::Known(0));
-        let ends = !is_switched && (is_empty || exchange.request.method == Method::Head);
+        let ends = !self.is_tunnel && (is_empty || exchange.request.method == Method::Head);
         // The last byte ends the stream, so that no frame of its own has to, unless trailers may follow it.
         self.left_bytes = match length {
             BodyLength::Known(bytes)
@@ -276,7 +285,7 @@ impl ResponseSink for H2Stream {
     }
 
     fn finish(&mut self, trailers: Option<&Headers>) {
-        if self.is_ended {
+        if self.is_ended || self.is_tunnel {
             return;
         }
         let mut engine = self.link.engine();

@@ -58,7 +58,7 @@ impl TunnelEnd for StreamEnd {
     }
 
     fn poll_shutdown(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream.finish(None);
+        self.stream.end_tunnel();
         Poll::Ready(Ok(()))
     }
 

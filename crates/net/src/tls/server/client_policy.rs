@@ -83,7 +83,12 @@ impl ClientPolicy {
         }
     }
 
-    /// What is different for every policy under which the same certificates could get another verdict.
+    /// Whether the two give every client the same verdict.
+    pub fn is_equal(&self, other: &ClientPolicy) -> bool {
+        self.tag == other.tag
+    }
+
+    /// A digest that differs between policies under which the same certificates could get different verdicts.
     pub(super) fn tag(&self) -> [u8; 32] {
         self.tag
     }

@@ -12,6 +12,7 @@ use rustls::server::{NoServerSessionStorage, ServerConfig, WebPkiClientVerifier}
 use rustls::{KeyLog, NoKeyLog, SupportedProtocolVersion, version};
 
 use super::Alpn;
+use super::challenge::Orders;
 use super::site::{Site, SiteKeys};
 use super::tickets::{PolicyTicketer, TicketKeys, TicketSecret};
 use crate::tls::{names, provider};
@@ -77,7 +78,7 @@ pub struct ServerSettings {
     pub ciphers: Option<String>,
     /// Curves by OpenSSL's names, the preferred one first; none means all.
     pub curves: Option<String>,
-    /// The server name whose site serves clients that name none, or one without a site.
+    /// The server name of the site for clients that name none, or one without a site.
     pub fallback_sni: Option<String>,
     /// Sessions may be resumed by tickets.
     pub session_tickets: bool,
@@ -108,6 +109,8 @@ pub struct ServerTls {
     tickets: Option<Arc<TicketKeys>>,
     key_log: Arc<dyn KeyLog>,
     prefers_own_order: bool,
+    /// None where no certificates are ordered.
+    orders: Option<Arc<dyn Orders>>,
 }
 
 impl ServerTls {
@@ -138,7 +141,19 @@ impl ServerTls {
             tickets: settings.session_tickets.then(TicketKeys::random).transpose()?.map(Arc::new),
             key_log,
             prefers_own_order: settings.ciphers.is_some(),
+            orders: None,
         })
+    }
+
+    /// Lets handshakes ask `orders` for answers to challenges, and tell it of names without a site.
+    #[must_use]
+    pub fn with_orders(mut self, orders: Arc<dyn Orders>) -> ServerTls {
+        self.orders = Some(orders);
+        self
+    }
+
+    pub(super) fn orders(&self) -> Option<&dyn Orders> {
+        self.orders.as_deref()
     }
 
     /// The secrets that tickets are encrypted with, for a process that takes over; none where there are no tickets.
@@ -162,7 +177,7 @@ impl ServerTls {
         &self.provider
     }
 
-    /// What rustls needs for handshakes with a site.
+    /// The form of a site that rustls takes for handshakes.
     pub(super) fn config(&self, site: &Site, alpn: Alpn) -> Result<ServerConfig, String> {
         let versions = site.versions.unwrap_or(self.versions);
         let builder = ServerConfig::builder_with_provider(self.provider.clone())

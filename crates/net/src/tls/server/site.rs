@@ -15,7 +15,7 @@ use super::settings::{ServerTls, Versions};
 use crate::tls::client::pair;
 
 /// Judges whether a request with this path needs no client certificate.
-pub type Exemption = Box<dyn Fn(&str) -> bool + Send + Sync>;
+pub type Exemption = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
 /// A site as it is written.
 pub struct SiteParts<'a> {
@@ -84,7 +84,7 @@ impl Site {
     }
 
     /// Whether a request with this path needs no client certificate.
-    pub fn is_exempt(&self, path: &str) -> bool {
+    pub fn is_exempt(&self, path: &[u8]) -> bool {
         self.exemption.as_ref().is_some_and(|exemption| exemption(path))
     }
 
@@ -108,7 +108,7 @@ impl std::fmt::Debug for Site {
     }
 }
 
-/// Chooses among a site's certificates: the first whose key the client can verify.
+/// Chooses among a site's certificates: the first with a key that the client can verify.
 #[derive(Debug)]
 pub(super) struct SiteKeys(pub(super) Arc<[Arc<CertifiedKey>]>);
 

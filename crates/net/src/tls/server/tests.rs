@@ -1,96 +1,17 @@
 //! Handshakes and bytes between this crate's server and client, over sockets of the kernel.
 
+mod scene;
+
 use std::net::SocketAddr;
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, PKCS_RSA_SHA256};
+use rcgen::{KeyPair, PKCS_RSA_SHA256};
+use scene::{Authority, Scene, read, write_all};
 
 use super::client_policy::ClientPolicyParts;
-use super::site::SiteParts;
+use super::site::{SiteKeys, SiteParts};
 use super::*;
 use crate::env;
-use crate::tls::client::{ClientSettings, ClientTls, Roots, connect};
 use crate::transport::Transport;
-
-/// An authority, and what it signs.
-struct Authority {
-    issuer: Issuer<'static, KeyPair>,
-    pem: String,
-}
-
-impl Authority {
-    fn new() -> Authority {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let pem = params.self_signed(&key).unwrap().pem();
-        Authority { issuer: Issuer::new(params, key), pem }
-    }
-
-    fn signs(&self, names: &[&str], key: &KeyPair) -> (String, String) {
-        let params = CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
-        (params.unwrap().signed_by(key, &self.issuer).unwrap().pem(), key.serialize_pem())
-    }
-
-    fn pair(&self, names: &[&str]) -> (String, String) {
-        self.signs(names, &KeyPair::generate().unwrap())
-    }
-}
-
-/// A server with some sites, and its clients.
-struct Scene {
-    authority: Authority,
-    tls: ServerTls,
-    table: SiteTable,
-}
-
-impl Scene {
-    fn new(settings: ServerSettings) -> Scene {
-        let tls = ServerTls::new(&settings).unwrap();
-        Scene { authority: Authority::new(), tls, table: SiteTable::default() }
-    }
-
-    fn site(&mut self, id: &str, names: &[&str], client: Option<ClientPolicyParts<'_>>) -> Arc<Site> {
-        let (chain, key) = self.authority.pair(names);
-        let pairs = vec![(chain.as_str(), key.as_str())];
-        let parts = SiteParts { id, names: names.to_vec(), pairs, versions: None, client, exemption: None };
-        let site = Arc::new(Site::new(parts, &self.tls).unwrap());
-        self.table.insert(&site);
-        site
-    }
-
-    fn client(&self, certificate: Option<(&str, &str)>) -> ClientTls {
-        let roots = Roots::Pem(&self.authority.pem);
-        ClientTls::new(ClientSettings { roots, certificate, alpn: &[b"http/1.1"] }).unwrap()
-    }
-
-    /// A handshake of both sides.
-    async fn handshake(
-        &self,
-        name: &str,
-        client: &ClientTls,
-    ) -> (Result<Accepted, AcceptFault>, io::Result<TlsStream>) {
-        let listener = env::bind("127.0.0.1:0".parse::<SocketAddr>().unwrap(), false).unwrap();
-        let address = listener.local_addr().unwrap();
-        let listener = env::Listener::attach(listener).unwrap();
-        let server = async {
-            let (stream, _) = listener.accept().await.unwrap();
-            accept(stream, &self.tls, || Arc::new(self.table.clone()), Alpn::Http1).await
-        };
-        let client = async { connect(env::connect(address).await.unwrap(), name, client).await };
-        tokio::join!(server, client)
-    }
-}
-
-async fn write_all(stream: &mut Transport, mut data: &[u8]) {
-    while !data.is_empty() {
-        let count = poll_fn(|cx| stream.poll_write(cx, data)).await.unwrap();
-        data = &data[count..];
-    }
-}
-
-async fn read(stream: &mut Transport, room: &mut [u8]) -> io::Result<usize> {
-    poll_fn(|cx| stream.poll_read(cx, room)).await
-}
 
 #[test]
 fn sites_are_found_by_name_wildcard_or_fallback() {
@@ -249,7 +170,6 @@ fn key_is_chosen_by_what_the_client_verifies() {
     assert_eq!(algorithm(&[rsa]), Some(SignatureAlgorithm::RSA));
     assert_eq!(algorithm(&[SignatureScheme::ED25519]), None);
 }
-use super::site::SiteKeys;
 
 /// Reads until the tickets that the server has sent are with the client.
 async fn take_tickets(server: Accepted, client: TlsStream) {
@@ -290,7 +210,7 @@ fn session_is_resumed_under_its_name_and_policy_only() {
 #[test]
 fn client_certificates_are_judged_by_the_policy() {
     let mut scene = Scene::new(ServerSettings::default());
-    let stranger = Authority::new();
+    let stranger = Authority::new("stranger");
     let authorities = scene.authority.pem.clone();
     for (id, is_mandatory) in [("must.example", true), ("may.example", false)] {
         let policy = ClientPolicyParts { authorities: &authorities, revoked: "", depth: 1, is_mandatory };
@@ -361,6 +281,7 @@ fn broken_hellos_are_refused_with_the_kind() {
             Err(AcceptFault::NotTls { is_text: true, .. }) => "text".to_owned(),
             Err(AcceptFault::NotTls { .. }) => "no text".to_owned(),
             Err(AcceptFault::Gone) => "gone".to_owned(),
+            Err(AcceptFault::ChallengeAnswered) => "challenge".to_owned(),
             Err(AcceptFault::Refused(reason)) => format!("refused: {reason}"),
         };
         assert!(found.starts_with(expected), "{found:?} instead of {expected:?}");

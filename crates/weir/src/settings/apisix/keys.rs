@@ -1,36 +1,36 @@
-//! The table: every key of APISIX's `config.yaml` that is known here, and what becomes of it. The page of the reference is
-//! made from it. Reads no file.
+//! The table of APISIX's `config.yaml`: every key that is known here, and its effect. The reference page is made from
+//! it. Reads no file.
 
 use super::draft::{Draft, Spot};
-use super::{admin, deployment, listeners, logs, plugins};
+use super::{admin, deployment, listeners, logs, plugins, proxy_protocol};
 
-/// A key and what becomes of it.
+/// A key and its effect.
 pub(super) struct Key {
-    /// `apisix.node_listen`; `discovery.*` stands for each key beneath that has no row.
+    /// `apisix.node_listen`; `discovery.*` covers each key of the section without a row of its own.
     pub(super) path: &'static str,
     pub(super) act: Act,
-    /// For the page; of one without effect, refused or fixed, also the reason that is told.
+    /// The text for the reference page; for a key without effect, refused or fixed, also the reason in its message.
     pub(super) says: &'static str,
-    /// Whether it says something when nothing stands behind it.
+    /// Whether the key has an effect with an empty value.
     pub(super) takes_null: bool,
 }
 
-/// What becomes of a key.
+/// The effect of a key.
 #[derive(Clone, Copy)]
 pub(super) enum Act {
-    /// Its value is that of a setting.
+    /// Sets the setting of that name.
     Setting(&'static str),
-    /// A time of nginx; the setting is in milliseconds.
+    /// Sets a setting in milliseconds from a time of nginx.
     Time(&'static str),
-    /// Something of its own.
+    /// Calls a function of its own.
     Honour(fn(&mut Draft<'_>, &Spot<'_>)),
-    /// Weir does as this value says; any other has no effect.
+    /// Weir behaves as with this value; any other value has no effect.
     Same(&'static str),
-    /// Nothing, and nothing is missing.
+    /// No effect, and no message, because nothing is missing.
     Moot,
-    /// No effect, told in the warning.
+    /// No effect; the warning names it.
     Ignore,
-    /// Asks for what does not exist: no start.
+    /// Refuses the start, because the key asks for a feature that does not exist.
     Refuse,
 }
 
@@ -43,11 +43,11 @@ use Act::{Honour, Ignore, Moot, Refuse, Same, Setting, Time};
 /// The table, in the order of the page.
 #[rustfmt::skip]
 pub(super) const KEYS: &[Key] = &[
-    key("apisix.node_listen", Honour(listeners::node_listen), "`proxy`; HTTP/1.1 only"),
-    key("apisix.enable_ipv6", Honour(listeners::enable_ipv6), "`true`: `proxy` has `[::]` too for ports without an address"),
-    key("apisix.ssl", Honour(listeners::ssl), "no TLS yet: told, refused if `listen` names anything but 9443; `ssl_trusted_certificate` is `trusted_certificates`, `etcd_ca` and `secret_ca`"),
-    key("apisix.enable_http2", Same("false"), "this version speaks HTTP/1.1 only"),
-    key("apisix.proxy_protocol", Refuse, "there is no PROXY protocol yet; leave it out"),
+    key("apisix.node_listen", Honour(listeners::node_listen), "`proxy`"),
+    key("apisix.enable_ipv6", Honour(listeners::enable_ipv6), "`true`: `proxy` and `proxy_tls` have `[::]` too for ports without an address"),
+    key("apisix.ssl", Honour(listeners::ssl), "`listen`: `proxy_tls`; `enable: false`: `proxy_tls: off`; `ssl_protocols`, `ssl_ciphers` without suites that are not offered, `ssl_session_tickets`, `fallback_sni`; `ssl_trusted_certificate` is `trusted_certificates`, `etcd_ca` and `secret_ca`"),
+    key("apisix.enable_http2", Setting("http2"), ""),
+    key("apisix.proxy_protocol", Honour(proxy_protocol::listeners), "`listen_http_port`: `proxy_protocol`; `listen_https_port`: `proxy_protocol_tls`; `enable_tcp_pp`, `enable_tcp_pp_to_upstream`: refused if `true`, layer 4 is not served yet. The header always names the client, also without `real_ip_header: proxy_protocol`"),
     key("apisix.proxy_mode", Honour(listeners::proxy_mode), "`http`; with `http&stream`, `admin_stream_routes`: layer 4 is not served yet"),
     key("apisix.stream_proxy", Refuse, "layer 4 is not served yet; leave it out"),
     key("apisix.enable_reuseport", Same("true"), "each worker has a socket of its own"),
@@ -111,8 +111,8 @@ pub(super) const KEYS: &[Key] = &[
     key("nginx_config.http.client_body_timeout", Time("client_body_timeout_ms"), ""),
     key("nginx_config.http.send_timeout", Time("client_send_timeout_ms"), ""),
     key("nginx_config.http.client_max_body_size", Honour(logs::client_max_body_size), "`max_body_bytes`"),
-    key("nginx_config.http.real_ip_header", Setting("real_ip_header"), ""),
-    key("nginx_config.http.real_ip_from", Honour(logs::real_ip_from), "`real_ip_from`, without `unix:`"),
+    key("nginx_config.http.real_ip_header", Honour(proxy_protocol::real_ip_header), "`real_ip_header`; `proxy_protocol`: `real_ip_from` stays empty"),
+    key("nginx_config.http.real_ip_from", Honour(proxy_protocol::real_ip_from), "`real_ip_from` and, with `apisix.proxy_protocol`, `proxy_protocol_from`, without `unix:`"),
     key("nginx_config.http.real_ip_recursive", Setting("real_ip_recursive"), ""),
     key("nginx_config.http.underscores_in_headers", Same("on"), "fields with underscores pass"),
     key("nginx_config.http.proxy_ssl_server_name", Same("true"), "SNI is always sent to nodes"),
@@ -136,8 +136,8 @@ pub(super) const KEYS: &[Key] = &[
     key("deployment.admin.enable_admin_cors", Setting("admin_cors"), ""),
     key("deployment.admin.enable_admin_ui", Same("false"), "there is no dashboard yet"),
     key("deployment.admin.admin_api_version", Honour(admin::admin_api_version), "`v3`; another one is refused"),
-    key("deployment.admin.https_admin", Honour(admin::https_admin), "`true` is refused: there is no TLS yet"),
-    key("deployment.admin.admin_api_mtls", Ignore, "there is no TLS yet"),
+    key("deployment.admin.https_admin", Honour(admin::https_admin), "`true`: HTTPS with the files of `admin_api_mtls`, which must be there"),
+    key("deployment.admin.admin_api_mtls", Honour(admin::admin_api_mtls), "`admin_tls_cert`, `admin_tls_key` and `admin_tls_client_ca`, with `https_admin`"),
     key("deployment.etcd", Honour(deployment::etcd), "the `etcd_` settings, where the provider is etcd or none is named"),
     key("deployment.certs", Ignore, "data planes ask etcd themselves"),
 

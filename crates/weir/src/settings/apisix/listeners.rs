@@ -1,4 +1,4 @@
-//! Where the node listens: `apisix.node_listen`, `ssl`, `control`, `status`, the Admin API and the metrics. Opens nothing.
+//! The listeners: `apisix.node_listen`, `ssl`, `control`, `status`, the Admin API and the metrics. Opens no socket.
 
 use stdx::nearest::nearest;
 
@@ -8,22 +8,24 @@ use super::super::written::Given;
 use super::draft::{At, Draft, Spot};
 use super::tree::{Content, Node};
 
-/// What several keys say together.
+/// Values of several keys, combined when all are read.
 #[derive(Default)]
 pub(super) struct Listening {
     admin: Option<(At, String)>,
     control: Option<(At, String)>,
     metrics: Option<(At, String)>,
     admin_off: Option<At>,
-    /// Where others than this machine are let in: APISIX's address of the Admin API then counts if none is written.
+    /// The key that admits other machines: the Admin API then listens on APISIX's address if none is written.
     pub(super) admin_opened: Option<At>,
     control_off: Option<At>,
     metrics_off: Option<At>,
     proxy: Option<(At, Vec<Entry>)>,
+    tls: Option<(At, Vec<Entry>)>,
+    pub(super) tls_off: Option<At>,
     ipv6: Option<At>,
 }
 
-/// One entry of `node_listen`.
+/// One entry of `node_listen` or `ssl.listen`.
 struct Entry {
     ip: Option<String>,
     port: String,
@@ -31,6 +33,12 @@ struct Entry {
 
 /// `apisix.node_listen`: a port, or a list of ports and of maps.
 pub(super) fn node_listen(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    let entries = entries(draft, spot, DEFAULT_PORT);
+    draft.listening.proxy = Some((spot.at(), entries));
+}
+
+/// The entries of a list of ports and of maps, or of one port.
+fn entries(draft: &mut Draft<'_>, spot: &Spot<'_>, default_port: &str) -> Vec<Entry> {
     let mut entries = Vec::new();
     let items = match &spot.node.content {
         Content::List(items) => items.as_slice(),
@@ -43,9 +51,9 @@ pub(super) fn node_listen(draft: &mut Draft<'_>, spot: &Spot<'_>) {
         let entry = match &item.content {
             Content::Map(_) => {
                 names(draft, &spot, &["ip", "port", "enable_http2", "enable_http3"]);
-                no_http2(draft, &spot);
+                protocols(draft, &spot);
                 let text = |name: &str| item.get(name).and_then(Node::text).map(str::to_owned);
-                Entry { ip: text("ip"), port: text("port").unwrap_or_else(|| "9080".to_owned()) }
+                Entry { ip: text("ip"), port: text("port").unwrap_or_else(|| default_port.to_owned()) }
             }
             _ => match draft.text(&spot) {
                 Some(port) => Entry { ip: None, port: port.to_owned() },
@@ -56,20 +64,23 @@ pub(super) fn node_listen(draft: &mut Draft<'_>, spot: &Spot<'_>) {
             entries.push(entry);
         }
     }
-    draft.listening.proxy = Some((spot.at(), entries));
+    entries
 }
 
-/// An entry of a listener that asks for a protocol which is not there: clients that speak HTTP/1.1 are served.
-fn no_http2(draft: &mut Draft<'_>, spot: &Spot<'_>) {
-    for name in ["enable_http2", "enable_http3"] {
-        if let Some(asked) = spot.node.get(name).filter(|node| node.text() == Some("true")) {
-            let reason = "this version speaks HTTP/1.1 only".to_owned();
-            draft.remark(&format!("{}.{name}", spot.key), asked.line, reason);
+/// Protocols of a single listener: HTTP/2 is a switch of the whole gateway, as in APISIX since 3.9; HTTP/3 is not there, and
+/// its clients fall back to what is.
+fn protocols(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    for (name, value, reason) in [
+        ("enable_http2", "false", "HTTP/2 is switched off for all listeners by `apisix.enable_http2: false`"),
+        ("enable_http3", "true", "this version has no HTTP/3"),
+    ] {
+        if let Some(asked) = spot.node.get(name).filter(|node| node.text() == Some(value)) {
+            draft.remark(&format!("{}.{name}", spot.key), asked.line, reason.to_owned());
         }
     }
 }
 
-/// `apisix.enable_ipv6`: APISIX then listens on `[::]` as well wherever no address is named.
+/// `apisix.enable_ipv6`: when on, APISIX also listens on `[::]` for each port without an address.
 pub(super) fn enable_ipv6(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     draft.listening.ipv6 = draft.switch(spot).filter(|on| *on).map(|_| spot.at());
 }
@@ -111,8 +122,7 @@ pub(super) fn metrics(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     draft.listening.metrics = socket(draft, spot, "127.0.0.1", "9091").map(|address| (spot.at(), address));
 }
 
-/// `apisix.ssl`. What APISIX's own defaults say must not keep a node from starting; whoever names another listener asks
-/// for TLS, and is not given plain text or silence.
+/// `apisix.ssl`: the listeners for TLS, and what handshakes are made under.
 pub(super) fn ssl(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     names(draft, spot, &SSL_KEYS);
     let ca = spot.node.get("ssl_trusted_certificate").and_then(Node::text);
@@ -127,22 +137,52 @@ pub(super) fn ssl(draft: &mut Draft<'_>, spot: &Spot<'_>) {
         let entries = trusted.split(',').map(str::trim).filter(|one| !one.is_empty()).map(entry).collect();
         draft.set(&spot.at(), "trusted_certificates", entries);
     }
-    let enable = spot.node.get("enable");
-    if enable.and_then(Node::text) == Some("false") {
+    let beneath = |name: &str| spot.node.get(name).map(|node| (format!("{}.{name}", spot.key), node));
+    if let Some((key, node)) = beneath("enable")
+        && draft.switch(&Spot { key: &key, node }) == Some(false)
+    {
+        draft.listening.tls_off = Some(At { key, line: node.line });
         return;
     }
-    let listen = spot.node.get("listen").map(|node| &node.content);
-    for item in if let Some(Content::List(items)) = listen { items.as_slice() } else { &[] } {
-        let is_default = item.get("ip").is_none()
-            && item.get("port").and_then(Node::text).is_none_or(|port| port == DEFAULT_TLS_PORT);
-        if !is_default {
-            let reason =
-                "this version has no TLS yet; write `apisix.ssl.enable: false` and end TLS in front of it";
-            return draft.fault("apisix.ssl.listen", item.line, reason.to_owned());
+    if let Some((key, node)) = beneath("listen") {
+        let spot = Spot { key: &key, node };
+        let entries = entries(draft, &spot, DEFAULT_TLS_PORT);
+        draft.listening.tls = Some((spot.at(), entries));
+    }
+    protocols(draft, spot);
+    for (name, setting) in [("fallback_sni", "fallback_sni"), ("ssl_session_tickets", "ssl_session_tickets")]
+    {
+        if let Some((key, node)) = beneath(name) {
+            draft.copy(&Spot { key: &key, node }, setting);
         }
     }
-    let reason = "this version has no TLS yet: nothing listens on 9443, end TLS in front of it";
-    draft.remark(spot.key, spot.node.line, reason.to_owned());
+    if let Some((key, node)) = beneath("ssl_protocols") {
+        let spot = Spot { key: &key, node };
+        if let Some(text) = draft.text(&spot) {
+            let versions = text.split_whitespace().map(str::to_owned).collect();
+            draft.set(&spot.at(), "ssl_protocols", versions);
+        }
+    }
+    if let Some((key, node)) = beneath("ssl_ciphers") {
+        ciphers(draft, &Spot { key: &key, node });
+    }
+}
+
+/// `apisix.ssl.ssl_ciphers`. The list in APISIX's own settings names suites that are not offered here; it must not keep an
+/// instance from starting, so that those are left out as long as one is left.
+fn ciphers(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    let Some(text) = draft.text(spot) else { return };
+    let named = text.split(':').filter(|name| !name.is_empty());
+    let (known, unknown): (Vec<&str>, Vec<&str>) =
+        named.partition(|name| net::tls::names::check_suites(name).is_ok());
+    if known.is_empty() {
+        return draft.set_one(&spot.at(), "ssl_ciphers", text);
+    }
+    if !unknown.is_empty() {
+        let reason = format!("not offered: {}", unknown.join(", "));
+        draft.remark(spot.key, spot.node.line, reason);
+    }
+    draft.set_one(&spot.at(), "ssl_ciphers", known.join(":"));
 }
 
 /// `apisix.proxy_mode`.
@@ -162,7 +202,7 @@ pub(super) fn proxy_mode(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     }
 }
 
-/// Settles what depends on more than one key. The roles have spoken by now.
+/// Decides the values that depend on more than one key. Runs after the one of `deployment`, which knows the role.
 pub(super) fn finish(draft: &mut Draft<'_>) {
     let listening = std::mem::take(&mut draft.listening);
     let opened = listening.admin_opened.map(|at| (at, "0.0.0.0:9180".to_owned()));
@@ -179,26 +219,42 @@ pub(super) fn finish(draft: &mut Draft<'_>) {
         }
     }
     if let Some(at) = draft.deployment.without_proxy() {
-        return draft.set_one(&at, "proxy", "off");
+        draft.set_one(&at, "proxy", "off");
+        return draft.set_one(&at, "proxy_tls", "off");
     }
-    let (at, entries) = match (listening.proxy, &listening.ipv6) {
-        (Some(proxy), _) => proxy,
-        (None, Some(at)) => (at.clone(), vec![Entry { ip: None, port: "9080".to_owned() }]),
+    set_listeners(draft, "proxy", listening.proxy, listening.ipv6.as_ref(), DEFAULT_PORT);
+    match listening.tls_off {
+        Some(at) => draft.set_one(&at, "proxy_tls", "off"),
+        None => set_listeners(draft, "proxy_tls", listening.tls, listening.ipv6.as_ref(), DEFAULT_TLS_PORT),
+    }
+}
+
+/// Writes the setting of a list of listeners, if one of its keys is written.
+fn set_listeners(
+    draft: &mut Draft<'_>,
+    setting: &str,
+    listening: Option<(At, Vec<Entry>)>,
+    ipv6: Option<&At>,
+    default_port: &str,
+) {
+    let (at, entries) = match (listening, ipv6) {
+        (Some(listening), _) => listening,
+        (None, Some(at)) => (at.clone(), vec![Entry { ip: None, port: default_port.to_owned() }]),
         (None, None) => return,
     };
     let mut addresses = Vec::new();
     for Entry { ip, port } in &entries {
         addresses.push(address(ip.as_deref().unwrap_or("0.0.0.0"), port));
-        if ip.is_none() && listening.ipv6.is_some() {
+        if ip.is_none() && ipv6.is_some() {
             addresses.push(address("::", port));
         }
     }
-    // Port 0 takes any, each time another.
+    // Port 0 is no duplicate, because each bind gets another port.
     addresses.dedup_by(|one, other| one == other && !one.ends_with(":0"));
-    draft.set(&at, "proxy", addresses);
+    draft.set(&at, setting, addresses);
 }
 
-/// The address of a map with `ip` and `port`; a fault if it is none.
+/// The address in a map with `ip` and `port`; a fault if it is none.
 fn socket(draft: &mut Draft<'_>, spot: &Spot<'_>, ip: &str, port: &str) -> Option<String> {
     if !matches!(spot.node.content, Content::Map(_)) {
         draft.fault(spot.key, spot.node.line, "is a map of `ip` and `port`".to_owned());
@@ -211,8 +267,8 @@ fn socket(draft: &mut Draft<'_>, spot: &Spot<'_>, ip: &str, port: &str) -> Optio
     check(draft, &spot.at(), &address).then_some(address)
 }
 
-/// Refuses an address at its own line rather than at that of a whole list.
-fn check(draft: &mut Draft<'_>, at: &At, address: &str) -> bool {
+/// Checks an address here, so that its fault has its own line instead of that of the list.
+pub(super) fn check(draft: &mut Draft<'_>, at: &At, address: &str) -> bool {
     let given = Given { values: vec![address.to_owned()], place: Place::Default };
     let parsed = parse::listener(&given);
     if let Err(reason) = &parsed {
@@ -221,7 +277,7 @@ fn check(draft: &mut Draft<'_>, at: &At, address: &str) -> bool {
     parsed.is_ok()
 }
 
-/// Tells of names in a map that mean nothing, with the one that was probably meant.
+/// Remarks on unknown names in a map, each with the nearest known one.
 pub(super) fn names(draft: &mut Draft<'_>, spot: &Spot<'_>, known: &[&str]) {
     for (name, line) in spot.node.names().filter(|(name, _)| !known.contains(name)) {
         let reason = match nearest(name, known.iter().copied()) {
@@ -232,13 +288,14 @@ pub(super) fn names(draft: &mut Draft<'_>, spot: &Spot<'_>, known: &[&str]) {
     }
 }
 
-fn address(ip: &str, port: &str) -> String {
+pub(super) fn address(ip: &str, port: &str) -> String {
     if ip.contains(':') && !ip.starts_with('[') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
 }
 
+const DEFAULT_PORT: &str = "9080";
 const DEFAULT_TLS_PORT: &str = "9443";
 
-/// What APISIX knows beneath `apisix.ssl`.
+/// The keys under `apisix.ssl` that APISIX has.
 const SSL_KEYS: [&str; 10] = [
     "enable",
     "listen",

@@ -8,7 +8,7 @@ use super::{gateway, https, node};
 /// The route `/r` with WebSocket to an origin behind TLS with this behaviour.
 fn stage(origin: &Origin, behaviour: TlsBehaviour) -> (Weir, TlsFront) {
     let authority = Authority::new("trusted");
-    let front = TlsFront::with(origin.address(), &authority.server(&["a.example"]), behaviour);
+    let front = TlsFront::with(origin.address(), &authority.pair(&["a.example"]), behaviour);
     let weir = gateway(&authority, &[]);
     let upstream = https(&node(&front), json!({"tls": {"verify": true}}));
     weir.put("routes/r", json!({"uri": "/*", "enable_websocket": true, "upstream": upstream}));

@@ -8,10 +8,11 @@ use super::{ask, front, gateway, https, node, set};
 #[test]
 fn connection_is_kept_for_its_identity_only() {
     let authority = Authority::new("trusted");
-    let (_origin, front) = front(&authority.server(&["a.example", "b.example"]));
-    let (jack, jill) = (authority.client("jack"), authority.client("jill"));
+    let (_origin, front) = front(&authority.pair(&["a.example", "b.example"]));
+    let (jack, jill) = (authority.pair(&["jack"]), authority.pair(&["jill"]));
     let weir = gateway(&authority, &[]);
-    let shown = |identity: &testkit::Identity| json!({"client_cert": identity.certificate, "client_key": identity.key});
+    let shown =
+        |identity: &testkit::Pair| json!({"client_cert": identity.certificate, "client_key": identity.key});
     let routes: [(&str, Value); 5] = [
         ("plain", json!({})),
         ("verified", json!({"verify": true})),
@@ -36,7 +37,7 @@ fn connection_is_kept_for_its_identity_only() {
 #[test]
 fn sessions_are_resumed_within_an_identity() {
     let authority = Authority::new("trusted");
-    let (_origin, front) = front(&authority.server(&["a.example", "b.example"]));
+    let (_origin, front) = front(&authority.pair(&["a.example", "b.example"]));
     let weir = gateway(&authority, &[]);
     let once = json!({"keepalive_pool": {"size": 1, "requests": 1}, "tls": {"verify": true}});
     set(&weir, "r", https(&node(&front), once));
@@ -50,11 +51,11 @@ fn sessions_are_resumed_within_an_identity() {
 #[test]
 fn changed_server_certificate_is_seen_by_new_connections() {
     let authority = Authority::new("trusted");
-    let (_origin, front) = front(&authority.server(&["b.example"]));
+    let (_origin, front) = front(&authority.pair(&["b.example"]));
     let weir = gateway(&authority, &[]);
     set(&weir, "r", https(&node(&front), json!({"tls": {"verify": true}})));
     assert_eq!(ask(&weir, "r", "a.example").status, 502);
-    front.show(&authority.server(&["a.example"]));
+    front.show(&authority.pair(&["a.example"]));
     assert_eq!(ask(&weir, "r", "a.example").status, 200);
 }
 
@@ -63,7 +64,7 @@ fn failed_handshake_is_retried_elsewhere_with_any_method() {
     let authority = Authority::new("trusted");
     let (bad_origin, bad) = front(&testkit::self_signed(&["a.example"]));
     let closing = Origin::on_accept(|_| Reply::new().close());
-    let (good_origin, good) = front(&authority.server(&["a.example"]));
+    let (good_origin, good) = front(&authority.pair(&["a.example"]));
     let weir = gateway(&authority, &[]);
     let nodes = json!([
         {"host": "127.0.0.1", "port": bad.port(), "weight": 1, "priority": 3},
@@ -84,7 +85,7 @@ fn failed_handshake_is_retried_elsewhere_with_any_method() {
 #[test]
 fn connection_that_the_node_closed_is_replaced() {
     let authority = Authority::new("trusted");
-    let (origin, front) = front(&authority.server(&["a.example"]));
+    let (origin, front) = front(&authority.pair(&["a.example"]));
     let weir = gateway(&authority, &[]);
     set(&weir, "r", https(&node(&front), json!({})));
     for count in 1..4 {
@@ -98,7 +99,7 @@ fn connection_that_the_node_closed_is_replaced() {
 #[test]
 fn names_of_clients_do_not_fill_the_pool() {
     let authority = Authority::new("trusted");
-    let (origin, front) = front(&authority.server(&["a.example"]));
+    let (origin, front) = front(&authority.pair(&["a.example"]));
     let weir = gateway(&authority, &[]);
     set(&weir, "r", https(&node(&front), json!({"keepalive_pool": {"size": 2}})));
     for number in 0..20 {
@@ -127,7 +128,7 @@ fn http11_is_offered_by_alpn() {
     let with = |alpn: &[&[u8]]| {
         let alpn = alpn.iter().map(|name| name.to_vec()).collect();
         let behaviour = testkit::TlsBehaviour { alpn, ..Default::default() };
-        TlsFront::with(origin.address(), &authority.server(&["a.example"]), behaviour)
+        TlsFront::with(origin.address(), &authority.pair(&["a.example"]), behaviour)
     };
     let (both, h2) = (with(&[b"h2", b"http/1.1"]), with(&[b"h2"]));
     let weir = gateway(&authority, &[]);

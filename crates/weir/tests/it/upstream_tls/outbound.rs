@@ -9,7 +9,7 @@ use super::gateway;
 fn forward_auth_verifies_unless_told_otherwise() {
     let authority = Authority::new("trusted");
     let server = Origin::start(|_| Reply::status(401, "who are you?"));
-    let front = TlsFront::to(server.address(), &authority.server(&["localhost"]));
+    let front = TlsFront::to(server.address(), &authority.pair(&["localhost"]));
     let stranger = TlsFront::to(server.address(), &testkit::self_signed(&["localhost"]));
     let origin = Origin::answering("ok");
     let weir = gateway(&authority, &[]);
@@ -43,7 +43,7 @@ fn forward_auth_verifies_unless_told_otherwise() {
 fn http_logger_sends_over_https() {
     let authority = Authority::new("trusted");
     let server = Origin::answering("");
-    let front = TlsFront::to(server.address(), &authority.server(&["localhost"]));
+    let front = TlsFront::to(server.address(), &authority.pair(&["localhost"]));
     let stranger = TlsFront::to(server.address(), &testkit::self_signed(&["localhost"]));
     let origin = Origin::answering("ok");
     let weir = gateway(&authority, &[]);

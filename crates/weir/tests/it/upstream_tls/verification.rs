@@ -1,21 +1,21 @@
 //! Which certificates of nodes are accepted, and which server name a node sees.
 
 use serde_json::{Value, json};
-use testkit::{Authority, Identity, Nginx, Origin, TlsFront, Weir, self_signed, wait_until};
+use testkit::{Authority, Nginx, Origin, Pair, TlsFront, Weir, self_signed, wait_until};
 
 use super::{ask, front, gateway, https, node, set};
 
 /// A certificate, the verification asked for, and the failure with a part of the log line; or none.
-type Row<'a> = (&'a Identity, bool, Option<(&'a str, &'a str)>);
+type Row<'a> = (&'a Pair, bool, Option<(&'a str, &'a str)>);
 
 #[test]
 fn certificates_are_verified_as_upstreams_ask() {
     let (authority, stranger) = (Authority::new("trusted"), Authority::new("stranger"));
-    let good = authority.server(&["a.example"]);
-    let other_name = authority.server(&["b.example", "c.example"]);
-    let expired = authority.expired_server(&["a.example"]);
+    let good = authority.pair(&["a.example"]);
+    let other_name = authority.pair(&["b.example", "c.example"]);
+    let expired = authority.expired_pair(&["a.example"]);
     let alone = self_signed(&["a.example"]);
-    let foreign = stranger.server(&["a.example"]);
+    let foreign = stranger.pair(&["a.example"]);
     let refused = "certificate_refused";
     let rows: [Row<'_>; 10] = [
         (&good, false, None),
@@ -25,7 +25,7 @@ fn certificates_are_verified_as_upstreams_ask() {
         (&foreign, false, None),
         (&good, true, None),
         (&other_name, true, Some((refused, "not valid for a.example: it names b.example, c.example"))),
-        (&expired, true, Some((refused, "has expired, on Sat, 02 Jan 2021"))),
+        (&expired, true, Some((refused, "has expired, on Mon, 01 Jan 2001"))),
         (&alone, true, Some((refused, "signed by no authority that is trusted"))),
         (&foreign, true, Some((refused, "signed by no authority that is trusted"))),
     ];
@@ -49,7 +49,7 @@ fn certificates_are_verified_as_upstreams_ask() {
 #[test]
 fn setting_verifies_all_nodes() {
     let authority = Authority::new("trusted");
-    let (good, bad) = (front(&authority.server(&["a.example"])), front(&self_signed(&["a.example"])));
+    let (good, bad) = (front(&authority.pair(&["a.example"])), front(&self_signed(&["a.example"])));
     let weir = gateway(&authority, &["--tls-verify-all"]);
     set(&weir, "good", https(&node(&good.1), json!({})));
     set(&weir, "bad", https(&node(&bad.1), json!({"tls": {"verify": false}})));
@@ -60,7 +60,7 @@ fn setting_verifies_all_nodes() {
 #[test]
 fn server_name_follows_pass_host() {
     let authority = Authority::new("trusted");
-    let (_origin, front) = front(&authority.server(&["localhost", "a.example", "b.example", "127.0.0.1"]));
+    let (_origin, front) = front(&authority.pair(&["localhost", "a.example", "b.example", "127.0.0.1"]));
     let weir = gateway(&authority, &[]);
     let (by_name, by_address) = (format!("localhost:{}", front.port()), node(&front));
     let rewritten = json!({"proxy-rewrite": {"host": "b.example:8443"}});
@@ -98,7 +98,7 @@ fn server_name_follows_pass_host() {
 #[test]
 fn certificate_is_checked_for_the_name_sent() {
     let authority = Authority::new("trusted");
-    let (_origin, front) = front(&authority.server(&["a.example"]));
+    let (_origin, front) = front(&authority.pair(&["a.example"]));
     let weir = gateway(&authority, &[]);
     set(&weir, "r", https(&node(&front), json!({"tls": {"verify": true}})));
     for (host, status) in [("a.example", 200), ("b.example", 502), ("127.0.0.1", 502), ("a.example", 200)] {
@@ -174,7 +174,7 @@ fn stalled_handshake_ends_with_the_connect_timeout() {
     let authority = Authority::new("trusted");
     let origin = Origin::answering("ok");
     let behaviour = testkit::TlsBehaviour { stalls: true, ..Default::default() };
-    let front = TlsFront::with(origin.address(), &authority.server(&["a.example"]), behaviour);
+    let front = TlsFront::with(origin.address(), &authority.pair(&["a.example"]), behaviour);
     let weir = gateway(&authority, &[]);
     let timeout = json!({"connect": 0.2, "send": 60, "read": 60});
     set(&weir, "r", https(&node(&front), json!({"timeout": timeout})));

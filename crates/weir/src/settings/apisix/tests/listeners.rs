@@ -1,28 +1,30 @@
-//! Tables: where the node listens, and what it cannot listen with yet.
+//! Tables: the listeners, and the refusal of those that do not exist yet.
 
 use super::{check, gives, refused, told};
 
 #[test]
-fn the_proxy_listens_where_it_says() {
+fn proxy_listens_on_its_addresses() {
     gives("apisix: {node_listen: 9081}", &["proxy [0.0.0.0:9081]"]);
     gives("apisix: {node_listen: [9081, 9082]}", &["proxy [0.0.0.0:9081, 0.0.0.0:9082]"]);
     gives(
         "apisix:\n  node_listen:\n    - {ip: 127.0.0.2, port: 9081}\n    - {port: 9082}\n    - {ip: '::1'}\n",
         &["proxy [127.0.0.2:9081, 0.0.0.0:9082, [::1]:9080]"],
     );
-    gives("apisix: {enable_ipv6: true}", &["proxy [0.0.0.0:9080, [::]:9080]"]);
+    let tls = "proxy_tls [0.0.0.0:9443, [::]:9443]";
+    gives("apisix: {enable_ipv6: true}", &["proxy [0.0.0.0:9080, [::]:9080]", tls]);
     gives(
         "apisix: {enable_ipv6: true, node_listen: [9081, {ip: 127.0.0.1, port: 1}]}",
-        &["proxy [0.0.0.0:9081, [::]:9081, 127.0.0.1:1]"],
+        &["proxy [0.0.0.0:9081, [::]:9081, 127.0.0.1:1]", tls],
     );
     gives("apisix: {enable_ipv6: false}", &[]);
+    gives("apisix: {enable_http2: false}", &["http2 false"]);
     gives("apisix: {node_listen: ${{PORT}}}", &["proxy [0.0.0.0:9000]"]);
     gives("apisix: {node_listen: '${{OTHER:=9001}}'}", &["proxy [0.0.0.0:9001]"]);
     check(
-        "apisix:\n  node_listen:\n    - port: 1\n      enable_http2: true\n      prot: 2\n",
+        "apisix:\n  node_listen:\n    - port: 1\n      enable_http2: false\n      prot: 2\n",
         &["proxy [0.0.0.0:1]"],
         &[
-            "4: apisix.node_listen[0].enable_http2: warning: this version speaks HTTP/1.1 only",
+            "4: apisix.node_listen[0].enable_http2: warning: HTTP/2 is switched off for all listeners by `apisix.enable_http2: false`",
             "5: apisix.node_listen[0].prot: warning: there is no such key; did you mean `port`?",
         ],
         &[],
@@ -38,7 +40,88 @@ fn the_proxy_listens_where_it_says() {
 }
 
 #[test]
-fn the_other_listeners() {
+fn ssl_gives_the_listeners_and_settings_of_tls() {
+    gives("apisix:\n  ssl: {enable: true}\n", &[]);
+    gives("apisix: {ssl: {enable: false, listen: [{port: 8443}]}}", &["proxy_tls []"]);
+    gives(
+        "apisix:\n  ssl:\n    listen: [{ip: 127.0.0.3, port: 8443}, {port: 8444, enable_http3: false}]\n",
+        &["proxy_tls [127.0.0.3:8443, 0.0.0.0:8444]"],
+    );
+    gives(
+        "apisix: {ssl: {ssl_protocols: TLSv1.3, fallback_sni: a.example, ssl_session_tickets: false}}",
+        &[
+            "ssl_protocols Versions { tls12: false, tls13: true }",
+            "fallback_sni Some(\"a.example\")",
+            "ssl_session_tickets false",
+        ],
+    );
+    check(
+        "apisix:\n  ssl:\n    ssl_ciphers: ECDHE-RSA-AES128-GCM-SHA256:DHE-RSA-AES128-GCM-SHA256\n",
+        &["ssl_ciphers Some(\"ECDHE-RSA-AES128-GCM-SHA256\")"],
+        &["3: apisix.ssl.ssl_ciphers: warning: not offered: DHE-RSA-AES128-GCM-SHA256"],
+        &[],
+    );
+    refused(
+        "apisix:\n  ssl:\n    ssl_protocols: TLSv1.1 TLSv1.2\n    ssl_ciphers: RC4-MD5\n    listen: [{port: x}, {port: 1}]\n",
+        &[
+            "5: apisix.ssl.listen[0]: `0.0.0.0:x` is not `IP:PORT`",
+            "3: apisix.ssl.ssl_protocols: TLSv1.1 is not supported because its protection is broken",
+            "4: apisix.ssl.ssl_ciphers: RC4-MD5 is no cipher suite that can be used",
+        ],
+    );
+    told(
+        "apisix:\n  ssl:\n    listen:\n      - {port: 9443, enable_http3: true}\n",
+        &["4: apisix.ssl.listen[0].enable_http3: warning: this version has no HTTP/3"],
+    );
+}
+
+#[test]
+fn proxy_protocol_listens_for_peers_of_real_ip_from() {
+    let both =
+        "apisix: {proxy_protocol: {listen_http_port: 9181, listen_https_port: 9182, enable_tcp_pp: false}}\n";
+    let (http, https) = ("proxy_protocol [0.0.0.0:9181]", "proxy_protocol_tls [0.0.0.0:9182]");
+    gives(
+        &format!("{both}nginx_config: {{http: {{real_ip_from: [10.0.0.0/8, 'unix:']}}}}"),
+        &[http, https, "proxy_protocol_from [10.0.0.0/8]", "real_ip_from [10.0.0.0/8]"],
+    );
+    // The header alone names the client, so that no field of a request does.
+    gives(
+        &format!(
+            "{both}nginx_config: {{http: {{real_ip_header: proxy_protocol, real_ip_from: [10.0.0.0/8]}}}}"
+        ),
+        &[http, https, "proxy_protocol_from [10.0.0.0/8]"],
+    );
+    gives("nginx_config: {http: {real_ip_header: proxy_protocol, real_ip_from: [10.0.0.0/8]}}", &[]);
+    gives("apisix: {proxy_protocol: {}}", &[]);
+    check(
+        both,
+        &[http, https, "proxy_protocol_from [127.0.0.1/32]"],
+        &["1: apisix.proxy_protocol.listen_http_port: warning: takes connections of 127.0.0.1 only"],
+        &[],
+    );
+    check(
+        "apisix:\n  ssl: {enable: false}\n  proxy_protocol:\n    listen_https_port: 9182\n",
+        &["proxy_tls []"],
+        &["4: apisix.proxy_protocol.listen_https_port: warning: TLS is off"],
+        &[],
+    );
+    refused(
+        "apisix:\n  proxy_protocol:\n    listen_http_port: 99999\n    listen_https_port: [1]\n",
+        &[
+            "3: apisix.proxy_protocol.listen_http_port: `0.0.0.0:99999` is not `IP:PORT`",
+            "4: apisix.proxy_protocol.listen_https_port: takes a plain value",
+        ],
+    );
+    told(
+        "apisix:\n  proxy_protocol:\n    listen_htp_port: 9181\n",
+        &[
+            "3: apisix.proxy_protocol.listen_htp_port: warning: there is no such key; did you mean `listen_http_port`?",
+        ],
+    );
+}
+
+#[test]
+fn admin_control_and_metrics_listeners() {
     gives(
         "apisix:\n  control: {ip: 0.0.0.0, port: 9190}\n  status: {port: 7086}\n\
          deployment: {admin: {admin_listen: {ip: 127.0.0.1, port: 9280}}}\n\
@@ -68,23 +151,13 @@ fn the_other_listeners() {
 }
 
 #[test]
-fn what_does_not_exist_yet_is_told_or_refused() {
-    told("apisix:\n  ssl: {enable: true}\n", &["2: apisix.ssl: warning: this version has no TLS yet"]);
-    told(
-        "apisix:\n  ssl:\n    listen: [{port: 9443, enable_http3: false}]\n    ssl_protocols: TLSv1.3\n",
-        &["2: apisix.ssl: warning: this version has no TLS yet"],
-    );
-    gives("apisix: {ssl: {enable: false, listen: [{port: 8443}]}}", &[]);
-    let expected = "apisix.ssl.listen: this version has no TLS yet; write `apisix.ssl.enable: false`";
-    refused("apisix:\n  ssl:\n    listen:\n      - port: 8443\n", &[&format!("4: {expected}")]);
-    refused("apisix:\n  ssl: {listen: [{ip: 127.0.0.3, port: 9443}]}\n", &[&format!("2: {expected}")]);
+fn missing_features_are_reported_or_refused() {
     refused(
-        "deployment:\n  admin:\n    https_admin: true\n",
-        &["3: deployment.admin.https_admin: this version has no TLS yet"],
-    );
-    refused(
-        "apisix: {proxy_protocol: {listen_http_port: 1}}",
-        &["1: apisix.proxy_protocol: there is no PROXY"],
+        "apisix:\n  proxy_protocol:\n    enable_tcp_pp: true\n    enable_tcp_pp_to_upstream: true\n",
+        &[
+            "3: apisix.proxy_protocol.enable_tcp_pp: layer 4 is not served yet",
+            "4: apisix.proxy_protocol.enable_tcp_pp_to_upstream: layer 4 is not served yet",
+        ],
     );
     refused("apisix: {stream_proxy: {tcp: [9100]}}", &["1: apisix.stream_proxy: layer 4 is not served yet"]);
     refused("apisix: {proxy_mode: stream}", &["1: apisix.proxy_mode: layer 4 is not served yet"]);

@@ -1,9 +1,9 @@
-//! Tables: keys that are settings of the same meaning, and those of nginx.
+//! Tables: keys that are settings of the same meaning, and keys of nginx.
 
 use super::{gives, read, refused, told};
 
 #[test]
-fn settings_of_the_same_meaning() {
+fn keys_become_settings_of_same_meaning() {
     gives(
         "apisix:\n  router: {http: radixtree_uri, ssl: radixtree_sni}\n  delete_uri_tail_slash: true\n  \
          normalize_uri_like_servlet: true\n  match_uri_encoded_slash: true\n  trusted_addresses: [10.0.0.0/8, 192.0.2.1]\n  \
@@ -20,7 +20,7 @@ fn settings_of_the_same_meaning() {
             "show_upstream_status_in_response_header true",
         ],
     );
-    // APISIX's defaults are Weir's.
+    // No difference, because these are the defaults of both APISIX and Weir.
     gives(
         "apisix:\n  delete_uri_tail_slash: false\n  normalize_uri_like_servlet: false\n  \
          match_uri_encoded_slash: false\n  enable_server_tokens: true\n",
@@ -56,7 +56,7 @@ fn settings_of_the_same_meaning() {
 }
 
 #[test]
-fn the_part_for_nginx() {
+fn nginx_keys_become_settings() {
     gives(
         "nginx_config:\n  error_log_level: notice\n  worker_processes: 3\n  enable_cpu_affinity: true\n  \
          worker_shutdown_timeout: 1500ms\n  http:\n    keepalive_timeout: 75s\n    client_header_timeout: 1m\n    \
@@ -80,12 +80,12 @@ fn the_part_for_nginx() {
     gives("nginx_config: {error_log_level: emerg}", &["log_level \"error\""]);
     refused(
         "nginx_config:\n  error_log_level: loud\n  worker_processes: many\n  http:\n    send_timeout: 0\n    \
-         client_max_body_size: big\n    real_ip_header: proxy_protocol\n",
+         client_max_body_size: big\n    real_ip_header: a b\n",
         &[
             "2: nginx_config.error_log_level: `loud` is not a level",
             "6: nginx_config.http.client_max_body_size: `big` is not a size",
             "3: nginx_config.worker_processes: `many` is not a whole number",
-            "7: nginx_config.http.real_ip_header: this version has no PROXY protocol yet",
+            "7: nginx_config.http.real_ip_header: `a b` is not the name of a header field",
             "5: nginx_config.http.send_timeout: 0 is not between",
         ],
     );
@@ -101,7 +101,7 @@ fn the_part_for_nginx() {
 }
 
 #[test]
-fn logs_lie_where_apisix_has_them() {
+fn log_paths_follow_apisix() {
     let of = |path: &str, text: &str| read(path, text).0;
     let file = "nginx_config: {error_log: logs/error.log, http: {access_log: logs/access.log}}";
     assert_eq!(

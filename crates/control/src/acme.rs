@@ -1,0 +1,185 @@
+//! Certificates from authorities by ACME (RFC 8555): ordered, renewed and brought into force as `ssls` objects, by one
+//! instance of a cluster for all. The data plane answers challenges through `model::acme`; nothing here knows it.
+
+mod account;
+mod answers;
+mod attempt;
+mod config;
+mod current;
+mod failure;
+mod http;
+mod leader;
+mod manager;
+mod names;
+mod objects;
+mod on_demand;
+mod order;
+mod plan;
+mod record;
+mod report;
+mod schedule;
+mod shared;
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use model::Key;
+use model::acme::Challenges;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::clock::Clock;
+use crate::reconcile::Reconcile;
+use crate::sealing::Sealer;
+use crate::view::SharedView;
+use account::Accounts;
+use answers::Answers;
+use attempt::{Counts, Environment};
+pub use config::{AcmeConfig, Authority, ChallengeKind, OnDemandConfig};
+use leader::Leader;
+use manager::Manager;
+pub use names::checked as checked_name;
+use objects::Objects;
+use on_demand::{Asking, Wishes};
+use report::Report;
+pub(crate) use shared::Shared;
+
+/// The parts that managed certificates need.
+pub(crate) struct AcmeParts {
+    pub(crate) config: AcmeConfig,
+    pub(crate) shared: Shared,
+    pub(crate) reconcile: Reconcile,
+    pub(crate) view: SharedView,
+    pub(crate) sealer: Sealer,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) challenges: Arc<Challenges>,
+    /// The configuration is a resource file, so that certificates are kept beside it.
+    pub(crate) beside_file: bool,
+}
+
+/// The managed certificates of one instance.
+pub(crate) struct Acme {
+    environment: Arc<Environment>,
+    view: SharedView,
+    wishes: Option<Arc<Wishes>>,
+    report: Report,
+    stop: watch::Sender<bool>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Acme {
+    /// Managed certificates that are not worked on yet.
+    ///
+    /// # Errors
+    /// The file of trusted authorities cannot be used.
+    pub(crate) fn new(parts: AcmeParts) -> Result<Acme, String> {
+        let AcmeParts { config, shared, reconcile, view, sealer, clock, challenges, beside_file } = parts;
+        let transport = http::Transport::new(config.ca.as_ref(), config.policy.clone())?;
+        let wishes = config.on_demand.as_ref().map(Wishes::new);
+        if let Some(wishes) = &wishes {
+            challenges.serve_on_demand(Box::new(Asking(Arc::clone(wishes))));
+        }
+        let (hook, wait) = (config.dns_hook.clone(), config.dns_wait);
+        let environment = Arc::new(Environment {
+            accounts: Accounts {
+                shared: shared.clone(),
+                sealer: sealer.clone(),
+                email: config.email.clone(),
+                transport,
+            },
+            answers: Answers::new(shared.clone(), challenges, hook, wait),
+            objects: Objects { reconcile, shared: shared.clone(), sealer, beside_file },
+            config,
+            shared,
+            clock,
+            limited: Mutex::default(),
+            busy: Mutex::default(),
+            counts: Counts::default(),
+        });
+        let report = Report {
+            environment: Arc::clone(&environment),
+            view: view.clone(),
+            name: instance_name(),
+            cache: Mutex::default(),
+        };
+        let (stop, thread) = (watch::Sender::new(false), Mutex::default());
+        Ok(Acme { environment, view, wishes, report, stop, thread })
+    }
+
+    /// Begins to order and to renew, on a thread of its own. A second call does nothing.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub(crate) fn start(&self) -> std::io::Result<()> {
+        let mut thread = self.thread.lock();
+        if thread.is_some() {
+            return Ok(());
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(LOOKUPS_MAX)
+            .build()?;
+        let shared = self.environment.shared.clone();
+        let manager = Manager {
+            environment: Arc::clone(&self.environment),
+            view: self.view.clone(),
+            wishes: self.wishes.clone(),
+            leader: Leader::new(shared, self.report.name.clone()),
+            stop: self.stop.subscribe(),
+        };
+        *thread = Some(std::thread::Builder::new().name("acme".to_owned()).spawn(move || {
+            runtime.block_on(manager.run());
+            // A name that is being looked up is not waited for.
+            runtime.shutdown_background();
+        })?);
+        Ok(())
+    }
+
+    /// Ends the work; orders under way are given up and taken up again by the next start.
+    pub(crate) fn stop(&self) {
+        self.stop.send_replace(true);
+        if let Some(thread) = self.thread.lock().take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread of ACME had panicked");
+        }
+    }
+
+    /// The state of every managed certificate.
+    pub(crate) fn certificates(&self) -> Value {
+        self.report.certificates()
+    }
+
+    /// How many certificates are in which state.
+    pub(crate) fn summary(&self) -> Value {
+        self.report.summary()
+    }
+
+    /// Appends the metrics.
+    pub(crate) fn write_metrics(&self, text: &mut String) {
+        self.report.write_metrics(text);
+    }
+}
+
+impl Drop for Acme {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The certificates that an instance with a resource file has ordered before.
+pub(crate) fn beside_file(shared: &Shared, sealer: &Sealer) -> Vec<(Key, Arc<str>)> {
+    objects::beside_file(shared, sealer)
+}
+
+/// A name that no other process has.
+fn instance_name() -> String {
+    let mut bytes = [0; 8];
+    // Without random bytes the process id tells instances of one machine apart.
+    let _ = getrandom::fill(&mut bytes);
+    format!("{}-{}", std::process::id(), data_encoding::HEXLOWER.encode(&bytes))
+}
+
+/// Names that the system's resolver looks up at once, which blocks.
+const LOOKUPS_MAX: usize = 4;

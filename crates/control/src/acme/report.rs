@@ -1,0 +1,119 @@
+//! The state of managed certificates, for the Admin API and for scrapes. It reads what instances share, so that each of
+//! them shows the same.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use stdx::prometheus_text::{header, sample};
+
+use super::attempt::Environment;
+use super::leader;
+use super::manager::{CurrentCache, Wanted};
+use super::plan;
+use crate::view::SharedView;
+
+/// See the module.
+pub(super) struct Report {
+    pub(super) environment: Arc<Environment>,
+    pub(super) view: SharedView,
+    pub(super) name: String,
+    pub(super) cache: Mutex<CurrentCache>,
+}
+
+/// One certificate.
+struct Line {
+    state: &'static str,
+    value: Value,
+}
+
+impl Report {
+    /// The state of every managed certificate, by id.
+    pub(super) fn certificates(&self) -> Value {
+        let lines = self.lines();
+        let total = lines.len();
+        json!({ "list": lines.into_iter().map(|line| line.value).collect::<Vec<_>>(), "total": total })
+    }
+
+    /// The number of certificates by state, and whether this instance orders.
+    pub(super) fn summary(&self) -> Value {
+        let lines = self.lines();
+        let count = |state: &str| lines.iter().filter(|line| line.state == state).count();
+        json!({
+            "leader": self.leads(),
+            "certificates": STATES.iter().map(|state| ((*state).to_owned(), count(state).into())).collect::<serde_json::Map<_, _>>(),
+        })
+    }
+
+    /// Appends the metrics in the Prometheus text format.
+    pub(super) fn write_metrics(&self, text: &mut String) {
+        let lines = self.lines();
+        header(text, "weir_acme_certificates", "gauge", "Certificates that are ordered by ACME, by state.");
+        for state in STATES {
+            let count = lines.iter().filter(|line| line.state == state).count();
+            sample(text, "weir_acme_certificates", &[("state", &state)], count);
+        }
+        let counts = &self.environment.counts;
+        header(
+            text,
+            "weir_acme_attempts_total",
+            "counter",
+            "Attempts at certificates by this instance, by result.",
+        );
+        for (result, count) in [("issued", &counts.issued), ("failed", &counts.failed)] {
+            sample(text, "weir_acme_attempts_total", &[("result", &result)], count.load(Ordering::Relaxed));
+        }
+    }
+
+    fn leads(&self) -> bool {
+        let shared = &self.environment.shared;
+        !shared.is_cluster() || shared.get(leader::PATH).is_some_and(|holder| *holder.text == *self.name)
+    }
+
+    fn lines(&self) -> Vec<Line> {
+        let now_ms = self.environment.clock.unix_ms();
+        let wanted = self.environment.wanted();
+        let mut cache = self.cache.lock();
+        wanted.into_iter().map(|wanted| self.line(&mut cache, wanted, now_ms)).collect()
+    }
+
+    fn line(&self, cache: &mut CurrentCache, wanted: Wanted, now_ms: u64) -> Line {
+        let record = self.environment.record(&wanted.id);
+        let current = cache.get(&self.view, &wanted.id);
+        let is_valid = current.as_ref().is_some_and(|current| {
+            now_ms < current.validity.not_after_ms && wanted.names.iter().all(|name| current.covers(name))
+        });
+        let state = match (record.failures > 0, is_valid) {
+            (true, true) => "renewal_failing",
+            (true, false) => "failing",
+            (false, true) => "valid",
+            (false, false) => "pending",
+        };
+        let seconds = |ms: u64| if ms == 0 { Value::Null } else { (ms / 1000).into() };
+        let order_at_ms = plan::order_at_ms(&wanted.names, current.as_ref(), &record, now_ms);
+        let value = json!({
+            "id": wanted.id,
+            "names": wanted.names,
+            "state": state,
+            "on_demand": wanted.on_demand,
+            "ordering": self.environment.busy.lock().contains(&wanted.id),
+            "authority": record.authority,
+            "not_before": current.as_ref().map(|current| current.validity.not_before_ms / 1000),
+            "not_after": current.as_ref().map(|current| current.validity.not_after_ms / 1000),
+            "serial": current.as_ref().map(|current| &current.serial),
+            "next_order": order_at_ms.max(now_ms) / 1000,
+            "last_attempt": seconds(record.attempted_at_ms),
+            "issued": record.issued,
+            "failures": record.failures,
+            "error": record.error,
+            "advised_window": record.advice.as_ref().filter(|advice| advice.end_ms > 0).map(|advice| {
+                json!({ "start": advice.start_ms / 1000, "end": advice.end_ms / 1000 })
+            }),
+        });
+        Line { state, value }
+    }
+}
+
+/// The states, the good one first. `pending`: there is none yet and no attempt has failed.
+const STATES: [&str; 4] = ["valid", "pending", "renewal_failing", "failing"];

@@ -1,0 +1,99 @@
+//! Older versions of the configuration in etcd: notes name their authors, and etcd's own past holds their changes. It
+//! changes nothing.
+
+use model::Kind;
+
+use super::super::Reconciler;
+use super::super::versions::{VersionList, plan_of};
+use super::super::whole::{Differing, Set, WholeRefused, differences, unreadable};
+use super::super::write::Refused;
+use crate::plan::Plan;
+use crate::sealing::Medium;
+use crate::source::etcd::{EtcdError, EtcdSource};
+use crate::source::store::{Changed, Version};
+use crate::stored_key;
+
+impl EtcdSource {
+    /// The noted versions below `below`, newest first, at most `limit` of them.
+    pub(super) fn noted_versions(
+        &self,
+        reconciler: &Reconciler,
+        below: u64,
+        limit: usize,
+    ) -> Result<VersionList, WholeRefused> {
+        let noted = self.handle().block_on(self.etcd.notes(&self.space, below, limit)).map_err(refused)?;
+        let versions = noted.into_iter().map(|note| note.version).collect();
+        let revision = reconciler.snapshot.revision();
+        Ok(VersionList { revision, oldest: self.oldest_known(reconciler), versions })
+    }
+
+    /// One version of etcd: its author is noted there, and its changes are in etcd's own past.
+    pub(super) fn noted_version(
+        &self,
+        reconciler: &Reconciler,
+        version: u64,
+    ) -> Result<(Version, Plan), WholeRefused> {
+        let unknown = || WholeRefused::Unknown { version, oldest: self.oldest_known(reconciler) };
+        let (client, space, handle) = (&self.etcd, &self.space, self.handle());
+        let notes = handle.block_on(client.notes(space, version.saturating_add(1), 1)).map_err(refused)?;
+        let note = notes.into_iter().find(|note| note.version.revision == version).ok_or_else(unknown)?;
+        let at = |path: &str, revision| match handle.block_on(client.object_at(space, path, revision)) {
+            Err(EtcdError::Compacted) => Err(unknown()),
+            other => other.map_err(refused),
+        };
+        let mut changed = Vec::with_capacity(note.paths.len());
+        for path in note.paths {
+            let (before, after) = (at(&path, note.version.parent)?, at(&path, version)?);
+            changed.push(Changed { key: path, before, after });
+        }
+        let parent = note.version.parent;
+        let plan =
+            plan_of(&reconciler.parts.catalog, &reconciler.parts.sealer, Medium::Etcd, parent, changed);
+        Ok((note.version, plan))
+    }
+
+    /// The oldest noted version that etcd still knows; the revision in force where it knows none of them.
+    fn oldest_known(&self, reconciler: &Reconciler) -> u64 {
+        let (client, space, handle) = (&self.etcd, &self.space, self.handle());
+        let now = reconciler.snapshot.revision();
+        let Ok(notes) = handle.block_on(client.notes(space, u64::MAX, MAX_NOTES)) else { return now };
+        // Newest first: those that are known come before those that are compacted.
+        let known = notes.partition_point(|note| {
+            handle.block_on(client.knows(space, note.version.revision)).unwrap_or(false)
+        });
+        known.checked_sub(1).map_or(now, |last| notes[last].version.revision)
+    }
+
+    /// The objects that differ from what etcd held at a version.
+    pub(super) fn differences_at(
+        &self,
+        reconciler: &Reconciler,
+        version: u64,
+    ) -> Result<Vec<Differing>, WholeRefused> {
+        let entries = self.handle().block_on(self.etcd.at(&self.space, version)).map_err(|fault| {
+            if version > self.followed || fault == EtcdError::Compacted {
+                WholeRefused::Unknown { version, oldest: self.oldest_known(reconciler) }
+            } else {
+                WholeRefused::Write(Refused::Store(fault.to_string()))
+            }
+        })?;
+        let mut set = Set { objects: Vec::with_capacity(entries.len()), complete: Kind::ALL.to_vec() };
+        for (path, record) in entries {
+            let Some(key) = stored_key::parse(&path) else { continue };
+            let change = stored_key::change(&reconciler.parts.sealer, Medium::Etcd, key.clone(), record);
+            let Some(written) = change.written else { continue };
+            if let Some(reason) = written.why_unreadable() {
+                return Err(WholeRefused::Faulty(vec![unreadable(&key, reason)]));
+            }
+            set.objects.push((key, written.text));
+        }
+        Ok(differences(&reconciler.parts.view.load(), &set))
+    }
+}
+
+fn refused(fault: EtcdError) -> WholeRefused {
+    WholeRefused::Write(Refused::Store(fault.to_string()))
+}
+
+/// More notes than are kept.
+const MAX_NOTES: usize = 10_000;

@@ -1,0 +1,223 @@
+//! The embedded store as the source: it is loaded once, written in durable transactions, swept of expired
+//! objects, and lent to another process during an upgrade. It refuses to know how the store keeps things.
+
+mod journal;
+mod whole;
+
+use model::{Change, Policy};
+
+use super::batch::Batch;
+use super::configs::{Configs, Overtaken, Put};
+use super::source::{Source, SourceFacts, Wake};
+use super::versions::{VersionList, plan_of};
+use super::whole::{Differing, Terms, WholeRefused};
+use super::write::{Done, Refused};
+use super::{Flow, LoadError, Reconciler, Signed};
+use crate::plan::Plan;
+use crate::sealing::Medium;
+use crate::source::store::{Label, Store, StoreError, Version, VersionSource};
+use crate::stored_key;
+use journal::StoreJournal;
+
+/// The embedded store; the Admin API writes it.
+pub(crate) struct EmbeddedStore {
+    store: Store,
+    /// It was lent to another process and may hold more than the snapshot.
+    behind: bool,
+}
+
+impl EmbeddedStore {
+    pub(crate) fn new(store: Store) -> EmbeddedStore {
+        EmbeddedStore { store, behind: false }
+    }
+
+    fn sweep(&mut self, reconciler: &mut Reconciler) {
+        let now_ms = reconciler.parts.clock.unix_ms();
+        if let Err(fault) = self.catch_up(reconciler) {
+            tracing::error!(%fault, "the store cannot be taken back; it is tried again");
+            return;
+        }
+        let expired = self.store.expired(now_ms, MAX_SWEPT);
+        if expired.is_empty() {
+            return;
+        }
+        let mut batch = match self.begin(reconciler, now_ms) {
+            Ok(batch) => batch,
+            Err(fault) => {
+                tracing::warn!(%fault, "objects whose time is up cannot be removed");
+                return;
+            }
+        };
+        batch.journal.sign(Label { at_ms: now_ms, source: VersionSource::Expiry, by: THE_CLOCK.into() });
+        for path in expired {
+            if let Err(refusal) = batch.expire(&path) {
+                tracing::warn!(path, ?refusal, "an object whose time is up cannot be removed");
+            }
+        }
+        let committed = batch.finish().map(|(journal, applied)| journal.commit().map(|()| applied));
+        match committed.transpose() {
+            Ok(applied) => self.publish(reconciler, applied),
+            Err(fault) => tracing::warn!(%fault, "objects whose time is up cannot be removed"),
+        }
+    }
+
+    /// A batch in a transaction of its own.
+    fn begin<'s>(
+        &'s mut self,
+        reconciler: &'s Reconciler,
+        now_ms: u64,
+    ) -> Result<Batch<'s, StoreJournal<'s>>, StoreError> {
+        let journal = StoreJournal::new(self.store.begin()?, &reconciler.parts.sealer);
+        Ok(Batch::new(journal, &reconciler.parts.catalog, reconciler.snapshot.clone(), now_ms))
+    }
+
+    /// Publishes what a transaction that is durable has changed, if it changed anything.
+    fn publish(&self, reconciler: &mut Reconciler, applied: Option<model::Applied>) {
+        reconciler.changed = self.store.latest_change();
+        if let Some(applied) = applied {
+            reconciler.publish(applied);
+        }
+    }
+}
+
+impl Source for EmbeddedStore {
+    fn facts(&self) -> SourceFacts {
+        SourceFacts { identity: "store".to_owned(), has_revisions: true, logs_faults: false }
+    }
+
+    fn load(&mut self, reconciler: &mut Reconciler, _wake: Wake) -> Result<(), LoadError> {
+        let revision = self.store.revision();
+        let mut changes: Vec<Change> = Vec::new();
+        for (path, record) in self.store.load()? {
+            match stored_key::parse(&path) {
+                Some(key) => {
+                    changes.push(stored_key::change(&reconciler.parts.sealer, Medium::Store, key, record));
+                }
+                None => {
+                    let fault = format!("the store holds {path}, which is no object this version knows");
+                    tracing::error!("{fault}");
+                    reconciler.faults.push(fault);
+                }
+            }
+        }
+        reconciler.configs = Configs::load(&self.store)?;
+        reconciler.changed = self.store.latest_change();
+        reconciler.apply_first(changes, revision);
+        Ok(())
+    }
+
+    fn tick(&mut self, reconciler: &mut Reconciler) {
+        self.sweep(reconciler);
+    }
+
+    /// Takes the store back, if it was lent, and brings into force what was written meanwhile.
+    fn catch_up(&mut self, reconciler: &mut Reconciler) -> Result<(), StoreError> {
+        if !self.behind {
+            return Ok(());
+        }
+        let store = &mut self.store;
+        store.reopen()?;
+        let configs = Configs::load(store)?;
+        if configs != reconciler.configs {
+            reconciler.configs = configs;
+        }
+        reconciler.changed = store.latest_change();
+        let revision = store.revision();
+        if revision != reconciler.snapshot.revision() {
+            let records = store.load()?;
+            // Paths of no object were reported at the start.
+            let (changes, _) = reconciler.differing(Medium::Store, records);
+            let catalog = &reconciler.parts.catalog;
+            let applied = reconciler.snapshot.apply(catalog, &changes, revision, Policy::Lenient);
+            reconciler.publish(applied);
+        }
+        self.behind = false;
+        reconciler.show();
+        Ok(())
+    }
+
+    fn write(&mut self, reconciler: &mut Reconciler, writes: Vec<Signed>) -> Vec<Result<Done, Refused>> {
+        let now_ms = reconciler.parts.clock.unix_ms();
+        let count = writes.len();
+        let mut batch = match self.begin(reconciler, now_ms) {
+            Ok(batch) => batch,
+            Err(fault) => return vec![Err(Refused::Store(fault.to_string())); count],
+        };
+        let write = |(write, author): Signed| {
+            batch.journal.sign(Label { at_ms: now_ms, source: VersionSource::Admin, by: author });
+            batch.write(write)
+        };
+        let mut results: Vec<Result<Done, Refused>> = writes.into_iter().map(write).collect();
+        let committed = batch.finish().map(|(journal, applied)| journal.commit().map(|()| applied));
+        match committed.transpose() {
+            Ok(applied) => self.publish(reconciler, applied),
+            Err(fault) => {
+                tracing::error!(%fault, "writes were lost before they were acknowledged");
+                let refusal = Refused::Store(fault.to_string());
+                results
+                    .iter_mut()
+                    .filter(|result| result.is_ok())
+                    .for_each(|result| *result = Err(refusal.clone()));
+            }
+        }
+        results
+    }
+
+    fn write_whole(
+        &mut self,
+        reconciler: &mut Reconciler,
+        differing: &[Differing],
+        terms: &Terms<'_>,
+    ) -> Result<(), WholeRefused> {
+        self.change_all(reconciler, differing, terms, |_| Ok(()))
+    }
+
+    fn put_configs(
+        &mut self,
+        reconciler: &mut Reconciler,
+        put: Put,
+    ) -> Result<Result<(), Overtaken>, WholeRefused> {
+        self.change_configs(reconciler, put)
+    }
+
+    fn differences_to(
+        &mut self,
+        reconciler: &Reconciler,
+        version: u64,
+    ) -> Result<Vec<Differing>, WholeRefused> {
+        self.differences_since(reconciler, version)
+    }
+
+    fn versions(
+        &mut self,
+        reconciler: &Reconciler,
+        below: u64,
+        limit: usize,
+    ) -> Result<VersionList, WholeRefused> {
+        let (revision, oldest) = (reconciler.snapshot.revision(), self.store.oldest_version());
+        Ok(VersionList { revision, oldest, versions: self.store.versions(below, limit)? })
+    }
+
+    fn version(&mut self, reconciler: &Reconciler, version: u64) -> Result<(Version, Plan), WholeRefused> {
+        let (catalog, sealer) = (&reconciler.parts.catalog, &reconciler.parts.sealer);
+        let unknown = || WholeRefused::Unknown { version, oldest: self.store.oldest_version() };
+        let (version, changed) = self.store.version(version)?.ok_or_else(unknown)?;
+        let plan = plan_of(catalog, sealer, Medium::Store, version.parent, changed);
+        Ok((version, plan))
+    }
+
+    fn release(&mut self) {
+        self.store.close();
+        self.behind = true;
+    }
+
+    /// One process at a time can open the store, so that it cannot be followed on.
+    fn give_away(&mut self) -> Flow {
+        Flow::Stop
+    }
+}
+
+/// The author of the removal of expired objects.
+const THE_CLOCK: &str = "weir";
+/// Objects removed in one sweep; the rest goes with the next.
+const MAX_SWEPT: usize = 10_000;

@@ -1,0 +1,93 @@
+//! Whole sets and going back, in the embedded store: one transaction for everything that differs. It refuses to know where
+//! a set comes from.
+
+use std::sync::Arc;
+
+use model::{Change, Policy, Written};
+
+use super::super::Reconciler;
+use super::super::whole::{Differing, Terms, WholeRefused, faults_of, unreadable};
+use super::EmbeddedStore;
+use crate::plan;
+use crate::sealing::Medium;
+use crate::source::store::{Expect, Label, StoreError, Transaction};
+use crate::stored_key;
+
+impl EmbeddedStore {
+    /// Writes what differs in one revision, with whatever else is to be kept in the same transaction, and publishes it.
+    /// Where nothing differs, only that else is written, under the revision there is.
+    pub(in crate::reconcile) fn change_all(
+        &mut self,
+        reconciler: &mut Reconciler,
+        differing: &[Differing],
+        terms: &Terms<'_>,
+        keep: impl FnOnce(&mut Transaction<'_>) -> Result<(), StoreError>,
+    ) -> Result<(), WholeRefused> {
+        let view = reconciler.parts.view.load();
+        let at_ms = reconciler.parts.clock.unix_ms();
+        let mut transaction = self.store.begin()?;
+        transaction.sign(Label { at_ms, source: terms.source, by: Arc::clone(terms.author) });
+        let revision = if differing.is_empty() { transaction.revision() } else { transaction.advance() };
+        for differing in differing {
+            let path = stored_key::text(&differing.key);
+            match &differing.after {
+                Some(text) => {
+                    let text = reconciler.parts.sealer.seal_for(Medium::Store, &differing.key, text);
+                    transaction.put(&path, &text, Expect::Any, differing.expires_at_ms)?;
+                }
+                None => {
+                    transaction.delete(&path)?;
+                }
+            }
+        }
+        let changes: Vec<Change> =
+            differing.iter().map(|differing| differing.change(&view, revision)).collect();
+        let policy = if terms.strict.is_some() { Policy::Strict } else { Policy::Lenient };
+        let applied = reconciler.snapshot.apply(&reconciler.parts.catalog, &changes, revision, policy);
+        let faults = terms.strict.map(|set| faults_of(&applied, set)).unwrap_or_default();
+        if !faults.is_empty() {
+            return Err(WholeRefused::Faulty(faults));
+        }
+        keep(&mut transaction)?;
+        transaction.commit()?;
+        self.publish(reconciler, (!differing.is_empty()).then_some(applied));
+        Ok(())
+    }
+
+    /// The objects that differ from what was there at `version`.
+    pub(super) fn differences_since(
+        &self,
+        reconciler: &Reconciler,
+        version: u64,
+    ) -> Result<Vec<Differing>, WholeRefused> {
+        let (store, view) = (&self.store, reconciler.parts.view.load());
+        let unknown = || WholeRefused::Unknown { version, oldest: store.oldest_version() };
+        let now_ms = reconciler.parts.clock.unix_ms();
+        let mut differing = Vec::new();
+        for (path, record) in store.since(version)?.ok_or_else(unknown)? {
+            // Paths of no object were reported at the start, and are left alone.
+            let Some(key) = stored_key::parse(&path) else { continue };
+            // An object that has expired by now would only be removed again.
+            let record = record
+                .filter(|record| record.expires_at_ms.is_none_or(|expires_at_ms| expires_at_ms > now_ms));
+            let expires_at_ms = record.as_ref().and_then(|record| record.expires_at_ms);
+            let after = record.and_then(|record| {
+                stored_key::change(&reconciler.parts.sealer, Medium::Store, key.clone(), record).written
+            });
+            // Written again as it is shown, it would be lost.
+            if let Some(reason) = after.as_ref().and_then(Written::why_unreadable) {
+                return Err(WholeRefused::Faulty(vec![unreadable(&key, reason)]));
+            }
+            let after = after.map(|written| written.text);
+            let before = view.written(&key).map(|written| Arc::clone(&written.text));
+            let is_same = match (&before, &after) {
+                (Some(before), Some(after)) => plan::same(key.kind, before, after),
+                (before, after) => before.is_none() && after.is_none(),
+            };
+            if !is_same {
+                differing.push(Differing { key, before, after, expires_at_ms });
+            }
+        }
+        Ok(differing)
+    }
+}

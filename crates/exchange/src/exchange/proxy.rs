@@ -1,0 +1,46 @@
+//! The PROXY protocol header that a client's connection began with, as variables see it. It decides nothing: the client that
+//! the header names is the connection's peer everywhere else.
+
+use net::proxy_protocol::Header;
+use router::vars::{BuiltinVariable as Builtin, ProxyTlv, Value};
+
+use super::context::Address;
+use super::variables::address;
+
+/// See the module.
+#[derive(Debug)]
+pub struct ProxyContext {
+    /// The address of the socket: the sender of the header.
+    pub sender: Address,
+    /// The header.
+    pub header: Header,
+}
+
+impl ProxyContext {
+    /// The client that the header names, or its sender if it names none.
+    pub fn peer(&self) -> Address {
+        self.header.addresses.map_or(self.sender, |addresses| addresses.source.into())
+    }
+
+    /// The value of a variable `$proxy_protocol_…`, as nginx names and writes them; unset where the header has none.
+    pub(super) fn variable(&self, builtin: Builtin) -> Option<Value<'_>> {
+        let addresses = self.header.addresses?;
+        match builtin {
+            Builtin::ProxyProtocolAddr => Some(address(Address::from(addresses.source).ip())),
+            Builtin::ProxyProtocolPort => Some(Value::from(addresses.source.port())),
+            Builtin::ProxyProtocolServerAddr => Some(address(Address::from(addresses.destination).ip())),
+            Builtin::ProxyProtocolServerPort => Some(Value::from(addresses.destination.port())),
+            _ => None,
+        }
+    }
+
+    /// The value of a variable `$proxy_protocol_tlv_…`: the bytes of the TLV, or a decimal number for the verdict.
+    pub(super) fn tlv(&self, tlv: ProxyTlv) -> Option<Value<'_>> {
+        let tlvs = &self.header.tlvs;
+        match tlv {
+            ProxyTlv::Type(kind) => tlvs.get(kind).map(Value::borrowed),
+            ProxyTlv::Ssl(kind) => tlvs.ssl()?.get(kind).map(Value::borrowed),
+            ProxyTlv::SslVerify => Some(Value::owned(tlvs.ssl()?.verify.to_string().into_bytes())),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! A connection between its accept and its first protocol: what is known of it, the order of the layers below HTTP, and the
+//! time that a client gets for them. It reads no byte itself.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use super::connection_guard::ConnectionGuard;
+use super::h1::connection::Connection;
+use super::h1::serve as h1;
+use super::h1::timer::ConnectionTimer;
+use super::listener_state::OpenListener;
+use super::tls;
+use crate::observe::idle_counts::IdleState;
+use exchange::exchange::{Address, ProxyContext};
+use net::env::{self, Stream};
+use net::listener::Application;
+
+/// The facts of a connection that do not depend on its protocols.
+pub(crate) struct Identity {
+    /// A number no other connection of this process has.
+    pub(crate) id: u64,
+    /// The client: the socket's peer, or the address that its PROXY protocol header names.
+    pub(crate) peer: Address,
+    /// The listener that it was accepted by.
+    pub(crate) listener: Rc<OpenListener>,
+    /// The PROXY protocol header that it began with.
+    pub(crate) proxy: Option<Rc<ProxyContext>>,
+}
+
+/// A connection before its first byte of TLS or HTTP, with its place in the counts.
+pub(crate) struct Arrival {
+    pub(crate) stream: Stream,
+    pub(crate) identity: Identity,
+    pub(crate) counted: ConnectionGuard,
+}
+
+/// Serves a connection by the protocols of its listener, in a task of its own. Its peer's address is counted by now.
+pub(crate) fn serve(arrival: Arrival, timer: ConnectionTimer) {
+    let protocols = arrival.identity.listener.listener.wanted().protocols;
+    match protocols.application {
+        Application::Http1 if protocols.tls => {
+            env::spawn(tls::serve(arrival, timer));
+        }
+        Application::Http1 => {
+            let Arrival { stream, identity, counted } = arrival;
+            let connection = Connection::new(stream.into(), identity, counted, None);
+            env::spawn(h1::serve(connection, timer));
+        }
+    }
+}
+
+/// The outcome of reading a layer below HTTP; none if it took longer than the timeout, its connection has to give way to
+/// others, or its listener is closed.
+pub(super) async fn within_deadline<T>(
+    layer: impl Future<Output = T>,
+    timeout_ms: u64,
+    id: u64,
+    listener: &OpenListener,
+    timer: &ConnectionTimer,
+) -> Option<T> {
+    let mut layer = pin!(layer);
+    let local = &timer.context.local;
+    let ends_ms = local.now_ms() + timeout_ms;
+    let mut armed_for_ms = 0;
+    poll_fn(|cx: &mut Context<'_>| {
+        if let Poll::Ready(outcome) = layer.as_mut().poll(cx) {
+            return Poll::Ready(Some(outcome));
+        }
+        // A listener that closes waits for a layer no longer than for a first request.
+        let at_ms = listener.closes_idle_at_ms(id, true).map_or(ends_ms, |closes_ms| ends_ms.min(closes_ms));
+        let now_ms = local.now_ms();
+        if now_ms >= at_ms || (armed_for_ms == at_ms && timer.deadline.expired()) || timer.gives_way() {
+            return Poll::Ready(None);
+        }
+        if armed_for_ms != at_ms {
+            let is_first = armed_for_ms == 0;
+            armed_for_ms = at_ms;
+            timer.deadline.set(cx, at_ms - now_ms);
+            if is_first {
+                timer.begin_idle(IdleState::Unspoken);
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}

@@ -1,0 +1,12 @@
+//! HTTP/2 of clients against the real binary. The peers are the crate `h2`, curl, h2load, h2spec, and raw frames.
+
+mod bodies;
+mod client;
+mod conformance;
+mod exchanges;
+mod grpc;
+mod hostile;
+mod lifecycle;
+mod raw;
+mod resets;
+mod websocket;
