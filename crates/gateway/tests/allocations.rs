@@ -383,6 +383,7 @@ fn engine_in_front_of(node: SocketAddr) -> (Engine, SocketAddr) {
             upstream_timeouts: Timeouts::default(),
             pin: false,
             challenges: None,
+            https_port: 9443,
         }),
         workers: 1,
         runtime,

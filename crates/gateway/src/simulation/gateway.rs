@@ -131,6 +131,7 @@ impl Gateway {
             upstream_timeouts: plan.timeouts,
             pin: false,
             challenges: None,
+            https_port: 9443,
         };
         let resolver = Resolver::start(Arc::new(names.clone()), names::BOUNDS).unwrap();
         let services = Arc::new(Services::new(resolver, OutboundPolicy::default()));

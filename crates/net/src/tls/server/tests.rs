@@ -281,6 +281,7 @@ fn broken_hellos_are_refused_with_the_kind() {
             Err(AcceptFault::NotTls { is_text: true, .. }) => "text".to_owned(),
             Err(AcceptFault::NotTls { .. }) => "no text".to_owned(),
             Err(AcceptFault::Gone) => "gone".to_owned(),
+            Err(AcceptFault::ChallengeAnswered) => "challenge".to_owned(),
             Err(AcceptFault::Refused(reason)) => format!("refused: {reason}"),
         };
         assert!(found.starts_with(expected), "{found:?} instead of {expected:?}");
