@@ -25,7 +25,7 @@ const GATEWAY: &[(&str, &[&str])] = &[
     ("explain", &["runtime"]),
     ("context", &["evict", "observe", "runtime", "upstream"]),
     ("pipeline", &["body", "context", "observe", "runtime", "tunnel", "upstream"]),
-    ("downstream", &["body", "command", "context", "h1", "observe", "pipeline", "tunnel"]),
+    ("downstream", &["body", "command", "context", "forward", "h1", "observe", "pipeline", "tunnel"]),
     ("worker", &["command", "context", "downstream", "evict", "observe"]),
     ("engine", &["command", "context", "observe", "runtime", "upstream", "worker"]),
 ];

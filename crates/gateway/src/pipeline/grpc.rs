@@ -1,4 +1,4 @@
-//! What the gateway owes a gRPC client: its own error responses as `grpc-status`, and the deadline of a call. It knows no
+//! gRPC clients: error responses of the gateway as `grpc-status`, and the deadline of a call. It knows no
 //! message and no stream.
 
 use std::fmt::Write;
