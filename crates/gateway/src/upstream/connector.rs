@@ -42,6 +42,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) is_upgrade: bool,
     /// The attempt repeats one that failed because its connection was closed, or refused it.
     pub(crate) is_repeated: bool,
+    /// It has waited for a connection, which is new.
+    pub(crate) has_waited: bool,
 }
 
 /// The same, for a connection that has to be opened.
@@ -54,7 +56,7 @@ pub(crate) struct Opening {
 
 impl From<Wanted<'_>> for Opening {
     fn from(wanted: Wanted<'_>) -> Opening {
-        let Wanted { endpoint, server_name, is_upgrade, is_repeated } = wanted;
+        let Wanted { endpoint, server_name, is_upgrade, is_repeated, .. } = wanted;
         Opening {
             endpoint: endpoint.clone(),
             server_name: server_name.map(Box::from),
@@ -68,7 +70,8 @@ impl Opening {
     fn wanted(&self) -> Wanted<'_> {
         let Opening { endpoint, server_name, is_upgrade, is_repeated } = self;
         let (is_upgrade, is_repeated) = (*is_upgrade, *is_repeated);
-        Wanted { endpoint, server_name: server_name.as_deref(), is_upgrade, is_repeated }
+        let server_name = server_name.as_deref();
+        Wanted { endpoint, server_name, is_upgrade, is_repeated, has_waited: false }
     }
 }
 
@@ -96,7 +99,7 @@ impl Connector {
     /// A stream to the endpoint, if it can be had without opening a connection.
     #[inline]
     pub(crate) fn lend(&self, wanted: Wanted<'_>) -> Option<PooledStream> {
-        let Wanted { endpoint, server_name, is_upgrade, is_repeated } = wanted;
+        let Wanted { endpoint, server_name, is_upgrade, is_repeated, has_waited } = wanted;
         if endpoint.protocol.is_http2() && !is_upgrade {
             let stream = self.shared.borrow_mut().lend(endpoint.id, server_name, is_repeated);
             if let Some(stream) = stream {
@@ -107,7 +110,7 @@ impl Connector {
             }
         }
         // A repeated attempt gets a fresh connection, because the other idle ones may be closed as well.
-        if is_repeated {
+        if is_repeated && !has_waited {
             return None;
         }
         self.pools.borrow_mut().lend(endpoint.id, server_name, |connection| self.begin(connection))
@@ -151,8 +154,7 @@ impl Connector {
             if let Some(stream) = self.lend(wanted) {
                 return Ok(stream);
             }
-            // After a wait the connection is new.
-            wanted.is_repeated = false;
+            wanted.has_waited = true;
             if self.shared.borrow().allows_none(endpoint_id, server_name) {
                 let detail = "it allows no streams (MAX_CONCURRENT_STREAMS is 0)";
                 return Err(Failure::new(Cause::ConnectFailed, detail));
@@ -202,7 +204,8 @@ impl Connector {
         if self.is_draining.get() {
             return settling.settle(Err(Failure::new(Cause::ConnectFailed, "the worker is stopping")));
         }
-        let link = H2Link::new(transport, endpoint.clone(), server_name, self.local.clone());
+        let assumed = self.shared.borrow_mut().assumed_streams(endpoint.id);
+        let link = H2Link::new(transport, assumed, endpoint.clone(), server_name, self.local.clone());
         self.shared.borrow_mut().add(&endpoint, link.clone());
         settling.settle(Ok(()));
         // A task of its own, so that this one's state does not live as long as the connection.

@@ -132,7 +132,7 @@ impl Upstreams {
         let server_name = endpoint.tls.as_ref().map(|_| server_name::of(exchange, upstream, &node.host));
         let is_upgrade = exchange.decision.is_upgrade;
         let server_name = server_name.as_deref();
-        let wanted = Wanted { endpoint, server_name, is_upgrade, is_repeated };
+        let wanted = Wanted { endpoint, server_name, is_upgrade, is_repeated, has_waited: false };
         let checkout = match self.connector.lend(wanted) {
             Some(stream) => Checkout::Stream(stream),
             None => Checkout::None(wanted.into()),

@@ -16,36 +16,58 @@ const READS_MAX: usize = 4;
 
 /// Serves `link` until it ends.
 pub(crate) async fn drive(link: Rc<H2Link>) {
-    let mut driver = Driver { keep_alive: KeepAlive::new(link.local()), link };
+    let mut driver = Driver { keep_alive: KeepAlive::new(link.local()), link, has_ended: false };
     poll_fn(|cx| driver.poll(cx)).await;
 }
 
 struct Driver {
     link: Rc<H2Link>,
     keep_alive: KeepAlive,
+    /// The transport has ended. Streams take the bytes that arrived before that, then the connection is lost.
+    has_ended: bool,
 }
 
 impl Driver {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let link = &self.link;
-        link.begin_turn(cx);
-        let mut reads = 0;
-        while reads < READS_MAX && link.pull(cx) == Pulled::Some {
-            reads += 1;
+        self.link.begin_turn(cx);
+        if self.has_ended {
+            self.link.fail();
+            return Poll::Ready(());
         }
-        if reads == READS_MAX {
+        let mut reads = self.read(cx);
+        if !self.link.flush(cx) {
+            // The endpoint may have answered before it closed.
+            reads += self.read(cx);
+            self.has_ended = true;
+        }
+        if reads >= READS_MAX || self.has_ended {
             env::wake_after_events(cx);
         }
-        link.flush(cx);
+        let link = &self.link;
         // Once in a turn and last: capacity that an event grants to a stream is void at the next call.
         let has_progress = link.deliver();
         self.keep_alive.note(link, reads > 0, has_progress);
         self.keep_alive.poll(cx, link);
-        if link.is_done() {
+        if link.is_done() && !self.has_ended {
             link.end(cx);
             return Poll::Ready(());
         }
         Poll::Pending
+    }
+
+    /// Reads what has arrived; how often something had.
+    fn read(&mut self, cx: &mut Context<'_>) -> usize {
+        for reads in 0..READS_MAX {
+            match self.link.pull(cx) {
+                Pulled::Some => {}
+                Pulled::Nothing => return reads,
+                Pulled::End => {
+                    self.has_ended = true;
+                    return reads;
+                }
+            }
+        }
+        READS_MAX
     }
 }
 

@@ -75,7 +75,8 @@ impl KeepAlive {
                     self.pings += 1;
                     self.pinged_at_ms = Some(now_ms);
                     link.engine().ping();
-                    link.flush(cx);
+                    // A transport that has ended shows at the next read.
+                    let _ = link.flush(cx);
                     now_ms.saturating_add(limits.ping_timeout_ms)
                 } else {
                     at_ms

@@ -48,7 +48,7 @@ pub(super) enum Pulled {
     Some,
     /// There are none.
     Nothing,
-    /// The connection has ended.
+    /// There will be none; [`H2Link::fail`] ends the connection.
     End,
 }
 
@@ -76,15 +76,18 @@ pub(crate) struct H2Link {
     refused_at_ms: Cell<Option<u64>>,
     /// No byte of the endpoint has arrived.
     is_unspoken: Cell<bool>,
+    /// Streams that the endpoint is assumed to allow before its SETTINGS arrive.
+    assumed_streams: u32,
     stage: Cell<Stage>,
     /// Why it ended.
     fault: RefCell<Option<(Cause, Cow<'static, str>)>>,
 }
 
 impl H2Link {
-    /// A connection over `transport`, which was just opened.
+    /// A connection over `transport`, which was just opened. The endpoint is assumed to allow `assumed_streams`.
     pub(crate) fn new(
         transport: Transport,
+        assumed_streams: u32,
         endpoint: Arc<Endpoint>,
         server_name: Option<Box<str>>,
         local: Rc<Local>,
@@ -104,6 +107,7 @@ impl H2Link {
             started: Cell::new(0),
             refused_at_ms: Cell::new(None),
             is_unspoken: Cell::new(true),
+            assumed_streams,
             stage: Cell::new(Stage::Open),
             fault: RefCell::new(None),
         })
@@ -158,9 +162,11 @@ impl H2Link {
             && engine.output().len() < Limits::OUTPUT_BYTES
     }
 
-    /// Whether the endpoint takes no stream at all on an open connection.
-    pub(super) fn allows_none(&self) -> bool {
-        self.stage.get() == Stage::Open && self.engine().peer_settings().max_concurrent_streams == 0
+    /// Streams that the endpoint allows, if the connection is open and the endpoint has told.
+    pub(super) fn allowed_streams(&self) -> Option<u32> {
+        let engine = self.engine();
+        let settings = engine.peer_settings();
+        (self.stage.get() == Stage::Open && settings.has_arrived).then_some(settings.max_concurrent_streams)
     }
 
     /// Whether the connection will take no further stream.
@@ -259,12 +265,12 @@ impl H2Link {
             match read {
                 Poll::Pending => Pulled::Nothing,
                 Poll::Ready(Ok(0)) => {
-                    self.lose(Cause::NoResponse, "it closed the connection");
+                    self.blame(Cause::NoResponse, "it closed the connection");
                     Pulled::End
                 }
                 Poll::Ready(Err(error)) => {
                     let detail = failure::of_stream(&error).unwrap_or_else(|| error.to_string());
-                    self.lose(Cause::NoResponse, detail);
+                    self.blame(Cause::NoResponse, detail);
                     Pulled::End
                 }
                 Poll::Ready(Ok(count)) => self.receive(&room[..count]),
@@ -282,9 +288,8 @@ impl H2Link {
         } else {
             format!("it broke the rules of HTTP/2: {}", error.reason)
         };
-        self.fault.borrow_mut().get_or_insert((Cause::BadResponse, detail.into()));
-        self.stage.set(Stage::Closing);
-        Pulled::End
+        self.blame(Cause::BadResponse, detail);
+        Pulled::Some
     }
 
     /// Takes what has arrived on a connection without streams, so that a request is not sent on one that the endpoint has
@@ -296,22 +301,35 @@ impl H2Link {
             let task = self.task.borrow().clone();
             let pulled = self.pull(&mut Context::from_waker(&task));
             self.wake_task();
-            return pulled != Pulled::End;
+            if pulled == Pulled::End {
+                self.fail();
+                return false;
+            }
         }
         true
     }
 
-    /// Writes the output.
-    pub(super) fn flush(&self, cx: &mut Context<'_>) {
+    /// Notes why the connection ends, unless there is an earlier reason.
+    fn blame(&self, cause: Cause, detail: impl Into<Cow<'static, str>>) {
+        self.fault.borrow_mut().get_or_insert((cause, detail.into()));
+    }
+
+    /// The transport has ended, for the reason that was noted.
+    pub(super) fn fail(&self) {
+        self.lose(Cause::NoResponse, "the connection ended");
+    }
+
+    /// Writes the output. False if the transport takes nothing any more; bytes that arrived before that can still be read.
+    pub(super) fn flush(&self, cx: &mut Context<'_>) -> bool {
         loop {
             let mut engine = self.engine();
             if engine.output().is_empty() {
-                return;
+                return true;
             }
             let mut transport = self.transport.borrow_mut();
-            let Some(stream) = &mut *transport else { return };
+            let Some(stream) = &mut *transport else { return false };
             let detail = match stream.poll_write(cx, engine.output()) {
-                Poll::Pending => return,
+                Poll::Pending => return true,
                 Poll::Ready(Ok(count @ 1..)) => {
                     engine.advance(count);
                     self.written_bytes.set(self.written_bytes.get() + count as u64);
@@ -320,8 +338,8 @@ impl H2Link {
                 Poll::Ready(Ok(_)) => "it takes no bytes".to_owned(),
                 Poll::Ready(Err(error)) => failure::of_stream(&error).unwrap_or_else(|| error.to_string()),
             };
-            drop((engine, transport));
-            return self.lose(Cause::NoResponse, detail);
+            self.blame(Cause::NoResponse, detail);
+            return false;
         }
     }
 
@@ -358,7 +376,7 @@ impl H2Link {
     pub(super) fn end(&self, cx: &mut Context<'_>) {
         if self.stage.get() != Stage::Lost {
             self.engine().shutdown();
-            self.flush(cx);
+            let _ = self.flush(cx);
             if let Some(stream) = &mut *self.transport.borrow_mut() {
                 // Tells a TLS peer that nothing was cut. One that takes no bytes sees the end of the connection.
                 let _ = stream.poll_shutdown(cx);
@@ -372,7 +390,7 @@ impl H2Link {
         if self.stage.replace(Stage::Lost) == Stage::Lost {
             return;
         }
-        self.fault.borrow_mut().get_or_insert((cause, detail.into()));
+        self.blame(cause, detail);
         self.engine().connection_lost();
         if self.transport.borrow_mut().take().is_some_and(|transport| transport.holds_unconfirmed()) {
             // Records of every request that waited may have reached the endpoint.
@@ -419,10 +437,11 @@ impl H2Link {
     }
 
     fn streams_max(&self, engine: &Connection) -> u32 {
-        engine
-            .peer_settings()
-            .max_concurrent_streams
-            .min(self.local.options.limits.upstream_http2.max_streams)
+        let theirs = match engine.peer_settings() {
+            settings if settings.has_arrived => settings.max_concurrent_streams,
+            _ => self.assumed_streams,
+        };
+        theirs.min(self.local.options.limits.upstream_http2.max_streams)
     }
 }
 

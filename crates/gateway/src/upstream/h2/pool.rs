@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 
+use http2::Limits;
 use stdx::hash::FastMap;
 
 use super::link::H2Link;
@@ -24,6 +25,18 @@ struct SharedPool {
     pending: Vec<Rc<PendingConnect>>,
     /// The endpoint selected HTTP/1.1 where it had the choice.
     selects_http1: bool,
+    /// Streams that the endpoint allowed on a connection, when it last told.
+    known_streams: Option<u32>,
+}
+
+impl SharedPool {
+    /// Streams that a new connection is assumed to take: at least one, because the endpoint may have changed its mind.
+    fn assumed_streams(&mut self) -> u32 {
+        if let Some(known) = self.links.iter().rev().find_map(|link| link.allowed_streams()) {
+            self.known_streams = Some(known);
+        }
+        self.known_streams.map_or(Limits::STREAMS_BEFORE_SETTINGS, |known| known.max(1))
+    }
 }
 
 /// Who opens a connection.
@@ -52,6 +65,7 @@ impl SharedPools {
     /// Joins a connect to the endpoint that fewer than `most` requests wait for, or begins one.
     pub(crate) fn join(&mut self, endpoint_id: u64, server_name: Option<&str>, most: u32) -> Join {
         let pool = self.endpoints.entry(endpoint_id).or_default();
+        let most = most.min(pool.assumed_streams());
         let free = |one: &&Rc<PendingConnect>| one.server_name() == server_name && one.waiting() < most;
         if let Some(pending) = pool.pending.iter().find(free) {
             return Join::Wait(pending.clone());
@@ -72,6 +86,11 @@ impl SharedPools {
             pool.pending.retain(|one| !Rc::ptr_eq(one, pending));
         }
         pending.settle(outcome);
+    }
+
+    /// Streams that a new connection to the endpoint is assumed to take.
+    pub(crate) fn assumed_streams(&mut self, endpoint_id: u64) -> u32 {
+        self.endpoints.entry(endpoint_id).or_default().assumed_streams()
     }
 
     /// Adds a connection that was opened. One that has ended is taken out with the next.
@@ -95,7 +114,9 @@ impl SharedPools {
     /// Whether an open connection of the endpoint allows no stream at all.
     pub(crate) fn allows_none(&self, endpoint_id: u64, server_name: Option<&str>) -> bool {
         let pool = self.endpoints.get(&endpoint_id);
-        pool.is_some_and(|pool| pool.links.iter().any(|link| link.is_for(server_name) && link.allows_none()))
+        pool.is_some_and(|pool| {
+            pool.links.iter().any(|link| link.is_for(server_name) && link.allowed_streams() == Some(0))
+        })
     }
 
     /// Lets connections end that have been idle for too long or are more than are kept, and forgets pools without any.

@@ -170,6 +170,16 @@ def no_route(echo):
 
 
 @check
+def unauthenticated(echo):
+    expect(failure(lambda: echo.unary(b"m", timeout=30)), grpc.StatusCode.UNAUTHENTICATED, "API key")
+
+
+@check
+def permission_denied(echo):
+    expect(failure(lambda: echo.unary(b"m", timeout=30)), grpc.StatusCode.PERMISSION_DENIED)
+
+
+@check
 def message_too_large(echo):
     too_large = grpc.StatusCode.RESOURCE_EXHAUSTED
     assert echo.unary(b"m" * 1000, timeout=30) == b"m" * 1000
