@@ -10,8 +10,8 @@ set -euo pipefail
 declare -A packages=(
   # gcc builds the allocator and links, curl and certificates try the gateway out.
   [run]="gcc libc6-dev make curl ca-certificates"
-  # nginx, haproxy and etcd are peers in tests, Python runs API clients from PyPI, Chromium opens our pages.
-  [test]="gcc libc6-dev make curl ca-certificates nginx haproxy etcd-server etcd-client python3 python3-venv chromium chromium-driver logrotate mandoc man-db"
+  # nginx, haproxy, etcd and h2load are peers in tests, Python runs API clients from PyPI, Chromium opens our pages.
+  [test]="gcc libc6-dev make curl ca-certificates nginx haproxy etcd-server etcd-client python3 python3-venv chromium chromium-driver logrotate mandoc man-db nghttp2-client"
   # ab is in apache2-utils, taskset in util-linux.
   [bench]="curl python3 nginx haproxy etcd-server etcd-client wrk apache2-utils util-linux"
   # The fuzzer's engine is C++.
@@ -66,6 +66,18 @@ install_python() {
   cp "$list" "$place/installed.txt"
 }
 
+# The conformance tests of HTTP/2, built from their source where there is a Go compiler; Debian's is too old.
+install_h2spec() {
+  local place
+  place=$(cd "$(dirname "$0")/.." && pwd)/target/test-tools
+  [ ! -x "$place/h2spec" ] || return 0
+  command -v go >/dev/null || { say "h2spec needs Go; its tests are skipped"; return 0; }
+  say "h2spec"
+  mkdir -p "$place"
+  GOBIN=$place GOFLAGS=-mod=mod go install github.com/summerwind/h2spec/cmd/h2spec@latest ||
+    say "h2spec could not be built; its tests are skipped"
+}
+
 groups=("$@")
 [ ${#groups[@]} -gt 0 ] || groups=(test bench)
 for group in "${groups[@]}"; do
@@ -74,4 +86,4 @@ done
 command -v dpkg-query >/dev/null || { say "not a Debian: install by hand ${packages[*]}"; exit 0; }
 mapfile -t wanted < <(missing "${groups[@]}")
 [ ${#wanted[@]} -eq 0 ] || install_packages "${wanted[@]}"
-case " ${groups[*]} " in *" test "*) install_python ;; esac
+case " ${groups[*]} " in *" test "*) install_python; install_h2spec ;; esac
