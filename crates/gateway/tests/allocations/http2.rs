@@ -119,7 +119,6 @@ pub(crate) fn check_idle_connections() {
     let mut idle: Vec<Client> = (0..IDLE_CONNECTIONS).map(|_| Client::connect(proxy)).collect();
     idle.iter_mut().for_each(|client| client.exchange(b"GET", b"", 1));
     wait_until("an idle connection holds little", || (KIB / 2..=IDLE_BYTES_MAX).contains(&held()));
-    let one = held();
     // Many streams at once leave nothing behind.
     idle.iter_mut().for_each(|client| client.exchange(b"GET", b"", STREAMS));
     wait_until("it holds as little after many streams", || held() <= IDLE_BYTES_MAX + KIB);
