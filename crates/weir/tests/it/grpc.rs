@@ -83,14 +83,14 @@ fn node(server: &Server) -> String {
 #[test]
 fn calls_pass_in_cleartext_and_over_tls() {
     let (authority, folder) = (Authority::new("trusted"), tempfile::tempdir().unwrap());
-    let identity = authority.server(&["localhost"]);
+    let identity = authority.pair(&["localhost"]);
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
     };
     let (chain, key) = (write("chain.pem", &identity.certificate), write("key.pem", &identity.key));
-    let trusted = write("authority.pem", authority.certificate());
+    let trusted = write("authority.pem", authority.pem());
     let weir = Weir::builder(BINARY).arguments(&["--trusted-certificates", &trusted]).start();
     let (clear, encrypted) = (Server::start(&[]), Server::start(&[&chain, &key]));
     set(&weir, json!({"scheme": "grpc", "nodes": {node(&clear): 1}}), json!({}));

@@ -139,7 +139,7 @@ fn silent_origin_is_found_by_pings() {
 fn tls_origin_without_http2_is_spoken_to_in_http1() {
     let authority = Authority::new("trusted");
     let origin = Origin::answering("ok");
-    let front = TlsFront::to(origin.address(), &authority.server(&["a.example"]));
+    let front = TlsFront::to(origin.address(), &authority.pair(&["a.example"]));
     let weir = gateway(&[]);
     set(&weir, &front.address().to_string(), json!({"scheme": "https"}));
     at_once(&weir, 5);
