@@ -1,4 +1,4 @@
-//! What programs of others say: h2spec, curl and h2load, where `lab/install.sh test` has installed them.
+//! Tests with programs of other projects: h2spec, curl and h2load, where `lab/install.sh test` has installed them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ fn gateway(origin: &Origin) -> Weir {
     weir
 }
 
-/// What a program prints; nothing if it is not there.
+/// The standard output and standard error of a program; none if the program cannot be started.
 fn output(program: PathBuf, arguments: &[&str]) -> Option<String> {
     let output = Command::new(&program).args(arguments).output();
     let Ok(output) = output else {
