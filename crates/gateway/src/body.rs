@@ -119,8 +119,8 @@ pub trait ResponseSink {
         false
     }
 
-    /// Whether a final response other than a refusal has to switch protocols: the request is an extended CONNECT (RFC 8441), and a
-    /// 2xx response to it opens a tunnel.
+    /// Whether a final response other than a refusal has to switch protocols: the request is an extended CONNECT (RFC 8441),
+    /// and a 2xx response to it opens a tunnel.
     fn must_switch_protocols(&self) -> bool {
         false
     }

@@ -17,7 +17,7 @@ pub const ALPN_HTTP2: &[&[u8]] = &[b"h2"];
 /// The ALPN protocols of connections that carry HTTP/2, or HTTP/1.1 if the server does not select it.
 pub const ALPN_HTTP2_OR_HTTP1: &[&[u8]] = &[b"h2", b"http/1.1"];
 
-/// What a configuration says of connections to servers.
+/// The TLS settings of connections to servers, as a configuration gives them.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct ClientIdentity {
     /// Verify the server's certificate against the trusted roots, and its names.
