@@ -9,7 +9,7 @@ use model::{Id, Key, Kind};
 
 use super::Compiler;
 use net::tls::client::ClientTls;
-use net::tls::identity::{ALPN_HTTP1, ClientIdentity};
+use net::tls::identity::{ALPN_HTTP1, CertificateAndKey, ClientIdentity};
 
 impl Compiler {
     /// The identity of connections to the nodes of `upstream`; nothing for a scheme without TLS.
@@ -40,7 +40,7 @@ impl Compiler {
         &self,
         snapshot: &Snapshot,
         tls: &UpstreamTls,
-    ) -> Result<Option<(Box<str>, Box<str>)>, String> {
+    ) -> Result<Option<CertificateAndKey>, String> {
         if let Some(id) = &tls.client_cert_id {
             let (chain, key) = &client_ssl(snapshot, id)?.pairs[0];
             let resolved =

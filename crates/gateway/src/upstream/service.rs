@@ -144,10 +144,7 @@ impl Upstreams {
         let host = (upstream.pass_host == PassHost::Node).then(|| node.host.clone());
         let endpoint = &node.endpoint;
         let begin = |connection| self.begin(connection);
-        let server_name = match &endpoint.tls {
-            None => None,
-            Some(_) => Some(server_name::of(exchange, upstream, &node.host)),
-        };
+        let server_name = endpoint.tls.as_ref().map(|_| server_name::of(exchange, upstream, &node.host));
         let server_name = server_name.as_deref();
         let stream = if fresh { None } else { self.pools.borrow_mut().lend(endpoint.id, server_name, begin) };
         let checkout = match stream {

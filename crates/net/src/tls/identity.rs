@@ -12,7 +12,10 @@ use super::roots::TrustRoots;
 /// The ALPN protocols of connections that carry HTTP/1.1 only.
 pub const ALPN_HTTP1: &[&[u8]] = &[b"http/1.1"];
 
-/// What a configuration says of connections to servers.
+/// A certificate chain and its private key, in PEM.
+pub type CertificateAndKey = (Box<str>, Box<str>);
+
+/// The settings with which connections to servers are opened, as a configuration gives them.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct ClientIdentity {
     /// Verify the server's certificate against the trusted roots, and its names.
@@ -20,7 +23,7 @@ pub struct ClientIdentity {
     /// PEM of the authorities to trust in place of the process's roots.
     pub roots: Option<Box<str>>,
     /// The own certificate chain and its key in PEM, for servers that ask for one.
-    pub certificate: Option<(Box<str>, Box<str>)>,
+    pub certificate: Option<CertificateAndKey>,
     /// The protocols to offer, the preferred one first; without any, ALPN is not used.
     pub alpn: &'static [&'static [u8]],
 }
