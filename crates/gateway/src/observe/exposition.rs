@@ -150,13 +150,14 @@ pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text:
 fn write_handshakes<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
     let name = "weir_tls_handshakes_total";
     header(text, name, "counter", "TLS handshakes of clients: with a new session, resumed, and failed ones.");
-    let counters: [(&str, fn(&Status) -> &AtomicU64); 3] = [
-        ("full", |status| &status.tls_full),
-        ("resumed", |status| &status.tls_resumed),
-        ("failed", |status| &status.tls_failed),
-    ];
-    for (result, counter) in counters {
-        let count: u64 = workers.clone().map(|worker| counter(worker).load(Ordering::Relaxed)).sum();
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let (mut full, mut resumed, mut failed) = (0, 0, 0);
+    for worker in workers {
+        full += read(&worker.tls_full);
+        resumed += read(&worker.tls_resumed);
+        failed += read(&worker.tls_failed);
+    }
+    for (result, count) in [("full", full), ("resumed", resumed), ("failed", failed)] {
         sample(text, name, &[("result", &result)], count);
     }
 }

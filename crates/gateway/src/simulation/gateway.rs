@@ -130,6 +130,7 @@ impl Gateway {
             limits: plan.limits,
             upstream_timeouts: plan.timeouts,
             pin: false,
+            https_port: 9443,
         };
         let resolver = Resolver::start(Arc::new(names.clone()), names::BOUNDS).unwrap();
         let services = Arc::new(Services::new(resolver, OutboundPolicy::default()));
